@@ -1,0 +1,1 @@
+"""The ground both ends stand on. It imports nothing of ours outside `common`."""

@@ -1,0 +1,71 @@
+"""Every field of a client's frame, checked before it is used. Each fault is one plain sentence with a code."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from common.protocol.errors import PeerError
+from common.protocol.idle import IDLE_POLICIES
+from common.protocol.messages import PROTOCOL_VERSION, FailureCode, GrownNode, Open, Settings
+from common.protocol.rules import RULES
+from common.protocol.terms import Terms
+
+
+def check_open(opened: Open, terms: Terms) -> None:
+    if opened.version != PROTOCOL_VERSION:
+        raise PeerError(
+            f"the client speaks protocol version {opened.version} and this server {PROTOCOL_VERSION}; "
+            "upgrade the older of the two",
+            FailureCode.VERSION,
+        )
+    if opened.fingerprint != terms.fingerprint:
+        raise PeerError(
+            "the client's bundle belongs to another target; fetch this server's with `outrider pull`",
+            FailureCode.MODEL,
+        )
+    check_sequence(opened.tokens, terms)
+    if not 0 < opened.prompt_length <= len(opened.tokens):
+        raise PeerError(f"prompt_length {opened.prompt_length} does not fit {len(opened.tokens)} tokens")
+    check_settings(opened.settings)
+
+
+def check_sequence(tokens: Sequence[int], terms: Terms) -> None:
+    if not tokens:
+        raise PeerError("the sequence is empty; send at least one token", FailureCode.INVALID)
+    if len(tokens) >= terms.context:
+        raise PeerError(
+            f"the prompt has {len(tokens)} tokens, but the target's context holds {terms.context} "
+            "and needs room for an answer; shorten the prompt",
+            FailureCode.INVALID,
+        )
+    if not all(0 <= token < terms.vocab_size for token in tokens):
+        raise PeerError(f"a token id lies outside the target's vocabulary of {terms.vocab_size}", FailureCode.INVALID)
+
+
+def check_settings(settings: Settings) -> None:
+    if settings.rule not in RULES:
+        raise _unknown("rule", settings.rule, RULES)
+    if settings.idle and settings.idle not in IDLE_POLICIES:
+        raise _unknown("idle policy", settings.idle, IDLE_POLICIES)
+    if settings.max_new_tokens < 1:
+        raise PeerError("max_new_tokens must be at least 1", FailureCode.INVALID)
+    if any(not string for string in settings.stop):
+        raise PeerError("a stop string is empty", FailureCode.INVALID)
+
+
+def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
+    if len(nodes) > terms.max_nodes:
+        raise PeerError(f"a Grow carries {len(nodes)} nodes, more than the {terms.max_nodes} allowed")
+    previous = 0
+    for node in nodes:
+        if node.id <= previous:
+            raise PeerError(f"node ids must strictly increase, but {node.id} follows {previous}")
+        previous = node.id
+        if not 0 <= node.token < terms.vocab_size:
+            raise PeerError(f"node {node.id} proposes token {node.token}, outside the vocabulary")
+        if not node.logp <= 0 or math.isinf(node.logp):
+            raise PeerError(f"node {node.id} has the log-probability {node.logp}; it must be finite and <= 0")
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> PeerError:
+    names = ", ".join(known)
+    return PeerError(f"unknown {what} '{name}'; this server knows {names}", FailureCode.INVALID)

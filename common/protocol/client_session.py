@@ -1,0 +1,226 @@
+"""The client's half of one session: what the server made final, the live tree, and what to tell the server.
+
+Knows no drafter, no link and no clock. Methods that speak to the server return the message to send.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.protocol.errors import MisuseError, PeerError
+from common.protocol.messages import (
+    PROTOCOL_VERSION,
+    Ack,
+    Cancel,
+    Commit,
+    Extend,
+    Finished,
+    FromServer,
+    Grow,
+    GrownNode,
+    Open,
+    Settings,
+)
+from common.protocol.transitions import ClientState, Lost, client_after
+from common.protocol.tree import TokenTree, TreeView
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A token that a drafter proposes below `parent`.
+
+    `parent` is a node id of the view that was drafted from, 0 for that view's root, or -k for the k-th proposal
+    (from 1) of the same list. `logp` is as in `GrownNode`.
+    """
+
+    parent: int
+    token: int
+    logp: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the server said of its target and of itself before the session was opened."""
+
+    fingerprint: str
+    vocab_size: int
+    context: int  # tokens of the longest sequence
+    max_nodes: int  # live nodes of one tree
+
+
+class ClientSession:
+    def __init__(self, session: str, limits: Limits):
+        self.id = session
+        self.state = ClientState.NEW
+        self.turn = 0
+        self.passes = 0  # commits of this turn, one for each pass that chose tokens
+        self.finished: Finished | None = None
+        self._limits = limits
+        self._told = 0
+        self._exhausted_at = 0
+
+    # What the client says.
+
+    def open(self, tokens: Sequence[int], settings: Settings) -> Open:
+        """Begins the session's first turn with a prompt."""
+        if not tokens:
+            raise MisuseError("the prompt is empty; give at least one token")
+        self._advance(Open)
+        self._begin_turn(TokenTree(tokens), settings)
+        return self._opening()
+
+    def reopen(self) -> Open:
+        """Resumes a turn whose stream broke, on a new stream; the tree is sent again after Opened."""
+        if self.state is ClientState.PARKED:
+            raise MisuseError("the answer is complete; begin the next turn with extend")
+        self._advance(Open)
+        return self._opening()
+
+    def extend(self, keep: int, tokens: Sequence[int], settings: Settings) -> Extend | Open:
+        """Begins the next turn: keeps the first `keep` positions and appends; an Open where the stream is gone."""
+        if not 0 <= keep <= self.tree.frontier or keep + len(tokens) == 0:
+            raise MisuseError(f"cannot keep {keep} of {self.tree.frontier} tokens and append {len(tokens)}")
+        parked = self.state is ClientState.PARKED
+        self._advance(Open if parked else Extend)
+        self.tree.rewrite(keep, tokens)
+        self.turn += 1
+        self._begin_turn(self.tree, settings)
+        return self._opening() if parked else Extend(self.turn, keep, tuple(tokens), settings)
+
+    def cancel(self) -> Cancel:
+        self._advance(Cancel)
+        return Cancel(self.turn)
+
+    def propose(self, frontier: int, proposals: Sequence[Proposal]) -> Grow | None:
+        """Grows the tree by what was drafted from a view of `frontier` tokens.
+
+        Returns the Grow that tells the server, or None where nothing of it is still of use.
+        """
+        self._advance(Grow)
+        first = self.tree.last_id + 1
+        offered = [self._number(first, index, proposal) for index, proposal in enumerate(proposals)]
+        room = self._limits.max_nodes - len(self.tree)
+        fresh = [node for node in self.tree.grow(frontier, offered[:room]) if node.position < self._limit]
+        return self._tell(self.tree.grown(fresh)) if fresh else None
+
+    def exhausted(self) -> Grow | None:
+        """Says that there is nothing to propose at this frontier, once for each frontier."""
+        if self._exhausted_at == self.tree.frontier:
+            return None
+        self._advance(Grow)
+        self._exhausted_at = self.tree.frontier
+        return self._tell([])
+
+    def acknowledge(self) -> Ack | None:
+        """Tells the frontier where no Grow has told it yet."""
+        if self._told >= self.tree.frontier or self.state is not ClientState.GENERATING:
+            return None
+        self._advance(Ack)
+        self._told = self.tree.frontier
+        return Ack(self.turn, self.tree.frontier)
+
+    # What the server says, and what the link does.
+
+    def receive(self, message: FromServer) -> tuple[int, ...]:
+        """Takes a frame and returns the tokens that it made final, in sequence order.
+
+        Raises PeerError where the server breaks the protocol.
+        """
+        if isinstance(message, Commit):
+            return self._receive_commit(message)
+        if isinstance(message, Finished):
+            self._receive_finished(message)
+            return ()
+        self._advance(type(message))
+        return ()
+
+    def lost(self) -> None:
+        """The stream broke."""
+        self._advance(Lost)
+
+    def resend(self) -> Grow | None:
+        """The live tree once more under new ids, for a resumed stream; None where it is empty."""
+        self._advance(Grow)
+        nodes = self.tree.renumber()
+        return self._tell(nodes) if nodes else None
+
+    def view(self) -> TreeView:
+        return self.tree.view()
+
+    @property
+    def answer(self) -> list[int]:
+        """The committed tokens of this turn."""
+        return self.tree.tokens[self._prompt_length :]
+
+    # Details.
+
+    @staticmethod
+    def _number(first: int, index: int, proposal: Proposal) -> GrownNode:
+        if proposal.parent >= first or -proposal.parent > index:
+            raise MisuseError(f"proposal {index + 1} hangs from {proposal.parent}, which was not proposed before")
+        parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
+        return GrownNode(first + index, parent, proposal.token, proposal.logp)
+
+    def _receive_commit(self, commit: Commit) -> tuple[int, ...]:
+        if self._is_stale(commit.turn):
+            return ()
+        self._advance(Commit)
+        tree = self.tree
+        if not commit.tokens or not all(0 <= token < self._limits.vocab_size for token in commit.tokens):
+            raise PeerError("a Commit is empty or carries a token outside the vocabulary")
+        if not self._prompt_length <= commit.start <= tree.frontier:
+            raise PeerError(f"a Commit starts at {commit.start}, but {tree.frontier} tokens are known")
+        known = tree.frontier - commit.start
+        if tuple(tree.tokens[commit.start : commit.start + len(commit.tokens)]) != commit.tokens[:known]:
+            raise PeerError(f"a Commit changes tokens at {commit.start} that were final")
+        fresh = commit.tokens[known:]
+        if fresh:
+            tree.commit(fresh)
+            self.passes += 1
+        return fresh
+
+    def _receive_finished(self, finished: Finished) -> None:
+        if self._is_stale(finished.turn):
+            return
+        if finished.frontier != self.tree.frontier:
+            raise PeerError(f"Finished names frontier {finished.frontier}, but {self.tree.frontier} are known")
+        self._advance(Finished)
+        self.finished = finished
+
+    def _is_stale(self, turn: int) -> bool:
+        if turn > self.turn:
+            raise PeerError(f"a frame of turn {turn} came before that turn was begun")
+        return turn < self.turn
+
+    def _begin_turn(self, tree: TokenTree, settings: Settings) -> None:
+        self.tree = tree
+        self.finished = None
+        self.passes = 0
+        self._settings = settings
+        self._prompt_length = tree.frontier
+        self._told = tree.frontier
+        self._exhausted_at = 0
+
+    def _opening(self) -> Open:
+        self._told = self.tree.frontier
+        self._exhausted_at = 0
+        return Open(
+            PROTOCOL_VERSION,
+            self._limits.fingerprint,
+            self.id,
+            self.turn,
+            tuple(self.tree.tokens),
+            self._prompt_length,
+            self._settings,
+        )
+
+    def _tell(self, nodes: list[GrownNode]) -> Grow:
+        self._told = self.tree.frontier
+        return Grow(self.turn, self.tree.frontier, tuple(nodes))
+
+    @property
+    def _limit(self) -> int:
+        """Positions from here on are of no use to the server."""
+        return min(self._limits.context, self._prompt_length + self._settings.max_new_tokens) - 1
+
+    def _advance(self, event: type) -> None:
+        self.state = client_after(self.state, event)

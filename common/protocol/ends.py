@@ -1,0 +1,37 @@
+"""Where an answer ends: the first end token, stop string or length limit. Pure; detokenising is injected."""
+
+from collections.abc import Callable, Sequence
+
+from common.protocol.messages import FinishReason
+
+Detokenise = Callable[[Sequence[int]], str]
+
+# A stop string spans at most this many tokens more than it has characters: partial characters at either edge.
+_EDGE_TOKENS = 8
+
+
+def cut(
+    answer: Sequence[int],
+    fresh: Sequence[int],
+    *,
+    end_tokens: frozenset[int],
+    stop: Sequence[str],
+    room: int,
+    detokenise: Detokenise,
+) -> tuple[int, FinishReason | None]:
+    """How many of the `fresh` tokens that follow `answer` are kept, and why the answer ends there, if it does.
+
+    `room` is the number of tokens that may still be committed. The token that completes an end is kept.
+    """
+    for index, token in enumerate(fresh):
+        if index >= room:
+            return index, FinishReason.LENGTH
+        if token in end_tokens or (stop and _completes(stop, answer, fresh[: index + 1], detokenise)):
+            return index + 1, FinishReason.END
+    return len(fresh), FinishReason.LENGTH if len(fresh) >= room else None
+
+
+def _completes(stop: Sequence[str], answer: Sequence[int], fresh: Sequence[int], detokenise: Detokenise) -> bool:
+    window = max(map(len, stop)) + _EDGE_TOKENS
+    tail = detokenise([*answer[-window:], *fresh][-window:])
+    return any(string in tail for string in stop)

@@ -1,0 +1,153 @@
+"""What travels on the stream, as frozen dataclasses, and nothing about how it is encoded.
+
+Positions are absolute indices in the sequence. A `turn` numbers the answers of one session, from 0; a frame of
+an earlier turn is stale and ignored, which is what makes late frames harmless when a turn rewrites history.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+PROTOCOL_VERSION = 1
+
+
+class FinishReason(StrEnum):
+    END = "stop"  # an end token or a stop string
+    LENGTH = "length"  # max_new_tokens or the target's context
+    CANCELLED = "cancelled"
+
+
+class FailureCode(StrEnum):
+    VERSION = "version"  # the peer speaks another protocol version
+    MODEL = "model"  # the client's bundle was made for another target
+    INVALID = "invalid"  # a request that this server cannot serve
+    PROTOCOL = "protocol"  # a frame that breaks the protocol
+    OVERLOADED = "overloaded"  # no room for the session now
+    DRAINING = "draining"  # the server is going away
+    INTERNAL = "internal"  # the server's own fault
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one answer is made. `idle` names an idle policy, empty for the server's own choice."""
+
+    max_new_tokens: int
+    rule: str = "greedy"
+    stop: tuple[str, ...] = ()
+    idle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GrownNode:
+    """A proposed token. `parent` is a node id, or 0 for the committed token at `frontier - 1`.
+
+    `logp` is the drafter's log-probability, at most 0, that the target commits this node given its parent.
+    """
+
+    id: int
+    parent: int
+    token: int
+    logp: float
+
+
+# Client to server.
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Begins or resumes a session: the whole sequence that the client knows, of which the first
+    `prompt_length` tokens were given and the rest were committed earlier in this turn."""
+
+    version: int
+    fingerprint: str
+    session: str
+    turn: int
+    tokens: tuple[int, ...]
+    prompt_length: int
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Begins the next turn: keep the first `keep` positions and append `tokens`."""
+
+    turn: int
+    keep: int
+    tokens: tuple[int, ...]
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """Adds nodes below a sequence of `frontier` committed tokens. Without nodes: decode on without me."""
+
+    turn: int
+    frontier: int
+    nodes: tuple[GrownNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The client knows `frontier` committed tokens."""
+
+    turn: int
+    frontier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop this answer; the server replies with Finished."""
+
+    turn: int
+
+
+# Server to client.
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The session lives, and what follows belongs to this stream's Open."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Tokens made final at positions `start`, `start + 1`, ... Idempotent."""
+
+    turn: int
+    start: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Draft state of `count` committed positions from `start`: an encoded array of `shape` and `dtype`."""
+
+    turn: int
+    start: int
+    count: int
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The turn is over with `frontier` committed tokens. Repeatable."""
+
+    turn: int
+    frontier: int
+    reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The session is over. `message` is one sentence for a person."""
+
+    code: FailureCode
+    message: str
+
+
+FromClient = Open | Extend | Grow | Ack | Cancel
+FromServer = Opened | Commit | State | Finished | Failed

@@ -1,0 +1,42 @@
+"""The time from a commit to the client's first word that knows it: one round trip plus draft time.
+
+Smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's.
+"""
+
+from collections import deque
+
+_INITIAL = 0.2
+_GAIN = 1 / 8
+_DEVIATION_GAIN = 1 / 4
+_DEVIATIONS = 2.0
+
+
+class ResponseTime:
+    def __init__(self) -> None:
+        self._mean: float | None = None
+        self._deviation = 0.0
+        self._awaited: deque[tuple[int, float]] = deque()
+
+    def committed(self, frontier: int, now: float) -> None:
+        self._awaited.append((frontier, now))
+
+    def acknowledged(self, frontier: int, now: float) -> None:
+        """The client has shown that it knows `frontier` tokens; the newest commit it covers gives the sample."""
+        sample = None
+        while self._awaited and self._awaited[0][0] <= frontier:
+            sample = now - self._awaited.popleft()[1]
+        if sample is None:
+            return
+        if self._mean is None:
+            self._mean, self._deviation = sample, sample / 2
+            return
+        self._deviation += _DEVIATION_GAIN * (abs(sample - self._mean) - self._deviation)
+        self._mean += _GAIN * (sample - self._mean)
+
+    def restart(self) -> None:
+        """Forgets unanswered commits, for a new stream or turn; what was measured stays."""
+        self._awaited.clear()
+
+    def allowance(self) -> float:
+        """Seconds within which the answer to a commit should have come."""
+        return _INITIAL if self._mean is None else self._mean + _DEVIATIONS * self._deviation

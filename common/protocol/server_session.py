@@ -1,0 +1,295 @@
+"""The server's half of one session: what came from the client, what the next pass needs, what it committed.
+
+Knows no K/V and no slots: `processed` says how many leading positions of the sequence have been through the
+target, and the engine keeps exactly that many. Time is an argument, in seconds on any steady clock.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from common.protocol.checks import check_nodes, check_open, check_sequence, check_settings
+from common.protocol.ends import cut
+from common.protocol.errors import PeerError
+from common.protocol.idle import IDLE_POLICIES, Waiting
+from common.protocol.messages import (
+    Ack,
+    Cancel,
+    Commit,
+    Extend,
+    Finished,
+    FinishReason,
+    FromClient,
+    FromServer,
+    Grow,
+    Open,
+    Opened,
+    Settings,
+)
+from common.protocol.response_time import ResponseTime
+from common.protocol.rules import RULES
+from common.protocol.terms import Terms
+from common.protocol.transitions import ServerState, server_after
+from common.protocol.tree import Node, TokenTree
+
+Replies = tuple[FromServer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One session's share of a pass: `chain` at positions `start`, ..., then `nodes`, parents first.
+
+    Where the chain ends at the root, the pass returns one choice for the root and one for each node.
+    """
+
+    start: int
+    chain: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    reaches_root: bool
+    epoch: int
+
+    def __len__(self) -> int:
+        return len(self.chain) + len(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a pass did for a session. `chain_kept` and `nodes_kept` (indices into Work.nodes, in sequence order)
+    say whose K/V stay."""
+
+    chain_kept: bool
+    nodes_kept: tuple[int, ...]
+    replies: Replies
+
+
+_DISCARDED = Progress(False, (), ())
+
+
+class ServerSession:
+    def __init__(self, opened: Open, terms: Terms, now: float):
+        """Raises PeerError, with a code, where the session cannot be served."""
+        self._terms = terms
+        check_open(opened, self._terms)
+        self.id = opened.session
+        self.processed = 0
+        self._epoch = 0
+        self._response_time = ResponseTime()
+        self.state = ServerState.GENERATING
+        self._adopt(opened, now)
+        self.greeting = self._greet(self._end_if_over())
+
+    # What arrives.
+
+    def reopen(self, opened: Open, now: float) -> None:
+        """A newer stream of this session: resume it, or rebuild it where the client knows more or otherwise.
+
+        `greeting` then holds the replies. A resumed turn keeps the settings it began with.
+        """
+        check_open(opened, self._terms)
+        self._epoch += 1
+        known = len(opened.tokens)
+        resumed = (
+            opened.turn == self.turn
+            and opened.prompt_length == self._prompt_length
+            and tuple(self.tree.tokens[:known]) == opened.tokens
+        )
+        if resumed:
+            self.tree.rewrite(self.tree.frontier, ())
+            self._acked = known
+            self._exhausted_at = 0
+            self._response_time.restart()
+            self.greeting = self._greet(self._replay(known))
+        else:
+            self.processed = min(self.processed, _common_prefix(self.tree.tokens, opened.tokens))
+            self.state = server_after(self.state, Open)
+            self._adopt(opened, now)
+            self.greeting = self._greet(self._end_if_over())
+        self.processed = min(self.processed, self.tree.frontier - 1)
+
+    def receive(self, message: FromClient, now: float) -> Replies:
+        """Raises PeerError where the client breaks the protocol."""
+        if isinstance(message, Open):
+            raise PeerError("Open is only allowed as the first frame of a stream")
+        return _HANDLERS[type(message)](self, message, now)
+
+    def _receive_grow(self, grow: Grow, now: float) -> Replies:
+        check_nodes(grow.nodes, self._terms)
+        if self._is_stale(grow.turn) or self.state is ServerState.FINISHED:
+            self.tree.note(grow.nodes)
+            return ()
+        self.tree.grow(grow.frontier, grow.nodes)
+        if len(self.tree) > self._terms.max_nodes:
+            raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {self._terms.max_nodes} allowed")
+        self._acknowledge(grow.frontier, now)
+        if not grow.nodes:
+            self._exhausted_at = grow.frontier
+        return ()
+
+    def _receive_ack(self, ack: Ack, now: float) -> Replies:
+        if not self._is_stale(ack.turn):
+            if not 0 < ack.frontier <= self.tree.frontier:
+                raise PeerError(f"an Ack names frontier {ack.frontier}, but {self.tree.frontier} are committed")
+            self._acknowledge(ack.frontier, now)
+        return ()
+
+    def _receive_cancel(self, cancel: Cancel, now: float) -> Replies:
+        if self._is_stale(cancel.turn) or self.state is ServerState.FINISHED:
+            return ()
+        return (self._finish(FinishReason.CANCELLED),)
+
+    def _receive_extend(self, extend: Extend, now: float) -> Replies:
+        if extend.turn == self.turn:
+            return ()  # a repeat of the Extend that began this turn
+        if extend.turn != self.turn + 1:
+            raise PeerError(f"an Extend begins turn {extend.turn}, but the next turn is {self.turn + 1}")
+        if not 0 <= extend.keep <= self.tree.frontier:
+            raise PeerError(f"an Extend keeps {extend.keep} of {self.tree.frontier} tokens")
+        self.state = server_after(self.state, Extend)
+        tokens = (*self.tree.tokens[: extend.keep], *extend.tokens)
+        check_sequence(tokens, self._terms)
+        check_settings(extend.settings)
+        self.tree.rewrite(extend.keep, extend.tokens)
+        self.processed = min(self.processed, extend.keep, self.tree.frontier - 1)
+        self._begin_turn(extend.turn, len(tokens), extend.settings, now)
+        return ()
+
+    # What passes do.
+
+    def due(self) -> float:
+        """When the session next wants a pass, infinite while it must first hear from the client."""
+        if self.state is ServerState.FINISHED:
+            return math.inf
+        if self.tree.frontier - self.processed > 1:
+            return self._since
+        if self.tree.frontier - self._acked >= self._terms.run_ahead:
+            return math.inf
+        exhausted = self._exhausted_at == self.tree.frontier
+        waiting = Waiting(len(self.tree), exhausted, self._since, self._response_time.allowance())
+        return self._idle(waiting)
+
+    def plan(self, budget: int) -> Work:
+        """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""
+        tokens = self.tree.tokens
+        chain = tuple(tokens[self.processed : self.processed + budget])
+        reaches_root = self.processed + len(chain) == len(tokens)
+        nodes = self._likeliest(budget - len(chain)) if reaches_root else ()
+        return Work(self.processed, chain, nodes, reaches_root, self._epoch)
+
+    def complete(self, work: Work, choices: Sequence[int], now: float) -> Progress:
+        """Takes the outcome of a pass over `work`; `choices` are the target's tokens at the root and each node."""
+        if work.epoch != self._epoch or self.state is ServerState.FINISHED:
+            return _DISCARDED
+        self.processed += len(work.chain)
+        if not work.reaches_root:
+            return Progress(True, (), ())
+        index = {node: i for i, node in enumerate(work.nodes)}
+        tokens = self._walk(self.tree.root, dict(zip((self.tree.root, *work.nodes), choices, strict=True)))
+        start = self.tree.frontier
+        kept, reason = self._cut(tokens)
+        carried = self.tree.commit(tokens[:kept])
+        nodes_kept = tuple(index[node] for node in carried if node in index)
+        self.processed += len(nodes_kept)
+        self._since = now
+        self._response_time.committed(self.tree.frontier, now)
+        commit = Commit(self.turn, start, tuple(tokens[:kept]))
+        replies = (commit,) if reason is None else (commit, self._finish(reason))
+        return Progress(True, nodes_kept, replies)
+
+    # Details.
+
+    def _adopt(self, opened: Open, now: float) -> None:
+        self.tree = TokenTree(opened.tokens)
+        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
+
+    def _begin_turn(self, turn: int, prompt_length: int, settings: Settings, now: float) -> None:
+        self.turn = turn
+        self._prompt_length = prompt_length
+        self._settings = settings
+        self._walk = RULES[settings.rule]
+        self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
+        self._limit = min(self._terms.context, prompt_length + settings.max_new_tokens)
+        self._acked = self.tree.frontier
+        self._exhausted_at = 0
+        self._since = now
+        self._finished: Finished | None = None
+        self._response_time.restart()
+
+    def _end_if_over(self) -> Replies:
+        """A rebuilt session may hold a whole answer already."""
+        answer = self.tree.tokens[self._prompt_length :]
+        if not answer:
+            return ()
+        _, reason = self._cut_answer((), answer, self._limit - self._prompt_length)
+        return () if reason is None else (self._finish(reason),)
+
+    def _greet(self, more: Replies) -> Replies:
+        return (Opened(self.id), *more)
+
+    def _replay(self, known: int) -> Replies:
+        missed = tuple(self.tree.tokens[known:])
+        commits = (Commit(self.turn, known, missed),) if missed else ()
+        return commits if self._finished is None else (*commits, self._finished)
+
+    def _finish(self, reason: FinishReason) -> Finished:
+        self.state = server_after(self.state, Finished)
+        self._epoch += 1
+        self._finished = Finished(self.turn, self.tree.frontier, reason)
+        return self._finished
+
+    def _cut(self, fresh: Sequence[int]) -> tuple[int, FinishReason | None]:
+        answer = self.tree.tokens[self._prompt_length :]
+        return self._cut_answer(answer, fresh, self._limit - self.tree.frontier)
+
+    def _cut_answer(self, answer: Sequence[int], fresh: Sequence[int], room: int) -> tuple[int, FinishReason | None]:
+        return cut(
+            answer,
+            fresh,
+            end_tokens=self._terms.end_tokens,
+            stop=self._settings.stop,
+            room=room,
+            detokenise=self._terms.detokenise,
+        )
+
+    def _likeliest(self, count: int) -> tuple[Node, ...]:
+        """At most `count` nodes by cumulative log-probability, parents first; those past the limit are idle."""
+        last = self._limit - 1
+        chosen: list[Node] = []
+        heap = [(-node.score, node.id, node) for node in self.tree.root.children.values()]
+        heapq.heapify(heap)
+        while heap and len(chosen) < count:
+            node = heapq.heappop(heap)[2]
+            if node.position >= last:
+                continue
+            chosen.append(node)
+            for child in node.children.values():
+                heapq.heappush(heap, (-child.score, child.id, child))
+        return tuple(chosen)
+
+    def _acknowledge(self, frontier: int, now: float) -> None:
+        if frontier > self._acked:
+            self._acked = frontier
+            self.tree.forget(frontier)
+        self._response_time.acknowledged(frontier, now)
+
+    def _is_stale(self, turn: int) -> bool:
+        if turn > self.turn:
+            raise PeerError(f"a frame of turn {turn} came before the Extend that begins it")
+        return turn < self.turn
+
+
+_HANDLERS: dict[type, Callable[..., Replies]] = {
+    Grow: ServerSession._receive_grow,
+    Ack: ServerSession._receive_ack,
+    Cancel: ServerSession._receive_cancel,
+    Extend: ServerSession._receive_extend,
+}
+
+
+def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    length = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        length += 1
+    return length

@@ -1,0 +1,224 @@
+"""The token tree that client and server share, and the identity rule that keeps both copies one tree.
+
+Knows the committed sequence and the live nodes below its last token. It does not know which nodes the target has
+processed, who proposed them, or when.
+
+Identity is by path, not by id, because nodes are often in flight while their parent is being committed:
+
+- a node whose parent is, or aliases, committed position p becomes a child of the root if p is the root; if p is
+  older and the committed token at p + 1 equals the node's token, the node's id aliases position p + 1; otherwise
+  the node is dead;
+- a node whose live parent already has a child with that token aliases that child;
+- a parent id that was seen before but is no longer known is dead, and so is the node;
+- a parent id that was never seen breaks the protocol.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from common.protocol.errors import PeerError
+from common.protocol.messages import GrownNode
+
+
+class Node:
+    """A proposed token at an absolute `position`; `score` is its cumulative log-probability.
+
+    Scores share an arbitrary origin, so only differences within one tree mean anything.
+    """
+
+    __slots__ = ("aliases", "children", "id", "parent", "position", "score", "token")
+
+    def __init__(self, id: int, parent: "Node | None", token: int, position: int, score: float):  # noqa: A002
+        self.id = id
+        self.parent = parent
+        self.token = token
+        self.position = position
+        self.score = score
+        self.children: dict[int, Node] = {}
+        self.aliases: list[int] = []
+
+    def subtree(self) -> Iterator["Node"]:
+        """This node and everything below it, parents first."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(node.children.values())
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A live node as a drafter sees it; `parent` is 0 where it hangs from the root."""
+
+    id: int
+    parent: int
+    token: int
+    position: int
+    logp: float  # cumulative from the root
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """An immutable picture of the committed sequence and the live nodes, parents first."""
+
+    tokens: tuple[int, ...]
+    nodes: tuple[NodeView, ...]
+
+
+class TokenTree:
+    """The committed sequence and the live nodes that hang from its last token, the root."""
+
+    def __init__(self, tokens: Sequence[int]):
+        self.tokens = list(tokens)
+        self.last_id = 0
+        self.stale = 0  # nodes that arrived dead
+        self._live: dict[int, Node] = {}
+        self._committed: dict[int, int] = {}  # ids of committed positions that the client may still name
+        self._size = 0
+        self.root = self._fresh_root()
+
+    @property
+    def frontier(self) -> int:
+        return len(self.tokens)
+
+    def __len__(self) -> int:
+        """The number of live nodes, the root not counted."""
+        return self._size
+
+    def nodes(self) -> Iterator[Node]:
+        """All live nodes, parents first, the root not included."""
+        live = self.root.subtree()
+        next(live)
+        return live
+
+    def view(self) -> TreeView:
+        origin = self.root.score
+        return TreeView(
+            tuple(self.tokens),
+            tuple(
+                NodeView(node.id, self._parent_id(node), node.token, node.position, node.score - origin)
+                for node in self.nodes()
+            ),
+        )
+
+    def grown(self, nodes: Iterable[Node]) -> list[GrownNode]:
+        """The nodes as a Grow at the current frontier carries them."""
+        grown = []
+        for node in nodes:
+            parent = node.parent or self.root
+            logp = min(0.0, node.score - parent.score)
+            grown.append(GrownNode(node.id, self._parent_id(node), node.token, logp))
+        return grown
+
+    def renumber(self) -> list[GrownNode]:
+        """Gives every live node a new id, for a stream that knows none of the old ones."""
+        nodes = list(self.nodes())
+        self._live = {}
+        for node in nodes:
+            self.last_id += 1
+            node.id, node.aliases = self.last_id, []
+            self._live[node.id] = node
+        return self.grown(nodes)
+
+    def grow(self, frontier: int, nodes: Iterable[GrownNode]) -> list[Node]:
+        """Adds nodes proposed by a side that knew `frontier` committed tokens; returns those that are new.
+
+        Ids at or below the last one seen are repeats and ignored. Raises PeerError for a frontier ahead of this
+        one and for a parent that was never seen; nodes before the faulty one stay.
+        """
+        if not 0 < frontier <= self.frontier:
+            raise PeerError(f"a Grow names frontier {frontier}, but only {self.frontier} tokens are committed")
+        fresh = []
+        for grown in nodes:
+            if grown.id <= self.last_id:
+                self.stale += 1
+                continue
+            if grown.parent > self.last_id:
+                raise PeerError(f"node {grown.id} hangs from node {grown.parent}, which was never sent")
+            self.last_id = grown.id
+            node = self._place(frontier, grown)
+            if node is not None:
+                fresh.append(node)
+        return fresh
+
+    def note(self, nodes: Iterable[GrownNode]) -> None:
+        """Counts the nodes as seen and dead, for a Grow that came too late to matter."""
+        for grown in nodes:
+            self.last_id = max(self.last_id, grown.id)
+            self.stale += 1
+
+    def commit(self, tokens: Iterable[int]) -> list[Node]:
+        """Makes tokens final and re-roots along them; returns the nodes that carried them, first token first.
+
+        Nodes below the committed path stay, everything else dies.
+        """
+        carried = []
+        for token in tokens:
+            position = self.frontier
+            chosen = self.root.children.pop(token, None)
+            for sibling in self.root.children.values():
+                self._bury(sibling)
+            self.tokens.append(token)
+            if chosen is None:
+                self.root = self._fresh_root()
+                continue
+            carried.append(chosen)
+            self._size -= 1
+            for alias in (chosen.id, *chosen.aliases):
+                del self._live[alias]
+                self._committed[alias] = position
+            chosen.parent = None
+            self.root = chosen
+        return carried
+
+    def forget(self, frontier: int) -> None:
+        """Drops aliases of positions below a frontier that the client has acknowledged."""
+        self._committed = {id_: p for id_, p in self._committed.items() if p >= frontier}
+
+    def rewrite(self, keep: int, tokens: Iterable[int]) -> None:
+        """Keeps the first `keep` tokens, appends others, and drops every node. Ids stay seen."""
+        self.tokens[keep:] = tokens
+        self._clear()
+
+    def _clear(self) -> None:
+        self._size = 0
+        self._live = {}
+        self._committed = {}
+        self.root = self._fresh_root()
+
+    def _fresh_root(self) -> Node:
+        return Node(0, None, self.tokens[-1], self.frontier - 1, 0.0)
+
+    def _parent_id(self, node: Node) -> int:
+        return 0 if node.parent is None or node.parent is self.root else node.parent.id
+
+    def _place(self, frontier: int, grown: GrownNode) -> Node | None:
+        parent = self._live.get(grown.parent)
+        if parent is None:
+            position = frontier - 1 if grown.parent == 0 else self._committed.get(grown.parent)
+            if position is None:
+                self.stale += 1
+                return None
+            if position < self.frontier - 1:
+                if self.tokens[position + 1] == grown.token:
+                    self._committed[grown.id] = position + 1
+                else:
+                    self.stale += 1
+                return None
+            parent = self.root
+        twin = parent.children.get(grown.token)
+        if twin is not None:
+            twin.aliases.append(grown.id)
+            self._live[grown.id] = twin
+            return None
+        node = Node(grown.id, parent, grown.token, parent.position + 1, parent.score + grown.logp)
+        parent.children[grown.token] = node
+        self._live[grown.id] = node
+        self._size += 1
+        return node
+
+    def _bury(self, top: Node) -> None:
+        for node in top.subtree():
+            self._size -= 1
+            for alias in (node.id, *node.aliases):
+                del self._live[alias]

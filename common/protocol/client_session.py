@@ -21,20 +21,8 @@ from common.protocol.messages import (
     Settings,
 )
 from common.protocol.transitions import ClientState, Lost, client_after
-from common.protocol.tree import TokenTree, TreeView
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A token that a drafter proposes below `parent`.
-
-    `parent` is a node id of the view that was drafted from, 0 for that view's root, or -k for the k-th proposal
-    (from 1) of the same list. `logp` is as in `GrownNode`.
-    """
-
-    parent: int
-    token: int
-    logp: float
+from common.protocol.tree import TokenTree
+from common.protocol.views import Proposal, TreeView
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ Identity is by path, not by id, because nodes are often in flight while their pa
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import GrownNode
+from common.protocol.views import NodeView, TreeView
 
 
 class Node:
@@ -44,25 +44,6 @@ class Node:
             node = pending.pop()
             yield node
             pending.extend(node.children.values())
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A live node as a drafter sees it; `parent` is 0 where it hangs from the root."""
-
-    id: int
-    parent: int
-    token: int
-    position: int
-    logp: float  # cumulative from the root
-
-
-@dataclass(frozen=True, slots=True)
-class TreeView:
-    """An immutable picture of the committed sequence and the live nodes, parents first."""
-
-    tokens: tuple[int, ...]
-    nodes: tuple[NodeView, ...]
 
 
 class TokenTree:

@@ -1,0 +1,35 @@
+"""What a drafter sees of a session and what it gives back. Immutable, so that drafting may run beside the session."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A live node as a drafter sees it; `parent` is 0 where it hangs from the root."""
+
+    id: int
+    parent: int
+    token: int
+    position: int
+    logp: float  # cumulative from the root
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """An immutable picture of the committed sequence and the live nodes, parents first."""
+
+    tokens: tuple[int, ...]
+    nodes: tuple[NodeView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A token that a drafter proposes below `parent`.
+
+    `parent` is a node id of the view that was drafted from, 0 for that view's root, or -k for the k-th proposal
+    (from 1) of the same list. `logp` is as in `GrownNode`.
+    """
+
+    parent: int
+    token: int
+    logp: float

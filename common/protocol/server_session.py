@@ -139,8 +139,8 @@ class ServerSession:
         return (self._finish(FinishReason.CANCELLED),)
 
     def _receive_extend(self, extend: Extend, now: float) -> Replies:
-        if extend.turn == self.turn:
-            return ()  # a repeat of the Extend that began this turn
+        if extend.turn <= self.turn:
+            return ()  # a repeat
         if extend.turn != self.turn + 1:
             raise PeerError(f"an Extend begins turn {extend.turn}, but the next turn is {self.turn + 1}")
         if not 0 <= extend.keep <= self.tree.frontier:

@@ -1,0 +1,47 @@
+"""Which nodes a model-based drafter adds next: best first by cumulative log-probability, a level at a time.
+
+EAGLE-2's expansion (Li et al. 2024) without its rounds: every node that is added is expanded in the next level,
+and candidates passed over stay in the running as long as their parent lives.
+"""
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from common.protocol.views import Proposal, TreeView
+
+Candidates = Sequence[tuple[int, float]]
+"""(token, log-probability) of a node's likeliest next tokens, likeliest first."""
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Bounds of the tree: nodes added in a level, children considered of a node, live nodes, and the least
+    cumulative probability worth proposing."""
+
+    breadth: int = 6
+    children: int = 6
+    nodes: int = 64
+    least_probability: float = 0.02
+
+
+def choose(view: TreeView, candidates: Mapping[int, Candidates], expansion: Expansion) -> list[Proposal]:
+    """The next level: `candidates` of each expanded node by id, 0 for the root; those in the view are skipped."""
+    room = min(expansion.breadth, expansion.nodes - len(view.nodes))
+    best = heapq.nlargest(room, _open(view, candidates, math.log(expansion.least_probability)), key=lambda c: c[0])
+    return [Proposal(parent, token, logp) for _, parent, token, logp in best]
+
+
+def _open(
+    view: TreeView, candidates: Mapping[int, Candidates], least: float
+) -> Iterator[tuple[float, int, int, float]]:
+    scores = {0: 0.0} | {node.id: node.logp for node in view.nodes}
+    taken = {(node.parent, node.token) for node in view.nodes}
+    for parent, offered in candidates.items():
+        above = scores.get(parent, -math.inf)
+        for token, logp in offered:
+            if above + logp < least:
+                break
+            if (parent, token) not in taken:
+                yield above + logp, parent, token, logp

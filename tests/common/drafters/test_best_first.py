@@ -1,0 +1,34 @@
+import math
+
+from common.drafters.best_first import Expansion, choose
+from common.protocol.views import NodeView, TreeView
+
+VIEW = TreeView((1, 2), (NodeView(7, 0, 3, 2, math.log(0.6)), NodeView(8, 7, 4, 3, math.log(0.3))))
+CANDIDATES = {
+    0: [(3, math.log(0.6)), (5, math.log(0.2))],
+    7: [(4, math.log(0.5)), (6, math.log(0.4))],
+    8: [(9, math.log(0.9))],
+}
+
+
+def chosen(**bounds):
+    return [(p.parent, p.token) for p in choose(VIEW, CANDIDATES, Expansion(**bounds))]
+
+
+def test_the_likeliest_new_nodes_come_first():
+    assert chosen(breadth=8) == [(8, 9), (7, 6), (0, 5)]
+
+
+def test_bounds_hold():
+    assert chosen(breadth=2) == [(8, 9), (7, 6)]
+    assert chosen(nodes=3) == [(8, 9)]
+    assert chosen(nodes=2) == []
+    assert chosen(least_probability=0.25) == [(8, 9)]
+
+
+def test_a_proposal_carries_its_own_log_probability():
+    assert choose(VIEW, CANDIDATES, Expansion())[0].logp == math.log(0.9)
+
+
+def test_candidates_of_a_dead_node_are_passed_over():
+    assert choose(TreeView((1,), ()), {5: [(1, -0.1)]}, Expansion()) == []

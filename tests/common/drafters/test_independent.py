@@ -1,0 +1,109 @@
+"""The independent drafter proposes what its model thinks, and computes no token twice."""
+
+import random
+
+import pytest
+import torch
+
+from common.drafters.best_first import Expansion
+from common.drafters.independent import IndependentDrafter
+from common.models.checkpoint import load_causal_lm
+from common.models.packed import PackedModel
+from common.protocol.messages import Finished, FinishReason, Settings
+from tests.common.drafters.growing import Growing
+from tests.families import make_checkpoint
+
+VOCAB = 300
+PROMPT = [11, 45, 7, 201, 99, 45, 7]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return make_checkpoint(tmp_path_factory.mktemp("draft"), "llama", vocab=VOCAB)
+
+
+def drafter_of(checkpoint, **bounds):
+    model = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 2048)
+    return IndependentDrafter(model, Expansion(least_probability=1e-9, **bounds))
+
+
+@torch.inference_mode()
+def log_probabilities(checkpoint, sequence):
+    model = load_causal_lm(checkpoint, dtype=torch.float64)
+    return torch.log_softmax(model(torch.tensor([sequence])).logits[0, -1], dim=-1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_proposals_carry_the_models_own_log_probabilities_whatever_was_committed(checkpoint, seed):
+    draw = random.Random(seed)
+    growing = Growing(drafter_of(checkpoint, breadth=4, nodes=40), PROMPT, VOCAB)
+    for _ in range(12):
+        for path, proposal in growing.draft():
+            expected = log_probabilities(checkpoint, path)[proposal.token].item()
+            assert proposal.logp == pytest.approx(expected, abs=1e-5)
+        root = growing.session.tree.root
+        drafted = [] if not root.children else [draw.choice(list(root.children))]
+        growing.commit(draw.choice([drafted, [*drafted, draw.randrange(VOCAB)]]) or [draw.randrange(VOCAB)])
+
+
+def test_no_token_is_computed_twice(checkpoint):
+    draw = random.Random(1)
+    drafter = drafter_of(checkpoint, breadth=3, nodes=30)
+    growing = Growing(drafter, PROMPT, VOCAB)
+    proposed = undrafted = 0
+    for _ in range(30):
+        proposed += len(growing.draft())
+        root = growing.session.tree.root
+        if root.children and draw.random() < 0.7:
+            growing.commit([draw.choice(list(root.children))])
+        else:
+            undrafted += 1
+            growing.commit([draw.randrange(VOCAB)])
+    assert drafter.computed <= len(PROMPT) + proposed + undrafted
+
+
+def test_the_first_level_is_the_models_likeliest_tokens(checkpoint):
+    growing = Growing(drafter_of(checkpoint, breadth=4), PROMPT, VOCAB)
+    best = torch.topk(log_probabilities(checkpoint, PROMPT), 4).indices.tolist()
+    assert [proposal.token for _, proposal in growing.draft()] == best
+
+
+def test_a_rewritten_history_costs_only_what_changed(checkpoint):
+    drafter = drafter_of(checkpoint)
+    growing = Growing(drafter, list(range(100)), VOCAB)
+    growing.draft()
+    growing.commit([5])
+    growing.session.receive(Finished(0, 101, FinishReason.END))
+    before = drafter.computed
+    growing.session.extend(90, [200, 201, 202], Settings(10))
+    drafted = growing.draft()
+    assert drafter.computed - before == 3
+    expected = log_probabilities(checkpoint, drafted[0][0])[drafted[0][1].token].item()
+    assert drafted[0][1].logp == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_repeated_turn_drafts_again_from_the_same_root(checkpoint):
+    growing = Growing(drafter_of(checkpoint), PROMPT, VOCAB)
+    first = growing.draft()
+    growing.session.receive(Finished(0, len(PROMPT), FinishReason.CANCELLED))
+    growing.session.extend(len(PROMPT), [], Settings(10))
+    assert growing.draft() == first
+
+
+def test_the_tree_never_exceeds_its_bound(checkpoint):
+    growing = Growing(drafter_of(checkpoint, breadth=8, nodes=20), PROMPT, VOCAB)
+    for _ in range(10):
+        growing.draft()
+    assert len(growing.session.tree) == 20
+    assert growing.draft() == []
+
+
+def test_slots_are_given_back(checkpoint):
+    drafter = drafter_of(checkpoint, nodes=30)
+    growing = Growing(drafter, PROMPT, VOCAB)
+    for token in range(40):
+        growing.draft()
+        growing.commit([token])
+    growing.draft()
+    held = len(growing.session.tree.tokens) + 30
+    assert drafter._slots.capacity - drafter._slots.free <= held

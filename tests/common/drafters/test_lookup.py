@@ -1,0 +1,49 @@
+import math
+from itertools import pairwise
+
+from common.drafters.lookup import LookupDrafter
+from tests.common.drafters.growing import Growing
+
+
+def test_it_proposes_what_followed_the_longest_match():
+    growing = Growing(LookupDrafter(), [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3], 10)
+    assert [p.token for _, p in growing.draft()] == [4, 9, 2, 3, 5, 1, 2, 3]
+
+
+def test_it_goes_on_from_the_tip_of_the_tree():
+    growing = Growing(LookupDrafter(), [1, 2, 3, 4, 5, 6] * 3, 10)
+    tokens = [p.token for _ in range(3) for _, p in growing.draft()]
+    assert tokens == ([1, 2, 3, 4, 5, 6] * 5)[: len(tokens)]
+    assert len(tokens) > 8
+    assert all(len(b) == len(a) + 1 for a, b in pairwise(path for path, _ in growing.draft()))
+
+
+def test_it_proposes_nothing_without_a_match_and_stops_far_ahead_of_the_root():
+    assert Growing(LookupDrafter(), [1, 2, 3], 10).draft() == []
+    growing = Growing(LookupDrafter(), [1, 2] * 40, 10)
+    while growing.draft():
+        pass
+    assert max(node.position for node in growing.session.view().nodes) - 80 < 40
+
+
+def test_it_learns_how_far_its_matches_can_be_trusted():
+    def last_logp(right: bool) -> float:
+        growing = Growing(LookupDrafter(), [1, 2, 3, 4, 5, 6] * 4, 10)
+        first = growing.draft()[0][1]
+        for step in range(24):
+            growing.commit([first.token if right and step == 0 else (step % 6 + 1 if right else 9 - step % 2)])
+            drafted = growing.draft()
+        return drafted[0][1].logp if drafted else -math.inf
+
+    assert last_logp(right=True) > last_logp(right=False)
+
+
+def test_probabilities_are_at_most_one():
+    growing = Growing(LookupDrafter(), [1] * 30, 10)
+    assert all(p.logp <= 0 for _, p in growing.draft())
+
+
+def test_a_rewritten_history_is_indexed_anew():
+    drafter = LookupDrafter()
+    Growing(drafter, [1, 2, 3, 1, 2], 10).draft()
+    assert [p.token for _, p in Growing(drafter, [4, 5, 6, 4, 5], 10).draft()][:1] == [6]

@@ -1,0 +1,234 @@
+"""Both halves joined in memory by a link of random delays, on a fake clock, with every fault a link can have.
+
+The simulated engine keeps one entry per processed position, so a committed position that is computed twice or
+never is caught where it happens.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.messages import Ack, Commit, Extend, Finished, FromClient, FromServer, Grow, Open, Settings
+from common.protocol.server_session import ServerSession, Work
+from common.protocol.terms import Terms
+from common.protocol.transitions import ClientState
+from common.protocol.tree import Node
+from common.protocol.views import Proposal
+from tests.common.protocol.fakes import VOCAB, next_token
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What the link, the drafter and the machines do to one run. Probabilities are per message or per level."""
+
+    skill: float = 0.7  # how often the drafter proposes the target's token
+    delay: float = 0.05  # mean seconds one way
+    repeat: float = 0.0  # frames delivered again later
+    lose: float = 0.0  # streams broken, per delivered frame
+    restart: float = 0.0  # of broken streams, those that find a server without the session
+    cancel: float = 0.0  # answers cancelled, per drafted level
+    silent: float = 0.0  # levels at which the client says nothing at all
+
+
+class Joined:
+    """One client session and one server session; `run` plays turns to their end and returns the answers."""
+
+    def __init__(self, terms: Terms, weather: Weather, salt: int, seed: int, budget: int = 32):
+        self.terms, self.weather, self.salt, self.budget = terms, weather, salt, budget
+        self.random = random.Random(seed)
+        self.client = ClientSession("s", Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
+        self.server: ServerSession | None = None
+        self.processed: list[int] = []
+        self.passes = 0
+        self.cancelled: set[int] = set()
+        self._now = 0.0
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._arrival = {"up": 0.0, "down": 0.0}
+        self._stream = 0
+        self._served = 0  # the stream on which the server saw its newest Open
+        self._pass_running = False
+
+    def run(self, turns: list[tuple[int, list[int], Settings]]) -> list[list[int]]:
+        """`turns` are (keep, tokens, settings), where a negative `keep` counts from the frontier's end."""
+        answers = []
+        for index, (back, tokens, settings) in enumerate(turns):
+            if index == 0:
+                self._send(self.client.open(tokens, settings))
+            else:
+                keep = max(0, self.client.tree.frontier + back)
+                self._send(self.client.extend(keep, tokens, settings))
+            self._at(0.0, self._draft)
+            while self.client.state is not ClientState.FINISHED:
+                if not self._queue:
+                    raise AssertionError("the session stands still")
+                self._now, _, act = heapq.heappop(self._queue)
+                act()
+                if self._now > 600:
+                    raise AssertionError("the session does not end")
+            answers.append(self.client.answer)
+        return answers
+
+    # The client.
+
+    def _draft(self) -> None:
+        if self.client.state not in (ClientState.OPENING, ClientState.GENERATING):
+            if self.client.state is ClientState.LOST:
+                self._at(0.02, self._draft)
+            return
+        self._at(self.random.expovariate(100), self._draft)
+        if self.random.random() < self.weather.silent:
+            return
+        if self.random.random() < self.weather.cancel:
+            self.cancelled.add(self.client.turn)
+            self._send(self.client.cancel())
+            return
+        view = self.client.view()
+        parents = [0, *(node.id for node in view.nodes)]
+        frontier = len(view.tokens)
+        proposals = [self._proposal(self.random.choice(parents)) for _ in range(self.random.randint(0, 3))]
+        grow = self.client.propose(frontier, proposals) if proposals else self.client.exhausted()
+        if grow is not None:
+            self._send(grow)
+
+    def _proposal(self, parent: int) -> Proposal:
+        path: list[int] = []
+        nodes = {node.id: node for node in self.client.view().nodes}
+        at = parent
+        while at:
+            path.append(nodes[at].token)
+            at = nodes[at].parent
+        right = next_token([*self.client.tree.tokens, *reversed(path)], self.salt)
+        token = right if self.random.random() < self.weather.skill else self.random.randrange(VOCAB)
+        return Proposal(parent, token, -self.random.random())
+
+    def _client_receives(self, frame: FromServer) -> None:
+        self.client.receive(frame)
+        self._at(self.random.choice([0.0, 0.1]), self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        ack = self.client.acknowledge()
+        if ack is not None:
+            self._send(ack)
+
+    # The server.
+
+    def _server_receives(self, frame: FromClient) -> None:
+        if isinstance(frame, Open):
+            self._served = self._stream
+            if self.server is None:
+                self.server = ServerSession(frame, self.terms, self._now)
+                self.processed = []
+            else:
+                self.server.reopen(frame, self._now)
+            replies = self.server.greeting
+        else:
+            assert self.server is not None
+            replies = self.server.receive(frame, self._now)
+        self._keep_processed()
+        self._reply(replies)
+        self._consider_pass()
+
+    def _consider_pass(self) -> None:
+        if self.server is None or self._pass_running:
+            return
+        due = self.server.due()
+        if due <= self._now:
+            session, work = self.server, self.server.plan(self.budget)
+            self._check(work)
+            self._pass_running = True
+            self._at(self.random.uniform(0.005, 0.04), lambda: self._complete(session, work))
+        elif due < float("inf"):
+            self._at(due - self._now, self._consider_pass)
+
+    def _complete(self, session: ServerSession, work: Work) -> None:
+        if session is not self.server:
+            return
+        self._pass_running = False
+        self.passes += 1
+        choices = [self._choice(work, node) for node in (None, *work.nodes)] if work.reaches_root else []
+        progress = session.complete(work, choices, self._now)
+        if progress.chain_kept:
+            self.processed += work.chain
+            self.processed += [work.nodes[i].token for i in progress.nodes_kept]
+        self._keep_processed()
+        self._reply(progress.replies)
+        self._consider_pass()
+
+    def _choice(self, work: Work, node: Node | None) -> int:
+        path: list[int] = []
+        while node is not None and node in work.nodes:
+            path.append(node.token)
+            node = node.parent
+        return next_token([*self.processed, *work.chain, *reversed(path)], self.salt)
+
+    def _check(self, work: Work) -> None:
+        assert 0 < len(work) <= self.budget
+        assert work.start == len(self.processed), "a processed position is computed again, or one is skipped"
+        seen: set[Node] = set()
+        for node in work.nodes:
+            assert node.parent in seen or node.parent is self.server.tree.root  # type: ignore[union-attr]
+            seen.add(node)
+
+    def _keep_processed(self) -> None:
+        assert self.server is not None
+        del self.processed[self.server.processed :]
+        assert self.processed == self.server.tree.tokens[: self.server.processed]
+
+    def _reply(self, replies: tuple[FromServer, ...]) -> None:
+        if self._served != self._stream:
+            return
+        for frame in replies:
+            self._carry("down", frame, self._client_receives, again=isinstance(frame, Commit | Finished))
+
+    # The link.
+
+    def _send(self, frame: FromClient) -> None:
+        self._carry("up", frame, self._server_receives, again=isinstance(frame, Grow | Ack | Extend))
+
+    def _carry(self, way: str, frame: object, deliver: Callable[..., None], *, again: bool) -> None:
+        stream = self._stream
+        arrival = max(self._arrival[way], self._now + self.random.expovariate(1 / self.weather.delay))
+        self._arrival[way] = arrival
+
+        def arrive() -> None:
+            if stream != self._stream:
+                return
+            if self.random.random() < self.weather.lose:
+                self._break()
+                return
+            deliver(frame)
+            if again and self.random.random() < self.weather.repeat:
+                self._at(self.random.uniform(0, 0.5), repeat)
+
+        def repeat() -> None:
+            if stream == self._stream:
+                deliver(frame)
+
+        self._at_time(arrival, arrive)
+
+    def _break(self) -> None:
+        self._stream += 1
+        self.client.lost()
+        if self.random.random() < self.weather.restart:
+            self.server = None
+            self._pass_running = False
+        self._arrival = {"up": 0.0, "down": 0.0}
+        self._at(self.random.uniform(0, 0.3), self._reconnect)
+
+    def _reconnect(self) -> None:
+        if self.client.state is not ClientState.LOST:
+            return
+        self._send(self.client.reopen())
+        again = self.client.resend()
+        if again is not None:
+            self._send(again)
+
+    def _at(self, after: float, act: Callable[[], None]) -> None:
+        self._at_time(self._now + max(0.0, after), act)
+
+    def _at_time(self, when: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (when, next(self._order), act))

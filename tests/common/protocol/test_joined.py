@@ -1,0 +1,67 @@
+"""The law above all: whatever is drafted and whatever the link does, the answer is the target's own."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.protocol.messages import Settings
+from tests.common.protocol.fakes import decode_alone, terms
+from tests.common.protocol.joined import Joined, Weather
+
+SEEDS = st.integers(0, 2**31)
+WEATHER = st.builds(
+    Weather,
+    skill=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    delay=st.sampled_from([0.001, 0.05, 0.3]),
+    repeat=st.sampled_from([0.0, 0.3]),
+    lose=st.sampled_from([0.0, 0.02]),
+    restart=st.sampled_from([0.0, 0.5]),
+    silent=st.sampled_from([0.0, 0.5, 1.0]),
+)
+STOP = st.sampled_from([(), ("ab",), ("cad", "ee")])
+ANSWER = st.builds(Settings, max_new_tokens=st.integers(1, 40), stop=STOP)
+TOKENS = st.lists(st.integers(1, 5), min_size=1, max_size=12)
+TURNS = st.lists(st.tuples(st.integers(-20, 0), TOKENS, ANSWER), min_size=1, max_size=3)
+
+
+@settings(max_examples=600, deadline=None)
+@given(seed=SEEDS, weather=WEATHER, turns=TURNS, idle=st.sampled_from(["eager", "patient"]), budget=st.integers(1, 40))
+def test_every_turn_ends_with_the_targets_own_answer(seed, weather, turns, idle, budget):
+    joined = Joined(terms(idle), weather, salt=seed, seed=seed, budget=budget)
+    sequence: list[int] = []
+    prompts = []
+    for (back, tokens, how), answer in zip(turns, joined.run(turns), strict=True):
+        prompts = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens
+        assert answer == decode_alone(prompts, how, seed)
+        sequence = [*prompts, *answer]
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=SEEDS, turns=TURNS)
+def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
+    joined = Joined(terms(), Weather(cancel=0.1, repeat=0.2), salt=seed, seed=seed)
+    sequence: list[int] = []
+    for turn, ((back, tokens, how), answer) in enumerate(zip(turns, joined.run(turns), strict=True)):
+        prompt = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens
+        truth = decode_alone(prompt, how, seed)
+        assert answer == (truth[: len(answer)] if turn in joined.cancelled else truth)
+        sequence = [*prompt, *answer]
+
+
+def passes_per_token(idle: str, skill: float) -> float:
+    tokens = passes = 0
+    for seed in range(40):
+        joined = Joined(terms(idle), Weather(skill=skill, delay=0.01), salt=seed, seed=seed)
+        tokens += len(joined.run([(0, [1, 2, 3], Settings(40))])[0])
+        passes += joined.passes
+    return passes / tokens
+
+
+@pytest.mark.parametrize("idle", ["eager", "patient"])
+def test_wrong_drafts_cost_no_pass(idle):
+    assert passes_per_token(idle, skill=0.0) <= 1.0
+
+
+def test_right_drafts_save_passes_and_patience_saves_more():
+    eager, patient = passes_per_token("eager", skill=1.0), passes_per_token("patient", skill=1.0)
+    assert patient < eager < 0.85

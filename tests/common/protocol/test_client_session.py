@@ -1,0 +1,173 @@
+import pytest
+
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.errors import MisuseError, PeerError
+from common.protocol.messages import (
+    PROTOCOL_VERSION,
+    Ack,
+    Cancel,
+    Commit,
+    Extend,
+    Failed,
+    FailureCode,
+    Finished,
+    FinishReason,
+    Grow,
+    GrownNode,
+    Open,
+    Opened,
+    Settings,
+)
+from common.protocol.transitions import ClientState
+from common.protocol.views import Proposal
+
+SETTINGS = Settings(max_new_tokens=10)
+
+
+def opened(prompt=(1, 2), **limits) -> ClientSession:
+    session = ClientSession(
+        "s", Limits(**{"fingerprint": "f", "vocab_size": 9, "context": 20, "max_nodes": 4, **limits})
+    )
+    session.open(prompt, SETTINGS)
+    session.receive(Opened("s"))
+    return session
+
+
+def test_open_carries_the_whole_sequence():
+    session = ClientSession("s", Limits("f", 9, 20, 4))
+    assert session.open((1, 2), SETTINGS) == Open(PROTOCOL_VERSION, "f", "s", 0, (1, 2), 2, SETTINGS)
+    assert session.state is ClientState.OPENING
+
+
+def test_drafting_does_not_wait_for_opened():
+    session = ClientSession("s", Limits("f", 9, 20, 4))
+    session.open((1, 2), SETTINGS)
+    assert session.propose(2, [Proposal(0, 3, -0.5)]) == Grow(0, 2, (GrownNode(1, 0, 3, -0.5),))
+
+
+def test_a_proposal_may_hang_from_an_earlier_one_of_the_same_list():
+    grow = opened().propose(2, [Proposal(0, 3, -0.5), Proposal(-1, 4, -0.25), Proposal(-2, 5, 0.0)])
+    assert grow.nodes == (GrownNode(1, 0, 3, -0.5), GrownNode(2, 1, 4, -0.25), GrownNode(3, 2, 5, 0.0))
+
+
+@pytest.mark.parametrize("parent", [7, -1, -2])
+def test_a_proposal_may_not_hang_from_nothing(parent):
+    with pytest.raises(MisuseError, match="was not proposed before"):
+        opened().propose(2, [Proposal(parent, 3, -0.5)])
+
+
+def test_proposals_drafted_from_an_old_view_follow_the_commit():
+    session = opened()
+    session.receive(Commit(0, 2, (3,)))
+    grow = session.propose(2, [Proposal(0, 3, -0.5), Proposal(-1, 4, -0.25), Proposal(0, 8, -0.1)])
+    assert grow == Grow(0, 3, (GrownNode(2, 0, 4, -0.25),))
+
+
+def test_the_tree_stays_within_its_bound_and_within_the_answer():
+    session = opened()
+    grow = session.propose(2, [Proposal(0, token, -1.0) for token in range(6)])
+    assert len(grow.nodes) == 4
+    assert session.propose(2, [Proposal(1, 5, -1.0)]) is None
+    short = opened(context=4)
+    chain = [Proposal(-i, 3, 0.0) for i in range(4)]
+    assert len(short.propose(2, chain).nodes) == 1
+
+
+def test_a_commit_is_idempotent_and_may_not_change_what_is_final():
+    session = opened()
+    assert session.receive(Commit(0, 2, (3, 4))) == (3, 4)
+    assert session.receive(Commit(0, 2, (3, 4))) == ()
+    assert session.receive(Commit(0, 3, (4, 5))) == (5,)
+    assert session.answer == [3, 4, 5]
+    assert session.passes == 2
+    with pytest.raises(PeerError, match="that were final"):
+        session.receive(Commit(0, 2, (3, 8)))
+
+
+@pytest.mark.parametrize(
+    "commit", [Commit(0, 4, (3,)), Commit(0, 1, (2, 3)), Commit(0, 2, ()), Commit(0, 2, (9,)), Commit(1, 2, (3,))]
+)
+def test_a_commit_that_cannot_be_is_the_servers_fault(commit):
+    with pytest.raises(PeerError):
+        opened().receive(commit)
+
+
+def test_the_frontier_is_told_once_by_a_grow_or_by_an_ack():
+    session = opened()
+    assert session.acknowledge() is None
+    session.receive(Commit(0, 2, (3,)))
+    assert session.acknowledge() == Ack(0, 3)
+    assert session.acknowledge() is None
+    session.receive(Commit(0, 3, (4,)))
+    assert session.exhausted() == Grow(0, 4, ())
+    assert session.exhausted() is None
+    assert session.acknowledge() is None
+
+
+def test_turns():
+    session = opened()
+    session.receive(Commit(0, 2, (3, 4)))
+    with pytest.raises(MisuseError):
+        session.extend(2, (5,), SETTINGS)
+    session.receive(Finished(0, 4, FinishReason.END))
+    assert session.finished.reason is FinishReason.END
+    assert session.extend(3, (5, 6), SETTINGS) == Extend(1, 3, (5, 6), SETTINGS)
+    assert session.tree.tokens == [1, 2, 3, 5, 6]
+    assert session.answer == []
+    assert session.receive(Commit(0, 4, (8,))) == ()
+    session.receive(Finished(0, 4, FinishReason.END))
+    assert session.state is ClientState.GENERATING
+    assert session.receive(Commit(1, 5, (8,))) == (8,)
+
+
+@pytest.mark.parametrize(("keep", "tokens"), [(9, (1,)), (-1, (1,)), (0, ())])
+def test_a_turn_must_leave_a_sequence(keep, tokens):
+    session = opened()
+    session.receive(Finished(0, 2, FinishReason.CANCELLED))
+    with pytest.raises(MisuseError, match="cannot keep"):
+        session.extend(keep, tokens, SETTINGS)
+
+
+def test_cancelling_waits_for_finished():
+    session = opened()
+    assert session.cancel() == Cancel(0)
+    assert session.receive(Commit(0, 2, (3,))) == (3,)
+    session.receive(Finished(0, 3, FinishReason.CANCELLED))
+    assert session.state is ClientState.FINISHED
+
+
+def test_a_broken_stream_is_resumed_with_all_tokens_and_the_tree_under_new_ids():
+    session = opened()
+    session.propose(2, [Proposal(0, 3, -0.5), Proposal(-1, 4, -0.25)])
+    session.receive(Commit(0, 2, (3,)))
+    session.lost()
+    assert session.reopen() == Open(PROTOCOL_VERSION, "f", "s", 0, (1, 2, 3), 2, SETTINGS)
+    assert session.resend() == Grow(0, 3, (GrownNode(3, 0, 4, -0.25),))
+
+
+def test_a_stream_that_breaks_between_turns_is_reopened_by_the_next_turn():
+    session = opened()
+    session.receive(Finished(0, 2, FinishReason.CANCELLED))
+    session.lost()
+    with pytest.raises(MisuseError, match="begin the next turn"):
+        session.reopen()
+    assert session.extend(2, (5,), SETTINGS) == Open(PROTOCOL_VERSION, "f", "s", 1, (1, 2, 5), 3, SETTINGS)
+
+
+def test_finished_must_name_the_frontier_that_was_committed():
+    with pytest.raises(PeerError, match="Finished names frontier 7"):
+        opened().receive(Finished(0, 7, FinishReason.END))
+
+
+def test_after_a_failure_only_a_new_session_helps():
+    session = opened()
+    session.receive(Failed(FailureCode.INTERNAL, "broken"))
+    with pytest.raises(MisuseError):
+        session.propose(2, [])
+    with pytest.raises(PeerError):
+        session.receive(Commit(0, 2, (3,)))
+
+
+def test_an_empty_prompt_is_refused():
+    with pytest.raises(MisuseError, match="empty"):
+        ClientSession("s", Limits("f", 9, 20, 4)).open((), SETTINGS)

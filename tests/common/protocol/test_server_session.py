@@ -1,0 +1,243 @@
+import math
+
+import pytest
+
+from common.protocol.errors import PeerError
+from common.protocol.messages import (
+    PROTOCOL_VERSION,
+    Ack,
+    Cancel,
+    Commit,
+    Extend,
+    FailureCode,
+    Finished,
+    FinishReason,
+    Grow,
+    GrownNode,
+    Open,
+    Opened,
+    Settings,
+)
+from common.protocol.server_session import ServerSession
+from tests.common.protocol.fakes import END, terms
+
+SETTINGS = Settings(max_new_tokens=20)
+NAN = float("nan")
+
+
+def open_frame(tokens=(1, 2, 3), prompt_length=None, settings=SETTINGS, turn=0, **changes) -> Open:
+    values = {"version": PROTOCOL_VERSION, "fingerprint": "f" * 64, "session": "s"}
+    return Open(
+        **{**values, **changes}, turn=turn, tokens=tokens, prompt_length=prompt_length or len(tokens), settings=settings
+    )
+
+
+def session(idle="eager", **changes) -> ServerSession:
+    return ServerSession(open_frame(), terms(idle, **changes), 0.0)
+
+
+def grow(frontier, *nodes, turn=0) -> Grow:
+    return Grow(turn, frontier, tuple(GrownNode(*node) for node in nodes))
+
+
+def run_pass(server, choices, now=1.0, budget=64):
+    return server.complete(server.plan(budget), choices, now)
+
+
+def test_a_session_is_greeted_and_its_prompt_is_planned_in_chunks():
+    server = session()
+    assert server.greeting == (Opened("s"),)
+    first = server.plan(2)
+    assert (first.start, first.chain, first.reaches_root) == (0, (1, 2), False)
+    assert server.complete(first, [], 1.0).replies == ()
+    second = server.plan(2)
+    assert (second.start, second.chain, second.reaches_root) == (2, (3,), True)
+    assert server.complete(second, [4], 2.0).replies == (Commit(0, 3, (4,)),)
+
+
+def test_a_pass_commits_the_walk_and_keeps_its_nodes():
+    server = session()
+    server.receive(grow(3, (1, 0, 4, -0.1), (2, 0, 5, -2.0), (3, 1, 2, -0.2)), 0.0)
+    work = server.plan(64)
+    by_token = {node.token: i for i, node in enumerate(work.nodes)}
+    choices = [4, *(0 for _ in work.nodes)]
+    choices[1 + by_token[4]], choices[1 + by_token[2]], choices[1 + by_token[5]] = 2, 3, 1
+    progress = server.complete(work, choices, 1.0)
+    assert progress.replies == (Commit(0, 3, (4, 2, 3)),)
+    assert progress.nodes_kept == (by_token[4], by_token[2])
+    assert server.processed == 5
+
+
+def test_under_a_small_budget_the_likeliest_nodes_go_parents_first():
+    server = session()
+    run_pass(server, [4])
+    server.receive(grow(4, (1, 0, 1, -3.0), (2, 0, 2, -0.1), (3, 2, 3, -0.1), (4, 3, 4, -5.0)), 0.0)
+    assert [node.id for node in server.plan(3).nodes] == [2, 3]
+
+
+def test_nodes_past_the_length_limit_are_idle():
+    server = ServerSession(open_frame(settings=Settings(max_new_tokens=2)), terms(), 0.0)
+    server.receive(grow(3, (1, 0, 4, -0.1), (2, 1, 4, -0.1), (3, 2, 4, -0.1)), 0.0)
+    assert [node.id for node in server.plan(64).nodes] == [1]
+
+
+def test_an_end_token_inside_the_walk_ends_the_answer_there():
+    server = session()
+    server.receive(grow(3, (1, 0, END, -0.1), (2, 1, 4, -0.1)), 0.0)
+    replies = run_pass(server, [END, 4, 4]).replies
+    assert replies == (Commit(0, 3, (END,)), Finished(0, 4, FinishReason.END))
+    assert server.due() == math.inf
+
+
+def test_run_ahead_stops_until_the_client_speaks():
+    server = session(run_ahead=3)
+    for token in (1, 2, 3):
+        assert server.due() < math.inf
+        run_pass(server, [token])
+    assert server.due() == math.inf
+    server.receive(Ack(0, 4), 2.0)
+    assert server.due() < math.inf
+
+
+def test_a_patient_session_waits_for_nodes_and_not_for_its_prompt():
+    server = session("patient")
+    assert server.due() == 0.0
+    run_pass(server, [4], now=10.0)
+    assert server.due() > 10.0
+    server.receive(grow(4), 10.1)
+    assert server.due() == 10.0
+
+
+def test_a_client_that_had_nothing_to_propose_before_the_last_commit_is_waited_for_again():
+    server = session("patient")
+    run_pass(server, [4], now=10.0)
+    server.receive(grow(3), 10.1)
+    assert server.due() > 10.0
+
+
+def test_cancel_finishes_once_and_a_pass_in_flight_is_discarded():
+    server = session()
+    work = server.plan(64)
+    assert server.receive(Cancel(0), 0.5) == (Finished(0, 3, FinishReason.CANCELLED),)
+    assert server.receive(Cancel(0), 0.6) == ()
+    progress = server.complete(work, [4], 1.0)
+    assert (progress.chain_kept, progress.replies) == (False, ())
+    assert server.processed == 0
+
+
+def test_the_next_turn_keeps_what_was_processed():
+    server = session()
+    run_pass(server, [4])
+    run_pass(server, [END])
+    server.receive(Extend(1, 4, (2, 3), SETTINGS), 2.0)
+    work = server.plan(64)
+    assert (work.start, work.chain) == (4, (2, 3))
+    assert server.complete(work, [5], 3.0).replies == (Commit(1, 6, (5,)),)
+
+
+def test_a_turn_that_repeats_needs_its_root_again():
+    server = session()
+    run_pass(server, [END])
+    server.receive(Extend(1, 3, (), SETTINGS), 2.0)
+    assert server.plan(64).chain == (3,)
+
+
+def test_frames_of_earlier_turns_are_stale():
+    server = session()
+    run_pass(server, [END])
+    server.receive(Extend(1, 4, (2,), SETTINGS), 2.0)
+    for late in (
+        grow(3, (1, 0, 4, -0.1)),
+        Ack(0, 3),
+        Cancel(0),
+        Extend(1, 4, (2,), SETTINGS),
+        Extend(0, 1, (9,), SETTINGS),
+    ):
+        assert server.receive(late, 3.0) == ()
+    assert server.plan(64).nodes == ()
+    server.receive(grow(5, (2, 1, 4, -0.1), turn=1), 3.0)
+    assert server.tree.stale == 2
+
+
+def test_a_resumed_stream_replays_what_the_client_missed():
+    server = session()
+    run_pass(server, [4])
+    run_pass(server, [END])
+    server.reopen(open_frame((1, 2, 3), 3), 5.0)
+    assert server.greeting == (Opened("s"), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
+
+
+def test_a_client_that_knows_more_rebuilds_the_session_and_keeps_its_common_prefix():
+    server = session()
+    run_pass(server, [4])
+    server.reopen(open_frame((1, 2, 3, 4, 5, 1), 3), 5.0)
+    assert server.greeting == (Opened("s"),)
+    work = server.plan(64)
+    assert (work.start, work.chain) == (3, (4, 5, 1))
+
+
+def test_a_rebuilt_session_that_holds_a_whole_answer_is_finished():
+    server = ServerSession(open_frame((1, 2, 3, END), 3), terms(), 0.0)
+    assert server.greeting == (Opened("s"), Finished(0, 4, FinishReason.END))
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "sentence"),
+    [
+        ({"version": 99}, FailureCode.VERSION, "protocol version 99"),
+        ({"fingerprint": "other"}, FailureCode.MODEL, "belongs to another target"),
+        ({"tokens": ()}, FailureCode.INVALID, "empty"),
+        ({"tokens": (1, 6)}, FailureCode.INVALID, "outside the target's vocabulary of 6"),
+        ({"tokens": (1,) * 256}, FailureCode.INVALID, "the prompt has 256 tokens"),
+        ({"tokens": (1, 2), "prompt_length": 3}, FailureCode.PROTOCOL, "prompt_length 3"),
+        ({"settings": Settings(0)}, FailureCode.INVALID, "at least 1"),
+        (
+            {"settings": Settings(5, rule="magic")},
+            FailureCode.INVALID,
+            "unknown rule 'magic'; this server knows greedy",
+        ),
+        ({"settings": Settings(5, idle="lazy")}, FailureCode.INVALID, "unknown idle policy 'lazy'"),
+        ({"settings": Settings(5, stop=("",))}, FailureCode.INVALID, "stop string is empty"),
+    ],
+)
+def test_an_open_that_cannot_be_served_is_refused_with_a_code(changes, code, sentence):
+    with pytest.raises(PeerError, match=sentence) as refused:
+        ServerSession(open_frame(**changes), terms(), 0.0)
+    assert refused.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [
+        (open_frame(), "first frame"),
+        (grow(3, (1, 7, 4, -0.1)), "never sent"),
+        (grow(3, (2, 0, 4, -0.1), (1, 0, 5, -0.1)), "strictly increase"),
+        (grow(3, (1, 0, 6, -0.1)), "outside the vocabulary"),
+        (grow(3, (1, 0, 4, 0.5)), "log-probability"),
+        (grow(3, (1, 0, 4, NAN)), "log-probability"),
+        (grow(3, (1, 0, 4, -math.inf)), "log-probability"),
+        (grow(4, (1, 0, 4, -0.1)), "frontier 4"),
+        (grow(0, (1, 0, 4, -0.1)), "frontier 0"),
+        (grow(3, turn=1), "turn 1"),
+        (grow(3, *((i, i - 1, 4, -0.1) for i in range(1, 66))), "more than the 64"),
+        (Ack(0, 9), "frontier 9"),
+        (Cancel(3), "turn 3"),
+        (Extend(1, 1, (2,), SETTINGS), "not allowed while"),
+        (Extend(2, 1, (2,), SETTINGS), "begins turn 2"),
+    ],
+)
+def test_a_frame_that_breaks_the_protocol_is_the_clients_fault(frame, sentence):
+    with pytest.raises(PeerError, match=sentence):
+        session().receive(frame, 0.0)
+
+
+def test_a_tree_that_outgrows_its_bound_over_several_frames_is_refused():
+    server = session()
+    server.receive(grow(3, *((i, i - 1, 4, -0.1) for i in range(1, 61))), 0.0)
+    with pytest.raises(PeerError, match="the tree has 66 nodes"):
+        server.receive(
+            grow(
+                3, *((60 + i, 0, i, -0.1) for i in range(1, 4)), (64, 61, 1, -0.1), (65, 61, 2, -0.1), (66, 61, 3, -0.1)
+            ),
+            0.0,
+        )

@@ -1,0 +1,106 @@
+"""Carries one direction of one TCP connection across the emulated link, packet by packet.
+
+The thin shell between two sockets and the pure faults. Ends are carried like bytes, in order and delayed: a closed
+half closes the other side's half, a reset arrives as a reset. Knows nothing of the other direction.
+"""
+
+import asyncio
+import enum
+import socket
+from collections.abc import Callable
+
+from netem.links.delay import DelayLine
+from netem.links.rate import LineRate
+
+_PACKET_BYTES = 1500
+_READ_BYTES = 16 * 1024
+# What may wait at the transmitter: a modest router buffer. More would delay every message behind a large one.
+_LONGEST_BACKLOG_S = 0.1
+# What a receiver that stopped reading can leave on the link: about the largest TCP window that Linux offers.
+_MOST_PACKETS_IN_FLIGHT = 4096
+
+
+class SourceResetError(Exception):
+    """The sender broke the connection, and the news has crossed the link."""
+
+
+class _SinkGoneError(Exception):
+    """The receiver no longer takes anything."""
+
+
+class _End(enum.Enum):
+    CLOSED = enum.auto()
+    RESET = enum.auto()
+
+
+class Pump:
+    """One direction of one connection; `run` it once."""
+
+    def __init__(
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        rate: LineRate,
+        delay: DelayLine,
+        on_delivered: Callable[[int], None],
+    ) -> None:
+        """on_delivered is called with the size in bytes of each packet that the sink has taken."""
+        self.sink_is_gone = False
+        self._source = source
+        self._sink = sink
+        self._rate = rate
+        self._delay = delay
+        self._on_delivered = on_delivered
+        self._in_flight: asyncio.Queue[tuple[float, bytes | _End]] = asyncio.Queue(_MOST_PACKETS_IN_FLIGHT)
+
+    async def run(self) -> None:
+        """Carry until the source has closed or the sink is gone.
+
+        Raises SourceResetError, in an exception group, once a reset has crossed the link.
+        """
+        try:
+            async with asyncio.TaskGroup() as halves:
+                halves.create_task(self._admit())
+                halves.create_task(self._deliver())
+        except* _SinkGoneError:
+            self.sink_is_gone = True
+
+    async def _admit(self) -> None:
+        clock = asyncio.get_running_loop().time
+        received = await self._receive()
+        while isinstance(received, bytes):
+            arrival_s = clock()
+            for start in range(0, len(received), _PACKET_BYTES):
+                await self._enter_link(received[start : start + _PACKET_BYTES], arrival_s)
+            await asyncio.sleep(max(0.0, self._rate.backlog_s(clock()) - _LONGEST_BACKLOG_S))
+            received = await self._receive()
+        await self._enter_link(received, clock())
+
+    async def _receive(self) -> bytes | _End:
+        try:
+            received = await asyncio.get_running_loop().sock_recv(self._source, _READ_BYTES)
+        except OSError:
+            return _End.RESET
+        return received or _End.CLOSED
+
+    async def _enter_link(self, packet: bytes | _End, arrival_s: float) -> None:
+        size_bytes = len(packet) if isinstance(packet, bytes) else 0
+        transmitted_s = self._rate.send(size_bytes, arrival_s)
+        await self._in_flight.put((self._delay.deliver(arrival_s, transmitted_s), packet))
+
+    async def _deliver(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            delivery_s, packet = await self._in_flight.get()
+            if delivery_s > loop.time():
+                await asyncio.sleep(delivery_s - loop.time())
+            if packet is _End.RESET:
+                raise SourceResetError
+            try:
+                if packet is _End.CLOSED:
+                    self._sink.shutdown(socket.SHUT_WR)
+                    return
+                await loop.sock_sendall(self._sink, packet)
+            except OSError as refusal:
+                raise _SinkGoneError from refusal
+            self._on_delivered(len(packet))

@@ -1,0 +1,74 @@
+"""The TCP sockets of the proxy: opened, tuned and torn down. Knows nothing of links, rates or delays."""
+
+import asyncio
+import errno
+import os
+import socket
+import struct
+from typing import Any
+
+from netem.links.address import Address
+from netem.links.errors import LinkFailureError
+
+# The kernel would grow its buffer to megabytes and take from the sender what the link has no room for.
+_RECEIVE_BUFFER_BYTES = 128 * 1024
+_LINGER_FORMAT = "hh" if os.name == "nt" else "ii"
+
+
+async def listen(address: Address) -> socket.socket:
+    """A socket that accepts connections. Raises LinkFailureError where the address cannot be had."""
+    try:
+        family, resolved = (await _resolve(address))[0]
+        listener = socket.create_server(resolved[:2], family=family)
+    except OSError as refusal:
+        raise LinkFailureError(_why_not_listening(address, refusal)) from refusal
+    _tune(listener)
+    return listener
+
+
+async def accept(listener: socket.socket) -> socket.socket:
+    """The next connection. Raises OSError where the system has no room for it."""
+    connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+    _tune(connection)
+    return connection
+
+
+async def connect(address: Address) -> socket.socket:
+    """A connection to the first of the host's addresses that answers. Raises OSError where none does."""
+    last_refusal: OSError | None = None
+    for family, resolved in await _resolve(address):
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            _tune(connection)
+            await asyncio.get_running_loop().sock_connect(connection, resolved)
+        except OSError as refusal:
+            connection.close()
+            last_refusal = refusal
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise last_refusal or OSError(errno.EADDRNOTAVAIL, f"{address.host} has no address")
+
+
+def reset_on_close(connection: socket.socket) -> None:
+    """Let closing this socket tell the peer that the connection broke, not that it ended."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(_LINGER_FORMAT, 1, 0))
+
+
+def _tune(any_socket: socket.socket) -> None:
+    any_socket.setblocking(False)
+    any_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+    any_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+async def _resolve(address: Address) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
+    found = await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
+    return [(family, resolved) for family, _, _, _, resolved in found]
+
+
+def _why_not_listening(address: Address, refusal: OSError) -> str:
+    if refusal.errno == errno.EADDRINUSE:
+        return f"port {address.port} of {address.host} is in use: choose another, or 0 for a free one"
+    return f"cannot listen on {address}: choose an address of this machine and a port that you may open"

@@ -1,0 +1,21 @@
+"""netem.links.address: what people write, and what they must not."""
+
+import pytest
+
+from netem.links.address import Address, parse_address
+from netem.links.errors import LinkMisuseError
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:50051", "server.example:0", "[::1]:65535"])
+def test_an_address_is_read_and_written_alike(text: str) -> None:
+    assert str(parse_address(text)) == text
+
+
+def test_brackets_are_no_part_of_the_host() -> None:
+    assert parse_address("[::1]:7") == Address("::1", 7)
+
+
+@pytest.mark.parametrize("text", ["", "host", ":80", "host:", "host:x", "host:-1", "host:65536", "::1:80", "[]:80"])
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(LinkMisuseError, match="write HOST:PORT"):
+        parse_address(text)

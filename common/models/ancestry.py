@@ -1,0 +1,47 @@
+"""Who descends from whom among a segment's branches, and how deep each hangs.
+
+Integers and numpy only. It may not know tokens, slots, positions or torch.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Ancestry:
+    """The branches of one segment."""
+
+    depths: Sequence[int]
+    """How many branches lie between each branch and the past."""
+    lines: Sequence[int]
+    """For each branch a bit set: bit i is set where branch i is the branch itself or an ancestor of it."""
+
+    def seen(self, count: int) -> np.ndarray:
+        """Bool `[count, branches]`: which branches each of the last `count` ones sees."""
+        branches = len(self.lines)
+        width = (branches + 7) // 8
+        packed = b"".join([line.to_bytes(width, "little") for line in self.lines[branches - count :]])
+        bytes_of_rows = np.frombuffer(packed, dtype=np.uint8).reshape(count, width)
+        return np.unpackbits(bytes_of_rows, axis=1, count=branches, bitorder="little").view(np.bool_)
+
+
+def trace(parents: Iterable[int]) -> Ancestry:
+    """Follows each branch to the past; `parents` as in `Segment`.
+
+    Integers serve as the bit sets because one `or` per branch then replaces a loop over its ancestors.
+    Raises `ValueError` where a parent does not precede its child.
+    """
+    depths: list[int] = []
+    lines: list[int] = []
+    for index, parent in enumerate(parents):
+        if not -1 <= parent < index:
+            raise ValueError(f"branch {index} names {parent} as its parent, which does not precede it")
+        if parent < 0:
+            depths.append(0)
+            lines.append(1 << index)
+        else:
+            depths.append(depths[parent] + 1)
+            lines.append(lines[parent] | 1 << index)
+    return Ancestry(depths, lines)

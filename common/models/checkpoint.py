@@ -1,0 +1,116 @@
+"""Loads a Hugging Face checkpoint: model, tokenizer, end tokens.
+
+Library exceptions are translated to `CheckpointError` here, once. It may not know K/V pools or passes.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from common.models.errors import CheckpointError
+from common.models.families import check_family
+from common.models.source import CONFIG, checkpoint_directory, read_json, vocabulary_file, weight_files
+
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+def load_causal_lm(
+    path_or_id: str | Path,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = torch.float32,
+) -> PreTrainedModel:
+    """A model for inference: evaluation mode, no gradients, transformers' own attention until a `PackedModel`
+    takes it over. Safetensors only, no code from the checkpoint.
+
+    Raises `CheckpointError` where anything about the checkpoint, the device or the dtype stands in the way.
+    """
+    chosen_dtype = parse_dtype(dtype)
+    chosen_device = parse_device(device)
+    directory = checkpoint_directory(path_or_id, with_weights=True)
+    check_family(str(read_json(directory / CONFIG).get("model_type")))
+    weight_files(directory)
+    _be_quiet()
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            directory,
+            dtype=chosen_dtype,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    # Whatever is wrong in its files, each of the libraries below has an exception of its own for it.
+    except Exception as error:
+        raise CheckpointError(f"the checkpoint in {directory} cannot be loaded; fetch or save it again.") from error
+    model: PreTrainedModel = loaded[0]
+    absent = sorted(loaded[1]["missing_keys"])
+    if absent:
+        raise CheckpointError(
+            f"the weights in {directory} lack {len(absent)} tensors, such as {absent[0]}; fetch or save the "
+            "checkpoint again."
+        )
+    model.requires_grad_(False)
+    try:
+        torch.nn.Module.to(model, chosen_device)
+    except torch.OutOfMemoryError as error:
+        raise CheckpointError(
+            f"the checkpoint in {directory} does not fit into the memory of {chosen_device}; choose a smaller "
+            "dtype, model or another device."
+        ) from error
+    return model
+
+
+def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
+    """The checkpoint's tokenizer. Raises `CheckpointError` where it is missing or cannot be read."""
+    directory = checkpoint_directory(path_or_id, with_weights=False)
+    vocabulary_file(directory)
+    _be_quiet()
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(directory, local_files_only=True)
+    # The tokenizers library raises bare `Exception` for a file that it cannot parse.
+    except Exception as error:
+        raise CheckpointError(
+            f"the tokenizer in {directory} cannot be read; fetch or save the checkpoint again."
+        ) from error
+    return tokenizer
+
+
+def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every token that ends a text: the generation configuration's end tokens and the tokenizer's."""
+    configured = model.generation_config.eos_token_id
+    ends = set(configured) if isinstance(configured, list | tuple) else {configured}
+    ends.add(tokenizer.eos_token_id)
+    return frozenset(ends - {None})
+
+
+def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
+    """Raises `CheckpointError` for a dtype that passes do not run in."""
+    chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if chosen is None or chosen not in DTYPES.values():
+        raise CheckpointError(f"the dtype '{dtype}' is unknown; use one of: {', '.join(DTYPES)}.")
+    return chosen
+
+
+def parse_device(device: str | torch.device) -> torch.device:
+    """Raises `CheckpointError` for a device that torch does not know or this machine does not have."""
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise CheckpointError(f"the device '{device}' is unknown; use cpu or cuda.") from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise CheckpointError("the device 'cuda' was asked for, but this machine has none; use cpu.")
+    return chosen
+
+
+def _be_quiet() -> None:
+    silencers: list[Callable[[], None]] = [logging.set_verbosity_error, logging.disable_progress_bar]
+    for silence in silencers:
+        silence()

@@ -1,0 +1,5 @@
+"""What can be wrong with a checkpoint, as one exception family. Nothing else may live here."""
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be used as asked. The message is one plain sentence that says what to do."""

@@ -1,0 +1,54 @@
+"""The K/V of a model's layers, one preallocated pool each, addressed by slot.
+
+It may not know which slots are taken, by whom, or what attends to them.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from transformers import PreTrainedModel
+
+# Shape letters: S slots, X = key/value heads * head dimension.
+# ruff: noqa: N815
+
+
+@dataclass(frozen=True, eq=False)
+class KeyValuePool:
+    """Keys (rotated to their positions) and values of every layer, `[slots, kv_heads * dim]` each, zeros first.
+
+    Heads and dimension are stored as one because the rows of a matrix are gathered and scattered fastest.
+    """
+
+    keys_SX: tuple[torch.Tensor, ...]
+    values_SX: tuple[torch.Tensor, ...]
+    kv_heads: int
+
+    @classmethod
+    def for_model(cls, model: PreTrainedModel, capacity: int) -> Self:
+        """`capacity` slots in the model's dtype, on its device. Raises `ValueError` below one slot."""
+        if capacity < 1:
+            raise ValueError(f"a K/V pool needs a positive capacity, not {capacity}")
+        config = model.config
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+        def allocate() -> tuple[torch.Tensor, ...]:
+            return tuple(
+                torch.zeros((capacity, config.num_key_value_heads * head_dim), dtype=model.dtype, device=model.device)
+                for _ in range(config.num_hidden_layers)
+            )
+
+        return cls(keys_SX=allocate(), values_SX=allocate(), kv_heads=config.num_key_value_heads)
+
+    @property
+    def capacity(self) -> int:
+        """The number of slots."""
+        return self.keys_SX[0].shape[0]
+
+    def keys(self, layer: int) -> torch.Tensor:
+        """A view `[slots, kv_heads, dim]` of one layer's keys."""
+        return self.keys_SX[layer].view(self.capacity, self.kv_heads, -1)
+
+    def values(self, layer: int) -> torch.Tensor:
+        """A view `[slots, kv_heads, dim]` of one layer's values."""
+        return self.values_SX[layer].view(self.capacity, self.kv_heads, -1)

@@ -1,0 +1,65 @@
+"""Runs an unmodified transformers causal LM over one packed row of several sessions' tokens.
+
+The face of this folder: a model, its K/V pool, and passes over segments. It may not know who owns a slot, what
+a token means, or how a token is chosen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from common.models.attention import ATTENTION, PassContext
+from common.models.families import check_family
+from common.models.key_values import KeyValuePool
+from common.models.plan import PlanLimits, plan_pass
+from common.models.segment import Segment
+
+
+@dataclass(frozen=True, eq=False)
+class PassOutput:
+    """What one pass computed, in the model's dtype and on its device."""
+
+    logits: torch.Tensor
+    """`[wanted rows, vocabulary]`: segment by segment, each in the order of its `wanted`."""
+    hidden: torch.Tensor
+    """`[new tokens, hidden size]`, after the final norm: segment by segment, in token order."""
+
+
+class PackedModel:
+    """A causal LM with K/V for `capacity` tokens of any sessions. One pass at a time."""
+
+    def __init__(self, model: PreTrainedModel, capacity: int) -> None:
+        """Takes over `model`: from here on only passes may run it.
+
+        Raises `CheckpointError` for a foreign family and `ValueError` for a capacity below one slot.
+        """
+        config = model.config
+        check_family(config.model_type)
+        model.set_attn_implementation(ATTENTION)
+        self.model = model
+        self.pool = KeyValuePool.for_model(model, capacity)
+        self._limits = PlanLimits(
+            capacity=capacity,
+            vocabulary=config.vocab_size,
+            heads_per_kv_head=config.num_attention_heads // config.num_key_value_heads,
+            dtype=model.dtype,
+            device=model.device,
+        )
+
+    @torch.inference_mode()
+    def forward(self, segments: Sequence[Segment]) -> PassOutput:
+        """One pass: writes the new tokens' K/V, computes their hidden states and the wanted logits.
+
+        Raises `ValueError` when a segment contradicts itself, the pool or the vocabulary, or when two new
+        tokens share a slot; nothing was written then.
+        """
+        plan = plan_pass(segments, self._limits)
+        hidden = self.model.model(
+            input_ids=plan.token_ids,
+            position_ids=plan.positions,
+            use_cache=False,
+            outrider=PassContext(plan, self.pool),
+        ).last_hidden_state.squeeze(0)
+        return PassOutput(self.model.lm_head(hidden.index_select(0, plan.wanted_rows)), hidden)

@@ -1,0 +1,48 @@
+"""What one session asks of one pass: its new tokens, where their K/V go, and what each of them sees.
+
+Plain data and its consistency checks. It may not know torch, models, or who made it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Integers = Sequence[int] | np.ndarray
+"""Whole numbers in any sequence; numpy arrays are the cheapest where there are many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """One session's part of a packed pass.
+
+    A session's K/V are its past (a plain prefix of the sequence, seen by every new token) and its branches,
+    which hang from the past's last entry: m - n entries that earlier passes computed and this pass only looks at,
+    then the n that this pass computes. Each entry sees the whole past, its ancestors and itself. Its position is
+    the length of the past plus its depth, so that positions are never passed and never wrong.
+
+    A chain is `parents=range(-1, n - 1)`. Prefill chunk, unprocessed root and tree nodes below it are one
+    segment: the chain first, then the nodes. A branch that becomes committed moves, slot and all, to
+    `past_slots`.
+
+    Raises `ValueError` where the lengths contradict each other.
+    """
+
+    tokens: Integers
+    """The ids of the n >= 1 new tokens: the last n branches."""
+    slots: Integers
+    """The slots of all m >= n branches. The pass writes the last n of them."""
+    parents: Integers
+    """For each of the m branches, the index of its parent among them (below its own), or -1 for the past."""
+    past_slots: Integers = ()
+    """The slots of positions 0, 1, 2, ..."""
+    wanted: Integers = ()
+    """Indices into `tokens` of the rows whose logits are wanted, in the order in which they are wanted."""
+
+    def __post_init__(self) -> None:
+        if len(self.tokens) == 0:
+            raise ValueError("a segment needs at least one new token")
+        if len(self.slots) != len(self.parents):
+            raise ValueError(f"{len(self.slots)} slots but {len(self.parents)} parents: one of each per branch")
+        if len(self.slots) < len(self.tokens):
+            raise ValueError(f"{len(self.tokens)} new tokens but only {len(self.slots)} slots for branches")

@@ -1,0 +1,84 @@
+"""Where a checkpoint's files are: a local directory as it is, or a hub id fetched into the hub's cache.
+
+A directory never touches the network. It may not know what the files mean.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+from common.models.errors import CheckpointError
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+SHARD_INDEX = "model.safetensors.index.json"
+VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+"""By preference: transformers builds the tokenizer from the first that exists."""
+
+_WEIGHT_PATTERN = "model*.safetensors"
+"""Some repositories on the hub hold the same weights a second time under other names."""
+
+_TEXT_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
+
+
+def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
+    """The directory that holds the checkpoint; a hub id is fetched, its weights only where they are needed.
+
+    Raises `CheckpointError` where there is no such directory or hub id, or where it has no configuration.
+    """
+    directory = Path(path_or_id).expanduser()
+    if not directory.is_dir():
+        directory = _fetch(str(path_or_id), with_weights)
+    if not (directory / CONFIG).is_file():
+        raise CheckpointError(f"{path_or_id} is not a checkpoint directory: it has no {CONFIG}.")
+    return directory
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises `CheckpointError` where it holds none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON; fetch or save the checkpoint again.") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} holds no JSON object; fetch or save the checkpoint again.")
+    return content
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The checkpoint's safetensors files in name order. Raises `CheckpointError` where one is missing."""
+    if (directory / WEIGHTS).is_file():
+        return [directory / WEIGHTS]
+    if not (directory / SHARD_INDEX).is_file():
+        raise CheckpointError(f"{directory} has no weights; put its {WEIGHTS} there.")
+    shard_of_tensor = read_json(directory / SHARD_INDEX).get("weight_map")
+    if not isinstance(shard_of_tensor, dict):
+        raise CheckpointError(f"{directory / SHARD_INDEX} maps no weights; fetch the checkpoint again.")
+    shards = [directory / str(name) for name in sorted(set(shard_of_tensor.values()))]
+    for shard in shards:
+        if not shard.is_file():
+            raise CheckpointError(f"{directory} lacks {shard.name}; fetch the checkpoint again.")
+    return shards
+
+
+def vocabulary_file(directory: Path) -> Path:
+    """The file with the tokenizer's vocabulary. Raises `CheckpointError` where there is no tokenizer."""
+    for name in VOCABULARIES:
+        if (directory / name).is_file():
+            return directory / name
+    raise CheckpointError(f"{directory} has no tokenizer; put its {VOCABULARIES[0]} there.")
+
+
+def _fetch(hub_id: str, with_weights: bool) -> Path:
+    patterns = [*_TEXT_FILES, _WEIGHT_PATTERN] if with_weights else list(_TEXT_FILES)
+    try:
+        return Path(snapshot_download(hub_id, allow_patterns=patterns))
+    except HFValidationError as error:
+        raise CheckpointError(f"{hub_id} is neither a directory nor a model's name on the hub.") from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise CheckpointError(
+            f"{hub_id} is not a directory and could not be fetched from the hub; check the name and the network."
+        ) from error

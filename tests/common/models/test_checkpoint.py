@@ -1,0 +1,173 @@
+"""Every way in which a checkpoint can be unusable is one plain sentence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from common.models.checkpoint import end_tokens, load_causal_lm, load_tokenizer
+from common.models.errors import CheckpointError
+from tests.families import make_checkpoint
+
+Checkpoint = Callable[..., Path]
+
+
+@pytest.fixture
+def copy(checkpoint: Checkpoint, tmp_path: Path) -> Path:
+    """A checkpoint that a test may damage."""
+    return Path(shutil.copytree(checkpoint("llama"), tmp_path / "copy"))
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+def test_a_loaded_model_is_ready_for_inference(checkpoint: Checkpoint) -> None:
+    model = load_causal_lm(checkpoint("qwen2"), dtype="bfloat16")
+    assert not model.training
+    assert model.dtype == torch.bfloat16
+    assert not any(weight.requires_grad for weight in model.parameters())
+
+
+def test_a_tokenizer_knows_text_and_chat(checkpoint: Checkpoint) -> None:
+    tokenizer = load_tokenizer(checkpoint("mistral"))
+    assert tokenizer.decode(tokenizer("fox and hen: é")["input_ids"]) == "fox and hen: é"
+    chat = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "hello"}], tokenize=False, add_generation_prompt=True
+    )
+    assert chat == "<|turn|>user\nhello<|end|><|turn|>assistant\n"
+
+
+def test_loading_is_silent(checkpoint: Checkpoint, capfd: pytest.CaptureFixture[str]) -> None:
+    load_causal_lm(checkpoint("qwen3", sharded=True))
+    load_tokenizer(checkpoint("qwen3", sharded=True))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_end_tokens_unite_every_source(checkpoint: Checkpoint) -> None:
+    model, tokenizer = load_causal_lm(checkpoint("llama")), load_tokenizer(checkpoint("llama"))
+    assert end_tokens(model, tokenizer) == {0}
+    model.generation_config.eos_token_id = [5, 6]
+    assert end_tokens(model, tokenizer) == {0, 5, 6}
+    model.generation_config.eos_token_id = None
+    assert end_tokens(model, tokenizer) == {0}
+
+
+@pytest.mark.parametrize("load", [load_causal_lm, load_tokenizer])
+def test_a_directory_without_configuration(load: Callable[[Path], object], tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"is not a checkpoint directory: it has no config\.json\.$"):
+        load(tmp_path)
+
+
+def test_a_configuration_that_is_no_json(copy: Path) -> None:
+    (copy / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match="cannot be read as JSON"):
+        load_causal_lm(copy)
+    (copy / "config.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="holds no JSON object"):
+        load_causal_lm(copy)
+
+
+def test_a_foreign_family(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    with pytest.raises(CheckpointError, match="'gpt2' is not supported; use one of: Llama, Mistral, Qwen2"):
+        load_causal_lm(copy)
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is neither a directory nor a model's name on the hub"):
+        load_causal_lm(tmp_path / "absent")
+
+
+def test_a_hub_name_without_network() -> None:
+    with pytest.raises(CheckpointError, match="could not be fetched from the hub; check the name and the network"):
+        load_causal_lm("outrider-tests/absent")
+
+
+def test_no_weights(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"has no weights; put its model\.safetensors there"):
+        load_causal_lm(copy)
+
+
+def test_truncated_weights(copy: Path) -> None:
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match="cannot be loaded; fetch or save it again"):
+        load_causal_lm(copy)
+
+
+def test_weights_of_another_shape(copy: Path, tmp_path: Path) -> None:
+    wider = make_checkpoint(tmp_path / "wider", "llama", hidden=60)
+    shutil.copy(wider / "model.safetensors", copy)
+    with pytest.raises(CheckpointError, match="cannot be loaded"):
+        load_causal_lm(copy)
+
+
+def test_weights_that_lack_a_tensor(copy: Path) -> None:
+    tensors = load_file(copy / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"lack 1 tensors, such as model\.layers\.1\.mlp\.up_proj\.weight"):
+        load_causal_lm(copy)
+
+
+def test_a_shard_that_is_missing(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(checkpoint("llama", sharded=True), tmp_path / "copy"))
+    min(copy.glob("*.safetensors")).unlink()
+    with pytest.raises(CheckpointError, match=r"lacks model-00001-of-000\d\d\.safetensors; fetch the checkpoint"):
+        load_causal_lm(copy)
+    (copy / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="maps no weights"):
+        load_causal_lm(copy)
+
+
+def test_a_configuration_that_makes_no_sense(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"hidden_size": "wide"}))
+    with pytest.raises(CheckpointError, match="cannot be loaded"):
+        load_causal_lm(copy)
+
+
+def test_a_model_too_large_for_the_device(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(torch.nn.Module, "to", refuse)
+    with pytest.raises(CheckpointError, match="does not fit into the memory of cpu; choose a smaller dtype"):
+        load_causal_lm(copy)
+
+
+def test_no_tokenizer(copy: Path) -> None:
+    (copy / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match=r"has no tokenizer; put its tokenizer\.json there"):
+        load_tokenizer(copy)
+
+
+def test_a_broken_tokenizer(copy: Path) -> None:
+    (copy / "tokenizer.json").write_text('{"model": 3}')
+    with pytest.raises(CheckpointError, match=r"the tokenizer in .* cannot be read"):
+        load_tokenizer(copy)
+
+
+@pytest.mark.parametrize("dtype", ["float31", torch.int8])
+def test_an_unknown_dtype(dtype: str | torch.dtype, copy: Path) -> None:
+    with pytest.raises(CheckpointError, match="is unknown; use one of: float64, float32, bfloat16, float16"):
+        load_causal_lm(copy, dtype=dtype)
+
+
+def test_an_unknown_device(copy: Path) -> None:
+    with pytest.raises(CheckpointError, match="the device 'gpu' is unknown; use cpu or cuda"):
+        load_causal_lm(copy, device="gpu")
+
+
+def test_a_device_that_is_absent(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(CheckpointError, match="this machine has none; use cpu"):
+        load_causal_lm(copy, device="cuda")

@@ -4,12 +4,13 @@ No measuring and no emulation here. Commands import what they need when they run
 """
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
-    from netem.links.address import Address
+    from common.address import Address
     from netem.links.profile import Direction, LinkProfile
 
 _FAILURE = 1
@@ -47,14 +48,47 @@ def proxy(
     """Put an emulated link in front of a server, until interrupted."""
     import asyncio
 
-    from netem.links.address import parse_address
-    from netem.links.errors import LinkMisuseError
+    from common.address import parse_address, parse_destination
     from netem.links.profiles import find_profile
 
-    target = parse_address(to)
-    if target.port == 0:
-        raise LinkMisuseError("--to needs the port that the server listens on: port 0 only makes sense for --listen")
-    asyncio.run(_proxy_until_interrupted(find_profile(profile), target, parse_address(listen)))
+    asyncio.run(_proxy_until_interrupted(find_profile(profile), parse_destination(to), parse_address(listen)))
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """List the experiments."""
+    from netem.experiments.experiment import EXPERIMENTS
+
+    for experiment in EXPERIMENTS.values():
+        typer.echo(f"{experiment.name:12} {experiment.description}")
+
+
+@app.command()
+def run(
+    experiment: Annotated[str, typer.Argument(help="`outrider-lab list` shows them.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Gets results.json, table.md and plot.png.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Within three minutes, for a first look.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
+    data: Annotated[Path | None, typer.Option("--data", help="The folder of public evaluation files.")] = None,
+    models: Annotated[
+        Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl; else the shipped.")
+    ] = None,
+) -> None:
+    """Run an experiment and write its results."""
+    import asyncio
+
+    from netem.experiments.experiment import Request, find_experiment
+    from netem.experiments.progress import progress_bar
+    from netem.experiments.provenance import provenance
+    from netem.experiments.report import write_report
+
+    chosen = find_experiment(experiment)
+    with progress_bar(chosen.name) as advance:
+        report = asyncio.run(chosen.run(Request(seed, quick, data, models), advance))
+    write_report(report, provenance(seed), out)
+    typer.echo((out / "table.md").read_text(encoding="utf-8"))
+    if not report.valid:
+        _exit_with(f"the run is not valid; {out / 'table.md'} says why", _FAILURE)
 
 
 async def _proxy_until_interrupted(profile: "LinkProfile", target: "Address", listen: "Address") -> None:
@@ -83,15 +117,15 @@ def _in_words(way: "Direction") -> str:
 
 def main() -> NoReturn:
     """Run the command line and exit: 0 done, 1 failure, 2 misuse."""
-    from netem.links.errors import LinkError, LinkMisuseError
+    from common.protocol.errors import MisuseError, OutriderError
 
     try:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as misuse:
         _exit_with(f"{str(misuse).rstrip('.')}; `outrider-lab --help` lists what there is", _MISUSE)
-    except LinkMisuseError as misuse:
+    except MisuseError as misuse:
         _exit_with(str(misuse), _MISUSE)
-    except LinkError as failure:
+    except (OutriderError, OSError) as failure:
         _exit_with(str(failure), _FAILURE)
 
 

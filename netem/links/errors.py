@@ -1,16 +1,7 @@
-"""What can go wrong with an emulated link, as two families. Nothing else may live here.
+"""What can go wrong with an emulated link beside misuse. Nothing else may live here."""
 
-Every message is one plain sentence that says what to do.
-"""
-
-
-class LinkError(Exception):
-    """Anything that link emulation reports on purpose."""
+from common.protocol.errors import OutriderError
 
 
-class LinkMisuseError(LinkError):
-    """Someone asked for a link that cannot be."""
-
-
-class LinkFailureError(LinkError):
+class LinkFailureError(OutriderError):
     """The machine or the network refused what a sound request needs."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from netem.links.errors import LinkMisuseError
+from common.protocol.errors import MisuseError
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Direction:
 
     rate_bits_per_s: bits of payload per second; None is unlimited.
     delay_ms, jitter_ms: centre and standard deviation of the one-way delay, a normal draw whose negative values
-    become 0. Raises LinkMisuseError for values that no link can have.
+    become 0. Raises MisuseError for values that no link can have.
     """
 
     rate_bits_per_s: float | None = None
@@ -21,15 +21,13 @@ class Direction:
 
     def __post_init__(self) -> None:
         if self.rate_bits_per_s is not None and not _is_finite_and_positive(self.rate_bits_per_s):
-            raise LinkMisuseError(
+            raise MisuseError(
                 f"a rate of {self.rate_bits_per_s} bit/s is impossible: give more than 0, or None for unlimited"
             )
         _require_duration("delay", self.delay_ms)
         _require_duration("jitter", self.jitter_ms)
         if self.jitter_ms and self.rate_bits_per_s is None:
-            raise LinkMisuseError(
-                "jitter needs a rate, because it is drawn anew each time the link falls idle: give both"
-            )
+            raise MisuseError("jitter needs a rate, because it is drawn anew each time the link falls idle: give both")
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class LinkProfile:
     """A named link between a client and a server.
 
     up: from the client to the server. down: from the server to the client. seed: what the random draws derive
-    from; the same seed gives the same draws. Raises LinkMisuseError for an empty name.
+    from; the same seed gives the same draws. Raises MisuseError for an empty name.
     """
 
     name: str
@@ -48,7 +46,7 @@ class LinkProfile:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise LinkMisuseError("a link profile needs a name: give it one")
+            raise MisuseError("a link profile needs a name: give it one")
 
 
 def _is_finite_and_positive(number: float) -> bool:
@@ -57,4 +55,4 @@ def _is_finite_and_positive(number: float) -> bool:
 
 def _require_duration(what: str, duration_ms: float) -> None:
     if not (math.isfinite(duration_ms) and duration_ms >= 0):
-        raise LinkMisuseError(f"a {what} of {duration_ms} ms is impossible: give 0 or more")
+        raise MisuseError(f"a {what} of {duration_ms} ms is impossible: give 0 or more")

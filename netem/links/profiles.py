@@ -7,7 +7,7 @@ trip over a geostationary satellite, half of it each way.
 
 import difflib
 
-from netem.links.errors import LinkMisuseError
+from common.protocol.errors import MisuseError
 from netem.links.profile import Direction, LinkProfile
 
 _MEGABIT = 1_000_000.0
@@ -30,10 +30,10 @@ PROFILES = {
 
 
 def find_profile(name: str) -> LinkProfile:
-    """The profile of that name, in any case. Raises LinkMisuseError with near matches where there is none."""
+    """The profile of that name, in any case. Raises MisuseError with near matches where there is none."""
     profile = PROFILES.get(name.lower())
     if profile is None:
         near = difflib.get_close_matches(name.lower(), PROFILES)
         advice = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(PROFILES)}"
-        raise LinkMisuseError(f"there is no link profile '{name}': {advice}")
+        raise MisuseError(f"there is no link profile '{name}': {advice}")
     return profile

@@ -11,8 +11,8 @@ import logging
 import socket
 from typing import Self
 
+from common.address import Address
 from netem.links import sockets
-from netem.links.address import Address
 from netem.links.delay import DelayLine, jitter_draws
 from netem.links.profile import LinkProfile
 from netem.links.pump import Pump, SourceResetError

@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any
 
-from netem.links.address import Address
+from common.address import Address
 from netem.links.errors import LinkFailureError
 
 # The kernel would grow its buffer to megabytes and take from the sender what the link has no room for.
@@ -64,7 +64,7 @@ def _tune(any_socket: socket.socket) -> None:
 
 
 async def _resolve(address: Address) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
-    found = await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     return [(family, resolved) for family, _, _, _, resolved in found]
 
 

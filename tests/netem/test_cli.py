@@ -33,7 +33,7 @@ def test_help_loads_neither_torch_nor_asyncio() -> None:
         (["proxy"], "--help"),
         (["proxy", "sattelite", "--to", "127.0.0.1:1"], "did you mean satellite"),
         (["proxy", "4g", "--to", "nonsense"], "write HOST:PORT"),
-        (["proxy", "4g", "--to", "127.0.0.1:0"], "port that the server listens on"),
+        (["proxy", "4g", "--to", "127.0.0.1:0"], "names no port to connect to"),
         (["proxy", "4g", "--to", "127.0.0.1:1", "--listen", "nonsense"], "write HOST:PORT"),
     ],
 )

@@ -4,29 +4,29 @@ import math
 
 import pytest
 
-from netem.links.errors import LinkMisuseError
+from common.protocol.errors import MisuseError
 from netem.links.profile import Direction, LinkProfile
 
 
 @pytest.mark.parametrize("rate", [0, -1, math.inf, math.nan])
 def test_a_rate_is_finite_and_positive(rate: float) -> None:
-    with pytest.raises(LinkMisuseError, match="rate"):
+    with pytest.raises(MisuseError, match="rate"):
         Direction(rate)
 
 
 @pytest.mark.parametrize("duration", [-0.1, math.inf, math.nan])
 def test_delay_and_jitter_are_finite_and_not_negative(duration: float) -> None:
-    with pytest.raises(LinkMisuseError, match="a delay of"):
+    with pytest.raises(MisuseError, match="a delay of"):
         Direction(1e6, delay_ms=duration)
-    with pytest.raises(LinkMisuseError, match="a jitter of"):
+    with pytest.raises(MisuseError, match="a jitter of"):
         Direction(1e6, jitter_ms=duration)
 
 
 def test_jitter_needs_a_rate() -> None:
-    with pytest.raises(LinkMisuseError, match="jitter needs a rate"):
+    with pytest.raises(MisuseError, match="jitter needs a rate"):
         Direction(delay_ms=21, jitter_ms=19)
 
 
 def test_a_profile_needs_a_name() -> None:
-    with pytest.raises(LinkMisuseError, match="name"):
+    with pytest.raises(MisuseError, match="name"):
         LinkProfile("", "nameless", Direction(), Direction())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netem.links.errors import LinkMisuseError
+from common.protocol.errors import MisuseError
 from netem.links.profile import Direction
 from netem.links.profiles import PROFILES, find_profile
 
@@ -27,10 +27,10 @@ def test_case_does_not_matter() -> None:
 
 
 def test_a_misspelt_name_is_answered_with_near_matches() -> None:
-    with pytest.raises(LinkMisuseError, match="did you mean satellite"):
+    with pytest.raises(MisuseError, match="did you mean satellite"):
         find_profile("sattelite")
 
 
 def test_a_name_like_no_other_is_answered_with_all() -> None:
-    with pytest.raises(LinkMisuseError, match="choose one of 4g, 5g, satellite, lan, none"):
+    with pytest.raises(MisuseError, match="choose one of 4g, 5g, satellite, lan, none"):
         find_profile("zzz")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from netem.links.address import Address
+from common.address import Address
 from netem.links.errors import LinkFailureError
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import find_profile

@@ -1,0 +1,47 @@
+"""Where a server listens, as a person writes it: HOST:PORT, an IPv6 host in brackets. Opens no socket."""
+
+import ipaddress
+from dataclasses import dataclass
+
+from common.protocol.errors import MisuseError
+
+_HIGHEST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host name or IP address, without brackets, and a TCP port; port 0 asks the system for a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_address(text: str) -> Address:
+    """Reads HOST:PORT or [IPV6]:PORT. Raises MisuseError for anything else."""
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    bare_host = host[1:-1] if bracketed else host
+    port_is_valid = port.isascii() and port.isdigit() and int(port) <= _HIGHEST_PORT
+    if not bare_host or not port_is_valid or (":" in bare_host and not bracketed):
+        raise MisuseError(f"'{text}' is not an address; write HOST:PORT, such as 127.0.0.1:7070")
+    return Address(bare_host, int(port))
+
+
+def parse_destination(text: str) -> Address:
+    """As `parse_address`, for somewhere to connect to: port 0 is refused."""
+    address = parse_address(text)
+    if address.port == 0:
+        raise MisuseError(f"'{text}' names no port to connect to; port 0 only makes sense for listening")
+    return address

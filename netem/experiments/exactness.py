@@ -1,0 +1,177 @@
+"""`exactness`: whether a server's greedy answers are, token for token, what transformers' own `generate` writes.
+
+A difference is excused, and counted, only where the reference's two likeliest tokens are nearer than a rounding
+error: float32 sums in another order may then choose either.
+"""
+
+import asyncio
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from client.answering import AnswerOptions
+from client.assembly import Client, DraftChoice, client_for
+from client.demo.family import find_family
+from client.demo.processes import serving
+from client.link import Access
+from client.policies import STREAM
+from client.text import chat_tokens
+from common.address import parse_address
+from common.protocol.errors import MisuseError
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.quiet import no_bar
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+LONGEST = 64
+PROMPTS = 200
+NEAR_TIE = 1e-5
+CLIENTS = 4
+SYSTEMS = tuple((draft, idle) for draft in ("draft", "lookup") for idle in ("eager", "patient"))
+HEADINGS = ("drafter", "idle policy", "answers", "identical", "near-ties", "different", "accept length")
+
+
+@dataclass(frozen=True)
+class Reference:
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    gaps: tuple[float, ...]  # between the logits of the two likeliest tokens, at each position of the answer
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    """Raises MisuseError without the public prompts."""
+    if request.data is None:
+        raise MisuseError("this experiment reads public prompts; name their folder with --data")
+    texts = read_prompts(request.data, 12 if request.quick else PROMPTS)
+    family = find_family(request.models)
+    tally: dict[tuple[str, str], Counter[str]] = {system: Counter() for system in SYSTEMS}
+    async with AsyncExitStack() as stack:
+        cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
+        models = ("--target", str(family.target), "--draft", str(family.draft))
+        server = await stack.enter_async_context(serving("outriderd", "serve", *models, "--listen", "127.0.0.1:0"))
+        access = Access(parse_address(server.address))
+        clients = {
+            draft: await stack.enter_async_context(client_for(access, DraftChoice(draft), cache, no_bar))
+            for draft in ("draft", "lookup")
+        }
+        references = await asyncio.to_thread(_references, family.target, texts, clients["draft"], advance)
+        for index, (draft, idle) in enumerate(SYSTEMS):
+            advance(f"{draft}, {idle}", 0.5 + 0.5 * index / len(SYSTEMS))
+            await _judge(clients[draft], idle, references, tally[draft, idle])
+    return _report(tally, len(references))
+
+
+def read_prompts(folder: Path, count: int) -> list[str]:
+    """Spec-Bench's first turns and HumanEval's prompts in turn. Raises MisuseError where a file is missing."""
+    try:
+        bench = (folder / "eval" / "spec_bench_question.jsonl").read_text(encoding="utf-8").splitlines()
+        with gzip.open(folder / "eval" / "HumanEval.jsonl.gz", "rt", encoding="utf-8") as stream:
+            code = [json.loads(line)["prompt"] for line in stream]
+    except OSError as error:
+        raise MisuseError(f"{error.filename} cannot be read; --data names the folder that holds eval/") from error
+    stride = max(1, len(bench) // (count // 2))
+    turns = [json.loads(line)["turns"][0] for line in bench[::stride]]
+    return [text for pair in zip(turns, code, strict=False) for text in pair][:count]
+
+
+def _references(target: Path, texts: list[str], client: Client, advance: Advance) -> list[Reference]:
+    from common.models.checkpoint import load_causal_lm
+
+    model = load_causal_lm(target)
+    room = client.description.context - LONGEST
+    references = []
+    for index, text in enumerate(texts):
+        advance("transformers generate", 0.5 * index / len(texts))
+        prompt = chat_tokens(client.tokenizer, [{"role": "user", "content": text}])[-room:]
+        references.append(_reference(model, prompt, client.description.end_tokens))
+    return references
+
+
+def _reference(model: "PreTrainedModel", prompt: list[int], end_tokens: tuple[int, ...]) -> Reference:
+    import torch
+
+    generated: Any = model.generate(
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        max_new_tokens=LONGEST,
+        do_sample=False,
+        eos_token_id=list(end_tokens),
+        pad_token_id=end_tokens[0],
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    best = [logits[0].topk(2).values for logits in generated.logits]
+    answer = generated.sequences[0, len(prompt) :].tolist()
+    return Reference(tuple(prompt), tuple(answer), tuple(float(two[0] - two[1]) for two in best))
+
+
+async def _judge(client: Client, idle: str, references: list[Reference], tally: Counter[str]) -> None:
+    waiting = iter(references)
+    await asyncio.gather(*(_judge_in_turn(client, idle, waiting, tally) for _ in range(CLIENTS)))
+
+
+async def _judge_in_turn(client: Client, idle: str, waiting: Iterator[Reference], tally: Counter[str]) -> None:
+    drafter = client.load_drafter()
+    settings = AnswerOptions(STREAM, LONGEST, idle=idle).settings()
+    for reference in waiting:
+        async with client.converse(STREAM, drafter) as conversation:
+            answer = await conversation.answer(reference.prompt, settings, lambda committed, provisional: None)
+        tally[verdict(reference, answer.tokens)] += 1
+        tally["tokens"] += answer.stats.tokens
+        tally["passes"] += answer.stats.passes
+
+
+def verdict(reference: Reference, tokens: tuple[int, ...]) -> str:
+    """'identical', 'near-tie' or 'different', by the first position at which the answers part."""
+    if tokens == reference.answer:
+        return "identical"
+    pairs = zip(tokens, reference.answer, strict=False)
+    parting = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
+    return "near-tie" if parting is not None and reference.gaps[parting] < NEAR_TIE else "different"
+
+
+def _report(tally: dict[tuple[str, str], Counter[str]], count: int) -> Report:
+    rows = [
+        [
+            "independent" if draft == "draft" else draft,
+            idle,
+            str(count),
+            str(seen["identical"]),
+            str(seen["near-tie"]),
+            str(seen["different"]),
+            f"{seen['tokens'] / seen['passes']:.2f}",
+        ]
+        for (draft, idle), seen in tally.items()
+    ]
+    return Report(
+        title="Greedy answers against transformers' generate",
+        headings=HEADINGS,
+        rows=rows,
+        remarks=(
+            f"{count} prompts, half Spec-Bench first turns and half HumanEval, cut to the context; demo target in "
+            f"float32, {LONGEST} tokens each, {CLIENTS} clients at a time on one server.",
+            f"A near-tie is a first difference where the reference's two best logits are within {NEAR_TIE:g}.",
+        ),
+        results={f"{draft}, {idle}": dict(seen) for (draft, idle), seen in tally.items()},
+        draw=lambda axes: _draw(axes, tally),
+        valid=not any(seen["different"] for seen in tally.values()),
+    )
+
+
+def _draw(axes: Any, tally: dict[tuple[str, str], Counter[str]]) -> None:
+    names = [f"{draft}\n{idle}" for draft, idle in tally]
+    below = [0] * len(names)
+    for kind in ("identical", "near-tie", "different"):
+        heights = [seen[kind] for seen in tally.values()]
+        axes.bar(names, heights, bottom=below, label=kind)
+        below = [a + b for a, b in zip(below, heights, strict=True)]
+    axes.set_ylabel("answers")
+    axes.legend(frameon=False, loc="lower right")
+    axes.spines[["top", "right"]].set_visible(False)

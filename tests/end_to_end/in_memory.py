@@ -1,0 +1,96 @@
+"""The real client joined to the real server in one event loop: every part but gRPC."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import torch
+
+from client.conversation import Conversation
+from client.drafting import DraftingLoop
+from client.policies import STREAM
+from client.stats import Traffic
+from common.drafters.drafter import Drafter
+from common.models.checkpoint import load_causal_lm
+from common.models.packed import PackedModel
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.messages import FromClient, FromServer
+from common.protocol.terms import Terms
+from server.engine import Engine
+from server.pace import Pace
+from server.sessions import Bounds, Sessions
+from server.stream import Stream
+from server.target import Target
+
+CAPACITY = 4096
+CONTEXT = 256
+MAX_NODES = 64
+
+
+class Wire:
+    """The client's stream to an engine in the same process."""
+
+    traffic = Traffic()
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._stream = Stream()
+        self._messages = aiter(self._stream)
+
+    def send(self, message: FromClient) -> None:
+        asyncio.get_running_loop().call_soon(self._engine.receive, self._stream, message)
+
+    async def receive(self) -> FromServer:
+        return await anext(self._messages)
+
+    def close(self) -> None:
+        self._engine.leave(self._stream)
+
+
+class House:
+    """A served checkpoint."""
+
+    def __init__(self, checkpoint: Path, end_tokens: frozenset[int] = frozenset(), dtype: torch.dtype = torch.float64):
+        self.model = load_causal_lm(checkpoint, dtype=dtype)
+        self.vocab = self.model.config.vocab_size
+        packed = PackedModel(load_causal_lm(checkpoint, dtype=dtype), CAPACITY)
+        terms = Terms("f", self.vocab, CONTEXT, end_tokens, detokenise=str, max_nodes=MAX_NODES)
+        self.sessions = Sessions(terms, Bounds(max_sessions=16, pass_tokens=96), CAPACITY)
+        self.counters = self.sessions.counters
+        self._target = Target(packed)
+        self._numbers = iter(range(10**6))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self._engine = Engine(self.sessions, self._target, Pace())
+        passes = asyncio.create_task(self._engine.run())
+        try:
+            yield
+        finally:
+            passes.cancel()
+            with suppress(asyncio.CancelledError):
+                await passes
+
+    @asynccontextmanager
+    async def converse(self, drafter: Drafter | None) -> AsyncIterator[Conversation]:
+        session = ClientSession(f"session {next(self._numbers)}", Limits("f", self.vocab, CONTEXT, MAX_NODES))
+        wire = Wire(self._engine)
+        conversation = Conversation(wire, DraftingLoop(session, STREAM, drafter is not None), drafter, "test")
+        try:
+            yield conversation
+        finally:
+            conversation.close()
+            wire.close()
+
+    def truth(self, prompt: list[int], length: int, end_tokens: list[int] | None = None) -> tuple[int, ...]:
+        """What transformers' own `generate` writes."""
+        generated = self.model.generate(
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            max_new_tokens=length,
+            do_sample=False,
+            eos_token_id=end_tokens,
+            pad_token_id=0,
+        )
+        return tuple(generated[0, len(prompt) :].tolist())

@@ -1,0 +1,123 @@
+"""Not one token different: every family, every drafter, both idle policies, alone and together, over turns."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from common.drafters.best_first import Expansion
+from common.drafters.independent import IndependentDrafter
+from common.drafters.lookup import LookupDrafter
+from common.models.checkpoint import load_causal_lm
+from common.models.packed import PackedModel
+from common.protocol.messages import Settings
+from common.protocol.views import Proposal, TreeView
+from tests.end_to_end.in_memory import House
+from tests.families import FAMILIES, make_checkpoint
+
+VOCAB = 300
+LENGTH = 24
+PROMPTS = [[7, 9, 7, 9, 7, 9, 11], list(range(40, 75))]
+
+
+class RandomDrafter:
+    """Proposes whatever it likes, wherever it likes."""
+
+    kind = "random"
+
+    def __init__(self, seed: int = 0):
+        self._random = random.Random(seed)
+
+    def draft(self, view: TreeView) -> Sequence[Proposal]:
+        parents = [0, *(node.id for node in view.nodes)]
+        draw = self._random
+        return [Proposal(draw.choice(parents), draw.randrange(VOCAB), -draw.random()) for _ in range(3)]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request, tmp_path_factory):
+    """A house, and the checkpoint of a draft that often agrees with it."""
+    name = request.param
+    where = tmp_path_factory.mktemp(name)
+    tied, sharded = name in ("llama", "qwen3"), name in ("mistral", "qwen3")
+    target = make_checkpoint(where / "target", name, tied=tied, sharded=sharded, vocab=VOCAB)
+    return House(target), target
+
+
+def drafter_of(kind, checkpoint):
+    if kind == "lookup":
+        return LookupDrafter()
+    if kind == "random":
+        return RandomDrafter()
+    model = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 1024)
+    return IndependentDrafter(model, Expansion(least_probability=1e-6, nodes=48))
+
+
+async def ask(house, drafter, prompt, idle, length=LENGTH):
+    async with house.converse(drafter) as conversation:
+        return await conversation.answer(prompt, Settings(length, idle=idle), lambda committed, provisional: None)
+
+
+@pytest.mark.parametrize("idle", ["eager", "patient"])
+@pytest.mark.parametrize("kind", ["independent", "lookup", "random"])
+async def test_greedy_answers_are_the_targets_own(family, kind, idle):
+    house, checkpoint = family
+    drafter = drafter_of(kind, checkpoint)
+    async with house.running():
+        for prompt in PROMPTS:
+            answer = await ask(house, drafter, prompt, idle)
+            assert answer.tokens == house.truth(prompt, LENGTH)
+            assert not answer.drafter_failure
+    assert house.counters.recomputed_tokens == 0
+    assert house.sessions.free_slots == 4096
+
+
+async def test_a_good_draft_saves_passes(family):
+    house, checkpoint = family
+    async with house.running():
+        answer = await ask(house, drafter_of("independent", checkpoint), PROMPTS[1], "patient")
+    assert answer.stats.accept_length > 1.5
+
+
+async def test_eight_clients_together_are_each_exact_and_share_passes(family):
+    house, _ = family
+    draw = random.Random(3)
+    prompts = [[draw.randrange(VOCAB) for _ in range(draw.randint(3, 120))] for _ in range(8)]
+    before = house.counters.passes, house.counters.session_passes
+    async with house.running():
+        drafters = [LookupDrafter() if i % 2 else RandomDrafter(i) for i in range(8)]
+        asked = [ask(house, drafter, prompt, "eager", 40) for drafter, prompt in zip(drafters, prompts, strict=True)]
+        answers = await asyncio.gather(*asked)
+    assert [answer.tokens for answer in answers] == [house.truth(prompt, 40) for prompt in prompts]
+    passes = house.counters.passes - before[0]
+    assert (house.counters.session_passes - before[1]) / passes > 2
+    assert house.counters.recomputed_tokens == 0
+
+
+async def test_turns_of_one_session_keep_their_past(family):
+    house, checkpoint = family
+    drafter = drafter_of("independent", checkpoint)
+    async with house.running(), house.converse(drafter) as conversation:
+        sequence: list[int] = []
+        for more in ([5, 6, 7], [8, 9], [10]):
+            sequence += more
+            answer = await conversation.answer(sequence, Settings(12), lambda committed, provisional: None)
+            assert answer.tokens == house.truth(sequence, 12)
+            sequence += answer.tokens
+        rewritten = [*sequence[:20], 1, 2, 3]
+        answer = await conversation.answer(rewritten, Settings(12), lambda committed, provisional: None)
+        assert answer.tokens == house.truth(rewritten, 12)
+    assert house.counters.recomputed_tokens == 0
+
+
+async def test_an_end_token_ends_the_answer_where_generate_ends_it(tmp_path):
+    checkpoint = make_checkpoint(tmp_path, "llama", vocab=VOCAB)
+    unlimited = House(checkpoint).truth(PROMPTS[0], LENGTH)
+    end = unlimited[LENGTH // 2]
+    house = House(checkpoint, frozenset({end}))
+    async with house.running():
+        answer = await ask(house, drafter_of("independent", checkpoint), PROMPTS[0], "eager")
+    assert answer.tokens == house.truth(PROMPTS[0], LENGTH, [end])
+    assert answer.finish_reason == "stop"

@@ -1,0 +1,38 @@
+import gzip
+import json
+
+import pytest
+
+from common.protocol.errors import MisuseError
+from netem.experiments.exactness import NEAR_TIE, Reference, read_prompts, verdict
+
+REFERENCE = Reference(prompt=(1,), answer=(5, 6, 7), gaps=(1.0, NEAR_TIE / 2, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ((5, 6, 7), "identical"),
+        ((5, 9, 9), "near-tie"),
+        ((9, 6, 7), "different"),
+        ((5, 6, 9), "different"),
+        ((5, 6), "different"),
+        ((5, 6, 7, 8), "different"),
+    ],
+)
+def test_only_a_near_tie_excuses_a_difference(tokens, expected):
+    assert verdict(REFERENCE, tokens) == expected
+
+
+def test_prompts_alternate_between_both_sets(tmp_path):
+    (tmp_path / "eval").mkdir()
+    bench = [json.dumps({"turns": [f"bench {i}", "second"]}) for i in range(8)]
+    (tmp_path / "eval" / "spec_bench_question.jsonl").write_text("\n".join(bench))
+    with gzip.open(tmp_path / "eval" / "HumanEval.jsonl.gz", "wt") as stream:
+        stream.write("\n".join(json.dumps({"prompt": f"code {i}"}) for i in range(8)))
+    assert read_prompts(tmp_path, 4) == ["bench 0", "code 0", "bench 4", "code 1"]
+
+
+def test_missing_prompts_are_named(tmp_path):
+    with pytest.raises(MisuseError, match=r"spec_bench_question\.jsonl cannot be read; --data names"):
+        read_prompts(tmp_path, 4)

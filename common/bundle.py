@@ -1,0 +1,132 @@
+"""What a bundle is: the directory that a client needs for one draft of one target, and its `bundle.json`.
+
+What may live here: the manifest, its identity, reading, writing and verifying it. It may not know how files travel,
+where they are cached, or how models are loaded.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from common.protocol.errors import MisuseError
+
+MANIFEST_FILE = "bundle.json"
+FORMAT = 1
+
+TOKENIZER_FOLDER = "tokenizer"
+"""The target's tokenizer in every bundle; the draft's own files, if it has any, lie beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFile:
+    """A file of a bundle; `path` is relative with forward slashes, `size` in bytes, `sha256` in lower-case hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundleManifest:
+    """A bundle's name, the kind of its drafter, and its files in path order. Equal ids mean equal bundles."""
+
+    id: str
+    draft: str
+    kind: str
+    files: tuple[BundleFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCard:
+    """What a client must know of the target before it drafts for it."""
+
+    model: str  # a name for people
+    fingerprint: str
+    vocab_size: int
+    context: int  # tokens of the longest sequence
+    end_tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """All that `bundle.json` says."""
+
+    manifest: BundleManifest
+    target: TargetCard
+
+
+def make_manifest(draft: str, kind: str, fingerprint: str, files: Iterable[BundleFile]) -> BundleManifest:
+    """The manifest of a draft for the target with this fingerprint; its id is the sha256 over all that it says."""
+    ordered = tuple(sorted(files, key=lambda file: file.path))
+    content = [draft, kind, fingerprint, [[file.path, file.size, file.sha256] for file in ordered]]
+    identity = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+    return BundleManifest(identity, draft, kind, ordered)
+
+
+def describe_file(path: str, source: Path) -> BundleFile:
+    """The entry of a bundle's file whose bytes lie at `source`. Raises MisuseError where it cannot be read."""
+    try:
+        with source.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        return BundleFile(path, source.stat().st_size, digest)
+    except OSError as error:
+        raise MisuseError(f"{source} cannot be read: {error.strerror}") from error
+
+
+def stays_inside(path: str) -> bool:
+    """Whether a file of this name would lie inside the bundle's directory, on any operating system."""
+    parts = PurePosixPath(path).parts
+    plain = bool(parts) and not path.startswith("/") and not set(path) & set("\\:\0")
+    return plain and "/".join(parts) == path and ".." not in parts and path != MANIFEST_FILE
+
+
+def write_bundle_file(directory: Path, bundle: Bundle) -> None:
+    """Writes `bundle.json`. Written last, it says that every other file is in place."""
+    content = {"format": FORMAT, "target": asdict(bundle.target), **asdict(bundle.manifest)}
+    partial = directory / f"{MANIFEST_FILE}.part"
+    partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    partial.replace(directory / MANIFEST_FILE)
+
+
+def read_bundle_file(directory: Path) -> Bundle:
+    """Reads `bundle.json`. Raises MisuseError where it is missing, broken, or of another format."""
+    path = directory / MANIFEST_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise MisuseError(f"{path} has format {content['format']}, but this release reads {FORMAT}; pull it again")
+        return _parse(content)
+    except OSError as error:
+        raise MisuseError(
+            f"{directory} is no bundle: it has no {MANIFEST_FILE}; fetch one with `outrider pull`"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise MisuseError(f"{path} is broken; fetch the bundle again with `outrider pull`") from error
+
+
+def first_damaged(directory: Path, manifest: BundleManifest) -> str | None:
+    """The path of the first file that is absent or differs from the manifest; None where the bundle is whole."""
+    for file in manifest.files:
+        source = directory / file.path
+        if not source.is_file() or source.stat().st_size != file.size or describe_file(file.path, source) != file:
+            return file.path
+    return None
+
+
+def _parse(content: dict[str, Any]) -> Bundle:
+    target = dict(content["target"])
+    card = TargetCard(
+        model=str(target["model"]),
+        fingerprint=str(target["fingerprint"]),
+        vocab_size=int(target["vocab_size"]),
+        context=int(target["context"]),
+        end_tokens=tuple(int(token) for token in target["end_tokens"]),
+    )
+    files = [BundleFile(str(file["path"]), int(file["size"]), str(file["sha256"])) for file in content["files"]]
+    manifest = make_manifest(str(content["draft"]), str(content["kind"]), card.fingerprint, files)
+    if manifest.id != content["id"] or not all(stays_inside(file.path) for file in files):
+        raise ValueError("the manifest contradicts its id")
+    return Bundle(manifest, card)

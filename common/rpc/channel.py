@@ -1,0 +1,43 @@
+"""How connections behave, the same on both ends: keepalive, message sizes, no compression.
+
+Payloads are compressed before they get here, so gRPC's own compression stays off. A server cuts off a client that
+pings faster than it permits, so both ends' intervals stand side by side.
+"""
+
+from typing import Any
+
+import grpc
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+
+_CLIENT_PING_MS = 20_000
+_SERVER_PING_MS = 60_000
+_PERMITTED_PING_MS = 10_000
+_PING_TIMEOUT_MS = 20_000
+
+NO_COMPRESSION = grpc.Compression.NoCompression
+
+_SHARED: tuple[tuple[str, Any], ...] = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
+    *_SHARED,
+    ("grpc.keepalive_time_ms", _CLIENT_PING_MS),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Two clients in one process are two clients on the wire.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
+    *_SHARED,
+    ("grpc.keepalive_time_ms", _SERVER_PING_MS),
+    ("grpc.http2.min_ping_interval_without_data_ms", _PERMITTED_PING_MS),
+    # A port in use is an error, not a port to share.
+    ("grpc.so_reuseport", 0),
+)

@@ -1,0 +1,265 @@
+"""The one place where messages become protobuf frames and frames become messages.
+
+It checks that a frame has the shape of a message, no more: what a message may say is the protocol's business. It
+may not know streams, channels or sessions.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any, TypeVar
+
+from common.bundle import BundleFile, BundleManifest, stays_inside
+from common.protocol.errors import PeerError
+from common.protocol.messages import (
+    Ack,
+    Cancel,
+    Commit,
+    Extend,
+    Failed,
+    FailureCode,
+    Finished,
+    FinishReason,
+    FromClient,
+    FromServer,
+    Grow,
+    GrownNode,
+    Open,
+    Opened,
+    Settings,
+    State,
+)
+from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+
+Message = TypeVar("Message")
+
+# Generation frames. Each function is named after the message that it makes.
+
+
+def frame_from_client(message: FromClient) -> pb.ClientFrame:
+    return _CLIENT_FRAMES[type(message)](message)
+
+
+def message_from_client(frame: pb.ClientFrame) -> FromClient:
+    """Raises PeerError for a malformed frame."""
+    return _message(frame, _CLIENT_MESSAGES)
+
+
+def frame_from_server(message: FromServer) -> pb.ServerFrame:
+    return _SERVER_FRAMES[type(message)](message)
+
+
+def message_from_server(frame: pb.ServerFrame) -> FromServer:
+    """Raises PeerError for a malformed frame."""
+    return _message(frame, _SERVER_MESSAGES)
+
+
+def _message(frame: Any, readers: Mapping[str, Callable[[Any], Message]]) -> Message:
+    name = frame.WhichOneof("frame")
+    if name is None:
+        raise PeerError("a frame is empty or of a kind that this release does not know")
+    return readers[name](getattr(frame, name))
+
+
+def _settings_frame(settings: Settings) -> pb.Settings:
+    return pb.Settings(
+        max_new_tokens=settings.max_new_tokens, rule=settings.rule, stop=settings.stop, idle=settings.idle
+    )
+
+
+def _settings(frame: pb.Open | pb.Extend) -> Settings:
+    if not frame.HasField("settings"):
+        raise PeerError(f"{frame.DESCRIPTOR.name} comes without settings")
+    settings = frame.settings
+    return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle)
+
+
+def _open_frame(message: Open) -> pb.ClientFrame:
+    return pb.ClientFrame(
+        open=pb.Open(
+            version=message.version,
+            fingerprint=message.fingerprint,
+            session=message.session,
+            turn=message.turn,
+            tokens=message.tokens,
+            prompt_length=message.prompt_length,
+            settings=_settings_frame(message.settings),
+        )
+    )
+
+
+def _open(frame: pb.Open) -> Open:
+    return Open(
+        version=frame.version,
+        fingerprint=frame.fingerprint,
+        session=frame.session,
+        turn=frame.turn,
+        tokens=tuple(frame.tokens),
+        prompt_length=frame.prompt_length,
+        settings=_settings(frame),
+    )
+
+
+def _extend_frame(message: Extend) -> pb.ClientFrame:
+    settings = _settings_frame(message.settings)
+    return pb.ClientFrame(
+        extend=pb.Extend(turn=message.turn, keep=message.keep, tokens=message.tokens, settings=settings)
+    )
+
+
+def _extend(frame: pb.Extend) -> Extend:
+    return Extend(frame.turn, frame.keep, tuple(frame.tokens), _settings(frame))
+
+
+def _grow_frame(message: Grow) -> pb.ClientFrame:
+    ids = [node.id for node in message.nodes]
+    return pb.ClientFrame(
+        grow=pb.Grow(
+            turn=message.turn,
+            frontier=message.frontier,
+            id=[now - before for before, now in zip([0, *ids], ids, strict=False)],
+            parent=[node.id - node.parent if node.parent else 0 for node in message.nodes],
+            token=[node.token for node in message.nodes],
+            logp=[node.logp for node in message.nodes],
+        )
+    )
+
+
+def _grow(frame: pb.Grow) -> Grow:
+    if not len(frame.id) == len(frame.parent) == len(frame.token) == len(frame.logp):
+        raise PeerError("the columns of a Grow differ in length")
+    nodes = []
+    for id_, distance, token, logp in zip(accumulate(frame.id), frame.parent, frame.token, frame.logp, strict=True):
+        if distance > id_:
+            raise PeerError(f"node {id_} names a parent {distance} ids back, before the first node")
+        nodes.append(GrownNode(id_, id_ - distance if distance else 0, token, logp))
+    return Grow(frame.turn, frame.frontier, tuple(nodes))
+
+
+def _state_frame(message: State) -> pb.ServerFrame:
+    return pb.ServerFrame(
+        state=pb.State(
+            turn=message.turn,
+            start=message.start,
+            count=message.count,
+            kind=message.kind,
+            dtype=message.dtype,
+            shape=message.shape,
+            payload=message.payload,
+        )
+    )
+
+
+def _state(frame: pb.State) -> State:
+    return State(frame.turn, frame.start, frame.count, frame.kind, frame.dtype, tuple(frame.shape), frame.payload)
+
+
+def _finished_frame(message: Finished) -> pb.ServerFrame:
+    finished = pb.Finished(turn=message.turn, frontier=message.frontier, reason=message.reason.value)
+    return pb.ServerFrame(finished=finished)
+
+
+def _finished(frame: pb.Finished) -> Finished:
+    try:
+        reason = FinishReason(frame.reason)
+    except ValueError as error:
+        raise PeerError(f"Finished gives the unknown reason '{frame.reason}'") from error
+    return Finished(frame.turn, frame.frontier, reason)
+
+
+def _failed(frame: pb.Failed) -> Failed:
+    try:
+        code = FailureCode(frame.code)
+    except ValueError as error:
+        raise PeerError(f"Failed gives the unknown code '{frame.code}'") from error
+    return Failed(code, frame.message)
+
+
+_CLIENT_FRAMES: dict[type, Callable[[Any], pb.ClientFrame]] = {
+    Open: _open_frame,
+    Extend: _extend_frame,
+    Grow: _grow_frame,
+    Ack: lambda ack: pb.ClientFrame(ack=pb.Ack(turn=ack.turn, frontier=ack.frontier)),
+    Cancel: lambda cancel: pb.ClientFrame(cancel=pb.Cancel(turn=cancel.turn)),
+}
+
+_CLIENT_MESSAGES: dict[str, Callable[[Any], FromClient]] = {
+    "open": _open,
+    "extend": _extend,
+    "grow": _grow,
+    "ack": lambda frame: Ack(frame.turn, frame.frontier),
+    "cancel": lambda frame: Cancel(frame.turn),
+}
+
+_SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {
+    Opened: lambda opened: pb.ServerFrame(opened=pb.Opened(session=opened.session)),
+    Commit: lambda commit: pb.ServerFrame(commit=pb.Commit(turn=commit.turn, start=commit.start, tokens=commit.tokens)),
+    State: _state_frame,
+    Finished: _finished_frame,
+    Failed: lambda failed: pb.ServerFrame(failed=pb.Failed(code=failed.code.value, message=failed.message)),
+}
+
+_SERVER_MESSAGES: dict[str, Callable[[Any], FromServer]] = {
+    "opened": lambda frame: Opened(frame.session),
+    "commit": lambda frame: Commit(frame.turn, frame.start, tuple(frame.tokens)),
+    "state": _state,
+    "finished": _finished,
+    "failed": _failed,
+}
+
+
+# The server's description and its bundles.
+
+
+def description_frame(description: ServerDescription) -> pb.DescribeReply:
+    return pb.DescribeReply(
+        version=description.version,
+        release=description.release,
+        model=description.model,
+        fingerprint=description.fingerprint,
+        vocab_size=description.vocab_size,
+        context=description.context,
+        max_nodes=description.max_nodes,
+        end_tokens=description.end_tokens,
+        rules=description.rules,
+        idle_policies=description.idle_policies,
+        bundles=[_bundle_frame(bundle) for bundle in description.bundles],
+    )
+
+
+def description(frame: pb.DescribeReply) -> ServerDescription:
+    """Raises PeerError where a bundle's file would lie outside the bundle."""
+    return ServerDescription(
+        version=frame.version,
+        release=frame.release,
+        model=frame.model,
+        fingerprint=frame.fingerprint,
+        vocab_size=frame.vocab_size,
+        context=frame.context,
+        max_nodes=frame.max_nodes,
+        end_tokens=tuple(frame.end_tokens),
+        rules=tuple(frame.rules),
+        idle_policies=tuple(frame.idle_policies),
+        bundles=tuple(_bundle(bundle) for bundle in frame.bundles),
+    )
+
+
+def file_request_frame(request: FileRequest) -> pb.FetchBundleRequest:
+    return pb.FetchBundleRequest(bundle_id=request.bundle, path=request.path, offset=request.offset)
+
+
+def file_request(frame: pb.FetchBundleRequest) -> FileRequest:
+    return FileRequest(frame.bundle_id, frame.path, frame.offset)
+
+
+def _bundle_frame(bundle: BundleManifest) -> pb.Bundle:
+    files = [pb.BundleFile(path=file.path, size=file.size, sha256=file.sha256) for file in bundle.files]
+    return pb.Bundle(id=bundle.id, draft=bundle.draft, kind=bundle.kind, files=files)
+
+
+def _bundle(frame: pb.Bundle) -> BundleManifest:
+    for file in frame.files:
+        if not stays_inside(file.path):
+            raise PeerError(f"the bundle '{frame.draft}' names the file '{file.path}', which would lie outside it")
+    files = tuple(BundleFile(file.path, file.size, file.sha256) for file in frame.files)
+    return BundleManifest(frame.id, frame.draft, frame.kind, files)

@@ -1,0 +1,105 @@
+"""Who may talk to whom: TLS credentials from PEM files, and the bearer token as call metadata.
+
+Files are tried with the standard library first, because gRPC reports a broken one only as a failed connection.
+"""
+
+import hmac
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from common.protocol.errors import MisuseError
+
+_HEADER = "authorization"
+_SCHEME = "Bearer "
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """PEM files of a server; with `client_ca`, clients must show a certificate that it signed."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """PEM files of a client: the authority that signed the server's certificate, or None for the system's own,
+    and its own certificate and key where the server asks for them."""
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
+    """Raises MisuseError for a missing or broken file."""
+    pair = _key_pair(tls.certificate, tls.key)
+    authority = _authority(tls.client_ca) if tls.client_ca else None
+    return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
+
+
+def client_credentials(tls: ClientTls) -> grpc.ChannelCredentials:
+    """Raises MisuseError for a missing or broken file, and for a certificate without its key."""
+    if (tls.certificate is None) != (tls.key is None):
+        raise MisuseError("a client certificate and its key belong together; give both or neither")
+    authority = _authority(tls.ca) if tls.ca else None
+    key, certificate = _key_pair(tls.certificate, tls.key) if tls.certificate and tls.key else (None, None)
+    return grpc.ssl_channel_credentials(authority, key, certificate)
+
+
+def read_token(path: Path) -> str:
+    """The bearer token in a file. Raises MisuseError where there is none that fits into a header."""
+    token = _read(path, "the token file").decode("utf-8", errors="replace").strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise MisuseError(f"{path} holds no token; write one line of printable ASCII into it")
+    return token
+
+
+def bearer_metadata(token: str | None) -> Metadata:
+    """The metadata of every call of a client that holds `token`."""
+    return ((_HEADER, _SCHEME + token),) if token else ()
+
+
+def bears(metadata: Iterable[tuple[str, str | bytes]], token: str) -> bool:
+    """Whether a call's metadata carry this token; takes as long whatever they carry."""
+    expected = (_SCHEME + token).encode()
+    given = [value for key, value in metadata if key == _HEADER]
+    if len(given) != 1:
+        return False
+    value = given[0].encode() if isinstance(given[0], str) else given[0]
+    return hmac.compare_digest(value, expected)
+
+
+def _key_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
+    pair = _read(key, "the private key"), _read(certificate, "the certificate")
+    try:
+        # An empty password fails for an encrypted key, where none would ask at the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise MisuseError(
+            f"{certificate} and {key} are no matching PEM certificate and unencrypted private key"
+        ) from error
+    return pair
+
+
+def _authority(path: Path) -> bytes:
+    authority = _read(path, "the certificate authority")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=authority.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise MisuseError(f"{path} holds no PEM certificate") from error
+    return authority
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise MisuseError(f"{what} {path} cannot be read: {error.strerror}") from error

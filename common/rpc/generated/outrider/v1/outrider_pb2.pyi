@@ -1,0 +1,227 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DescribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeReply(_message.Message):
+    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    END_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    IDLE_POLICIES_FIELD_NUMBER: _ClassVar[int]
+    BUNDLES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    release: str
+    model: str
+    fingerprint: str
+    vocab_size: int
+    context: int
+    max_nodes: int
+    end_tokens: _containers.RepeatedScalarFieldContainer[int]
+    rules: _containers.RepeatedScalarFieldContainer[str]
+    idle_policies: _containers.RepeatedScalarFieldContainer[str]
+    bundles: _containers.RepeatedCompositeFieldContainer[Bundle]
+    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ...) -> None: ...
+
+class Bundle(_message.Message):
+    __slots__ = ("id", "draft", "kind", "files")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DRAFT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    draft: str
+    kind: str
+    files: _containers.RepeatedCompositeFieldContainer[BundleFile]
+    def __init__(self, id: _Optional[str] = ..., draft: _Optional[str] = ..., kind: _Optional[str] = ..., files: _Optional[_Iterable[_Union[BundleFile, _Mapping]]] = ...) -> None: ...
+
+class BundleFile(_message.Message):
+    __slots__ = ("path", "size", "sha256")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    size: int
+    sha256: str
+    def __init__(self, path: _Optional[str] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ...) -> None: ...
+
+class FetchBundleRequest(_message.Message):
+    __slots__ = ("bundle_id", "path", "offset")
+    BUNDLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    bundle_id: str
+    path: str
+    offset: int
+    def __init__(self, bundle_id: _Optional[str] = ..., path: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class BundleChunk(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
+class Settings(_message.Message):
+    __slots__ = ("max_new_tokens", "rule", "stop", "idle")
+    MAX_NEW_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
+    max_new_tokens: int
+    rule: str
+    stop: _containers.RepeatedScalarFieldContainer[str]
+    idle: str
+    def __init__(self, max_new_tokens: _Optional[int] = ..., rule: _Optional[str] = ..., stop: _Optional[_Iterable[str]] = ..., idle: _Optional[str] = ...) -> None: ...
+
+class ClientFrame(_message.Message):
+    __slots__ = ("open", "extend", "grow", "ack", "cancel")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    EXTEND_FIELD_NUMBER: _ClassVar[int]
+    GROW_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    open: Open
+    extend: Extend
+    grow: Grow
+    ack: Ack
+    cancel: Cancel
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., grow: _Optional[_Union[Grow, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
+
+class Open(_message.Message):
+    __slots__ = ("version", "fingerprint", "session", "turn", "tokens", "prompt_length", "settings")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    fingerprint: str
+    session: str
+    turn: int
+    tokens: _containers.RepeatedScalarFieldContainer[int]
+    prompt_length: int
+    settings: Settings
+    def __init__(self, version: _Optional[int] = ..., fingerprint: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., prompt_length: _Optional[int] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ...) -> None: ...
+
+class Extend(_message.Message):
+    __slots__ = ("turn", "keep", "tokens", "settings")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    turn: int
+    keep: int
+    tokens: _containers.RepeatedScalarFieldContainer[int]
+    settings: Settings
+    def __init__(self, turn: _Optional[int] = ..., keep: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ...) -> None: ...
+
+class Grow(_message.Message):
+    __slots__ = ("turn", "frontier", "id", "parent", "token", "logp")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    FRONTIER_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LOGP_FIELD_NUMBER: _ClassVar[int]
+    turn: int
+    frontier: int
+    id: _containers.RepeatedScalarFieldContainer[int]
+    parent: _containers.RepeatedScalarFieldContainer[int]
+    token: _containers.RepeatedScalarFieldContainer[int]
+    logp: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, turn: _Optional[int] = ..., frontier: _Optional[int] = ..., id: _Optional[_Iterable[int]] = ..., parent: _Optional[_Iterable[int]] = ..., token: _Optional[_Iterable[int]] = ..., logp: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Ack(_message.Message):
+    __slots__ = ("turn", "frontier")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    FRONTIER_FIELD_NUMBER: _ClassVar[int]
+    turn: int
+    frontier: int
+    def __init__(self, turn: _Optional[int] = ..., frontier: _Optional[int] = ...) -> None: ...
+
+class Cancel(_message.Message):
+    __slots__ = ("turn",)
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    turn: int
+    def __init__(self, turn: _Optional[int] = ...) -> None: ...
+
+class ServerFrame(_message.Message):
+    __slots__ = ("opened", "commit", "state", "finished", "failed")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    opened: Opened
+    commit: Commit
+    state: State
+    finished: Finished
+    failed: Failed
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ...) -> None: ...
+
+class Opened(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    def __init__(self, session: _Optional[str] = ...) -> None: ...
+
+class Commit(_message.Message):
+    __slots__ = ("turn", "start", "tokens")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    turn: int
+    start: int
+    tokens: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, turn: _Optional[int] = ..., start: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class State(_message.Message):
+    __slots__ = ("turn", "start", "count", "kind", "dtype", "shape", "payload")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    turn: int
+    start: int
+    count: int
+    kind: str
+    dtype: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    payload: bytes
+    def __init__(self, turn: _Optional[int] = ..., start: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class Finished(_message.Message):
+    __slots__ = ("turn", "frontier", "reason")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    FRONTIER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    turn: int
+    frontier: int
+    reason: str
+    def __init__(self, turn: _Optional[int] = ..., frontier: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Failed(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,147 @@
+"""The client's end of the wire: a connection, and one generation stream on it, in messages rather than frames.
+
+It may not know sessions, reconnecting or time: whoever holds it decides when to connect, and again when.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from common.protocol.messages import FromClient, FromServer
+from common.rpc.channel import CLIENT_OPTIONS, NO_COMPRESSION
+from common.rpc.convert import (
+    description,
+    file_request_frame,
+    frame_from_client,
+    message_from_server,
+)
+from common.rpc.credentials import ClientTls, bearer_metadata, client_credentials
+from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.errors import translated
+from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from common.rpc.generated.outrider.v1.outrider_pb2_grpc import OutriderStub
+
+# What gRPC puts before every message.
+_PREFIX_BYTES = 5
+
+
+class GenerateStream:
+    """One open `Generate` call. Counts the bytes of its frames, gRPC's message prefix included."""
+
+    def __init__(self, call: Any, address: str):
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self._call = call
+        # Iterated, because `read` loses what the server said last when a write fails meanwhile.
+        self._frames = aiter(call)
+        self._closed = False
+        self._address = address
+
+    async def send(self, message: FromClient) -> None:
+        """Returns once the frame is with gRPC, which may hold back a sender that outruns the link.
+
+        One sender at a time. Raises LinkError or another OutriderError where the stream is gone.
+        """
+        frame = frame_from_client(message)
+        try:
+            await self._call.write(frame)
+        except grpc.RpcError as error:
+            raise translated(error, self._address) from error
+        except asyncio.InvalidStateError as error:
+            raise await self._reason(error) from error
+        self.bytes_up += frame.ByteSize() + _PREFIX_BYTES
+
+    async def receive(self) -> FromServer | None:
+        """The next message; None where the server ended the stream in good order, and after `close`.
+
+        Raises LinkError or another OutriderError where the stream broke, PeerError for a malformed frame.
+        """
+        try:
+            frame = await anext(self._frames, None)
+        except grpc.RpcError as error:
+            raise translated(error, self._address) from error
+        except asyncio.CancelledError:
+            # gRPC raises this for its own cancelled call too, which is not the cancellation of our task.
+            if self._closed and not self._our_task_is_cancelled():
+                return None
+            raise
+        if frame is None:
+            return None
+        self.bytes_down += frame.ByteSize() + _PREFIX_BYTES
+        return message_from_server(frame)
+
+    def close(self) -> None:
+        """Ends the stream at once; the server drops what belongs to it."""
+        self._closed = True
+        self._call.cancel()
+
+    @staticmethod
+    def _our_task_is_cancelled() -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    async def _reason(self, error: Exception) -> Exception:
+        status, details = await self._call.code(), await self._call.details()
+        none = grpc.aio.Metadata()
+        return translated(grpc.aio.AioRpcError(status, none, none, details or str(error)), self._address)
+
+
+class Connection:
+    """A channel to one server. An async context manager: leaving it closes the channel and every stream on it."""
+
+    def __init__(self, channel: grpc.aio.Channel, address: str, token: str | None):
+        self._channel = channel
+        self._stub = OutriderStub(channel)  # type: ignore[no-untyped-call]
+        self._address = address
+        self._metadata = bearer_metadata(token)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def describe(self, timeout: float | None = None) -> ServerDescription:
+        """What the server says of itself. `timeout` in seconds.
+
+        Raises LinkError, MisuseError or PeerError, as for every call.
+        """
+        try:
+            reply = await self._stub.Describe(pb.DescribeRequest(), timeout=timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise translated(error, self._address) from error
+        return description(reply)
+
+    async def fetch(self, request: FileRequest) -> AsyncIterator[bytes]:
+        """The bytes of one file of a bundle from the request's offset on, in chunks."""
+        call = self._stub.FetchBundle(file_request_frame(request), metadata=self._metadata)
+        try:
+            async for chunk in call:
+                yield chunk.data
+        except grpc.RpcError as error:
+            raise translated(error, self._address) from error
+
+    def generate(self) -> GenerateStream:
+        """A new stream; the first message on it is Open."""
+        return GenerateStream(self._stub.Generate(metadata=self._metadata), self._address)
+
+
+def connect(address: str, *, tls: ClientTls | None = None, token: str | None = None) -> Connection:
+    """A connection to `HOST:PORT`; dials when first used. Needs a running event loop.
+
+    Raises MisuseError for broken credentials.
+    """
+    if tls is None:
+        channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS, compression=NO_COMPRESSION)
+    else:
+        credentials = client_credentials(tls)
+        channel = grpc.aio.secure_channel(address, credentials, options=CLIENT_OPTIONS, compression=NO_COMPRESSION)
+    return Connection(channel, address, token)

@@ -1,0 +1,59 @@
+"""Who may connect: the listening port's security, and the bearer token asked of every call but health checks."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health
+
+from common.address import Address
+from common.protocol.errors import MisuseError
+from common.rpc.credentials import ServerTls, bears, server_credentials
+from server.options import AccessOptions
+
+_OPEN_TO_ALL = f"/{health.SERVICE_NAME}/"
+
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
+
+
+class BearerGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Refuses calls that do not bear the token."""
+
+    def __init__(self, token: str):
+        self._token = token
+
+    async def intercept_service(self, continuation: Continuation, details: Any) -> Any:
+        if details.method.startswith(_OPEN_TO_ALL) or bears(details.invocation_metadata, self._token):
+            return await continuation(details)
+        # Of the four kinds of calls, this one answers without waiting for a request.
+        return grpc.stream_stream_rpc_method_handler(_refuse)
+
+
+async def _refuse(_: Any, context: grpc.aio.ServicerContext) -> None:
+    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the bearer token is missing or wrong")
+
+
+def port_credentials(access: AccessOptions) -> grpc.ServerCredentials | None:
+    """What secures the port, None for plain text. Raises MisuseError where that is unsafe or a file is broken."""
+    if access.certificate and access.key:
+        return server_credentials(ServerTls(access.certificate, access.key, access.client_ca))
+    if access.certificate or access.key or access.client_ca:
+        raise MisuseError("TLS needs both --tls-cert and --tls-key")
+    if not access.listen.is_loopback and not access.insecure:
+        raise MisuseError(
+            f"{access.listen} is open to other machines, where plain text can be read; give --tls-cert and --tls-key, "
+            "or --insecure if the network is trusted"
+        )
+    return None
+
+
+def open_port(server: grpc.aio.Server, listen: Address, credentials: grpc.ServerCredentials | None) -> Address:
+    """Binds the port and returns it. Raises MisuseError where it is taken."""
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(str(listen))
+        else:
+            port = server.add_secure_port(str(listen), credentials)
+    except RuntimeError as error:
+        raise MisuseError(f"{listen} is in use or not this machine's; name another with --listen") from error
+    return Address(listen.host, port)

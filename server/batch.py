@@ -1,0 +1,55 @@
+"""One pass as data: each session's work turned into the segment that the target computes.
+
+It may not know who takes part and why, nor how a pass is run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic, TypeVar
+
+from common.models.segment import Segment
+from common.protocol.server_session import Work
+from server.sequence import HeldSequence
+
+Owner = TypeVar("Owner")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[Owner]):
+    """One session's part of a pass: its work, the slots taken for it (chain, then nodes), and its segment."""
+
+    owner: Owner
+    work: Work
+    slots: Sequence[int]
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[Owner]):
+    """A planned pass."""
+
+    parts: Sequence[Part[Owner]]
+
+    @property
+    def tokens(self) -> int:
+        """Packed tokens of the pass."""
+        return sum(len(part.work) for part in self.parts)
+
+    @property
+    def segments(self) -> list[Segment]:
+        return [part.segment for part in self.parts]
+
+
+def make_segment(work: Work, sequence: HeldSequence, slots: Sequence[int]) -> Segment:
+    """The chain, then the nodes below its end. Wanted are the rows of the root and of every node, in that order."""
+    root = len(work.chain) - 1
+    places = {node: root + 1 + index for index, node in enumerate(work.nodes)}
+    parents = [root if node.parent is None else places.get(node.parent, root) for node in work.nodes]
+    return Segment(
+        tokens=[*work.chain, *(node.token for node in work.nodes)],
+        slots=slots,
+        parents=list(chain(range(-1, root), parents)),
+        past_slots=sequence.slots,
+        wanted=range(root, len(work)) if work.reaches_root else (),
+    )

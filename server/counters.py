@@ -1,0 +1,30 @@
+"""What the server counts about its own work, and how that is summed up. Nothing about anyone's text."""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start."""
+
+    sessions: int = 0  # opened; a resumed one counts once
+    failures: int = 0  # streams that ended with Failed
+    passes: int = 0
+    session_passes: int = 0  # summed over passes: the sessions that took part
+    packed_tokens: int = 0
+    committed_tokens: int = 0
+    recomputed_tokens: int = 0  # committed positions that went through the target again; 0 unless something is wrong
+    overrun_passes: int = 0  # passes that took longer than their stated cost
+    busy_seconds: float = 0.0  # computing, what a stated cost adds not counted
+
+    @property
+    def sessions_per_pass(self) -> float:
+        return self.session_passes / self.passes if self.passes else 0.0
+
+    def summary(self) -> dict[str, int | float]:
+        """All counters and the mean that people ask for first, for one line of JSON."""
+        return {
+            **asdict(self),
+            "busy_seconds": round(self.busy_seconds, 3),
+            "sessions_per_pass": round(self.sessions_per_pass, 3),
+        }

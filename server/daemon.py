@@ -1,0 +1,67 @@
+"""The life of `outriderd serve`: it starts, says that it is ready, and goes away gracefully when asked to.
+
+It may not know what any part does.
+"""
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+
+from server.assembly import Assembled, assemble
+from server.options import ServeOptions
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+# Streams that were told that the server is going away still have to carry that word.
+_LAST_WORDS_SECONDS = 1.0
+
+
+def serve(options: ServeOptions) -> None:
+    """Serves until a signal ends it. Raises MisuseError or CheckpointError where it cannot begin."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="outriderd: %(message)s")
+    asyncio.run(_live(options))
+
+
+async def _live(options: ServeOptions) -> None:
+    parts = assemble(options)
+    await parts.server.start()
+    running = asyncio.create_task(parts.engine.run())
+    asked_to_stop = _on_signals()
+    _say(f"ready on {parts.address}")
+
+    stopping = asyncio.create_task(asked_to_stop.wait())
+    await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if stopping.done():
+        asked_to_stop.clear()
+        await _drain(parts, options.drain_seconds, asked_to_stop)
+        running.cancel()
+    await parts.server.stop(0)
+    _say(f"summary {json.dumps(parts.engine.counters.summary())}")
+    try:
+        await running
+    except asyncio.CancelledError:
+        return
+
+
+async def _drain(parts: Assembled, seconds: float, asked_again: asyncio.Event) -> None:
+    """Takes no new calls, and returns when all answers are done, time is up, or the operator asks again."""
+    await parts.condition.enter_graceful_shutdown()
+    impatient = asyncio.create_task(asked_again.wait())
+    stopped = asyncio.create_task(parts.server.stop(seconds + _LAST_WORDS_SECONDS))
+    drained = asyncio.create_task(parts.engine.drain(seconds))
+    await asyncio.wait((asyncio.gather(stopped, drained), impatient), return_when=asyncio.FIRST_COMPLETED)
+
+
+def _on_signals() -> asyncio.Event:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, asked.set)
+    return asked
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

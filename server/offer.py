@@ -1,0 +1,81 @@
+"""Everything that this server offers, made from the operator's options before the first client comes."""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from common.bundle import TargetCard
+from common.models.checkpoint import load_tokenizer
+from common.models.shipped import shipped_family
+from common.models.source import checkpoint_directory
+from common.protocol.idle import IDLE_POLICIES
+from common.protocol.messages import PROTOCOL_VERSION
+from common.protocol.rules import RULES
+from common.protocol.terms import Terms
+from common.rpc.description import ServerDescription
+from server.bundles import OfferedBundle, Shelf, checkpoint_name, offer_independent, offer_lookup
+from server.options import SessionOptions
+from server.target_card import read_card
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A target's files, what a client must know of it, and the bundles made for it."""
+
+    directory: Path
+    card: TargetCard
+    tokenizer: PreTrainedTokenizerBase
+    drafts: tuple[OfferedBundle, ...]
+
+    @property
+    def lookup(self) -> OfferedBundle:
+        return offer_lookup(self.directory, self.card)
+
+    def shelf(self) -> Shelf:
+        return Shelf((*self.drafts, self.lookup))
+
+    def terms(self, options: SessionOptions, capacity: int) -> Terms:
+        """What sessions are offered by a server whose cache holds `capacity` tokens."""
+        return Terms(
+            fingerprint=self.card.fingerprint,
+            vocab_size=self.card.vocab_size,
+            context=min(self.card.context, capacity),
+            end_tokens=frozenset(self.card.end_tokens),
+            detokenise=lambda tokens: str(self.tokenizer.decode(list(tokens))),
+            idle=options.idle,
+            run_ahead=options.run_ahead,
+        )
+
+
+def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
+    """Reads everything but the target's weights. A shipped family brings its draft.
+
+    Raises CheckpointError or MisuseError where something is missing or does not fit together.
+    """
+    family = shipped_family(target)
+    name = checkpoint_name(target)
+    if family is not None:
+        target, drafts = str(family.target), drafts or (str(family.draft),)
+    directory = checkpoint_directory(target, with_weights=True)
+    tokenizer = load_tokenizer(directory)
+    card = read_card(name, directory, tokenizer)
+    offered = tuple(offer_independent(directory, card, tokenizer, draft) for draft in drafts)
+    return Offer(directory, card, tokenizer, offered)
+
+
+def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
+    return ServerDescription(
+        version=PROTOCOL_VERSION,
+        release=version("outrider"),
+        model=card.model,
+        fingerprint=card.fingerprint,
+        vocab_size=card.vocab_size,
+        context=terms.context,
+        max_nodes=terms.max_nodes,
+        end_tokens=card.end_tokens,
+        rules=tuple(RULES),
+        idle_policies=tuple(IDLE_POLICIES),
+        bundles=tuple(shelf.manifests),
+    )

@@ -1,0 +1,66 @@
+"""What an operator can ask of `outriderd serve`, as frozen data, and how durations are written.
+
+It may not know how any of it is carried out.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.address import Address
+from common.protocol.errors import MisuseError
+from server.pace import Pace
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """Which target, and how it runs."""
+
+    target: str  # a directory, a hub id, or the name of a shipped family
+    drafts: tuple[str, ...]  # directories or hub ids
+    device: str
+    dtype: str
+    threads: int  # torch's; 0 leaves it to torch
+    cache_tokens: int  # slots of the K/V pool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How sessions are served."""
+
+    idle: str
+    run_ahead: int
+    pass_tokens: int
+    max_sessions: int
+    pace: Pace
+
+
+@dataclass(frozen=True, slots=True)
+class AccessOptions:
+    """Who may connect."""
+
+    listen: Address
+    certificate: Path | None
+    key: Path | None
+    client_ca: Path | None
+    token_file: Path | None
+    insecure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    target: TargetOptions
+    sessions: SessionOptions
+    access: AccessOptions
+    drain_seconds: float
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in `30ms`, `1.5s` or, in milliseconds, `30`. Raises MisuseError otherwise."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise MisuseError(f"'{text}' is no duration; write milliseconds, such as 30ms or 0.1ms")
+    value, unit = match.groups()
+    return float(value) if unit == "s" else float(value) / 1000

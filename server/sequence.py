@@ -1,0 +1,60 @@
+"""The slots that hold the K/V of one session's processed positions.
+
+It may not know sessions, trees, passes or tensors.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.models.slots import SlotPool
+
+
+class HeldSequence:
+    """Slots of positions 0, 1, 2, ... of one sequence. Only grows at its end and is only cut there."""
+
+    def __init__(self, pool: SlotPool):
+        self._pool = pool
+        self._slots = np.empty(0, dtype=np.int64)
+        self._length = 0
+        self._history: list[int] = []
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def slots(self) -> np.ndarray:
+        """The slots in position order. What was returned stays as it is until the next `keep` after a `cut`."""
+        return self._slots[: self._length]
+
+    def keep(self, slots: Sequence[int], tokens: Sequence[int]) -> None:
+        """Takes over slots that a pass filled with the next tokens of the sequence."""
+        end = self._length + len(slots)
+        if end > len(self._slots):
+            grown = np.empty(max(64, 2 * end), dtype=np.int64)
+            grown[: self._length] = self.slots
+            self._slots = grown
+        self._slots[self._length : end] = slots
+        self.count_repeats(tokens)
+        self._length = end
+
+    def cut(self, length: int) -> None:
+        """Gives back the slots of all positions from `length` on. Raises ValueError where fewer are held."""
+        if length > self._length:
+            raise ValueError(f"{length} positions should be held, but only {self._length} are")
+        self._pool.give(self._slots[length : self._length].tolist())
+        self._length = length
+
+    def count_repeats(self, tokens: Sequence[int]) -> int:
+        """How many of the next tokens have been through the target before, at the same place of the same sequence.
+
+        Remembers them, a `cut` notwithstanding: this is how the server proves that it never computes twice.
+        """
+        start = self._length
+        before = self._history[start : start + len(tokens)]
+        repeats = 0
+        while repeats < len(before) and before[repeats] == tokens[repeats]:
+            repeats += 1
+        if repeats < len(tokens):
+            self._history[start:] = tokens
+        return repeats

@@ -1,0 +1,55 @@
+"""What the server answers on the wire, in messages: it joins each stream to the engine.
+
+It may not know frames, slots or passes.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, FromClient, FromServer
+from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.service import OutriderService
+from server.bundles import Shelf
+from server.engine import Engine
+from server.stream import Stream
+
+_log = logging.getLogger(__name__)
+
+
+class Servicer(OutriderService):
+    def __init__(self, description: ServerDescription, shelf: Shelf, engine: Engine):
+        self._description = description
+        self._shelf = shelf
+        self._engine = engine
+
+    def describe(self) -> ServerDescription:
+        return self._description
+
+    def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
+        return self._shelf.read(request)
+
+    async def generate(self, messages: AsyncIterator[FromClient]) -> AsyncGenerator[FromServer]:
+        """However the stream ends, its session's slots are free when this returns."""
+        stream = Stream()
+        listening = asyncio.create_task(self._listen(messages, stream))
+        try:
+            async for message in stream:
+                yield message
+        finally:
+            listening.cancel()
+            self._engine.leave(stream)
+
+    async def _listen(self, messages: AsyncIterator[FromClient], stream: Stream) -> None:
+        try:
+            async for message in messages:
+                self._engine.receive(stream, message)
+        except PeerError as error:
+            self._engine.fail(stream, error)
+        # One stream's fault, whatever it is, must not reach the others.
+        except Exception as error:
+            _log.error("a stream failed: %s: %s", type(error).__name__, error)
+            self._engine.fail(stream, PeerError("the server failed on this session", FailureCode.INTERNAL))
+        finally:
+            stream.end()

@@ -1,0 +1,246 @@
+"""All sessions of this server and the slots they hold: who joins, what the next pass computes, what came of it.
+
+No asyncio, grpc, torch or clock: time is an argument, messages go to a listener, and whoever calls `plan` runs the
+pass and then calls `complete`. Passes do not overlap, so a slot given back in mid-pass is written again only after it.
+"""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from common.models.slots import SlotPool
+from common.protocol.errors import PeerError
+from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open
+from common.protocol.server_session import Progress, ServerSession
+from common.protocol.terms import Terms
+from common.protocol.transitions import ServerState
+from server.batch import Batch, Part, make_segment
+from server.counters import Counters
+from server.scheduler import Demand, share
+from server.sequence import HeldSequence
+
+_log = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Where a session's messages go: one client's stream."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    def put(self, message: FromServer) -> None: ...
+
+    def end(self) -> None:
+        """Nothing more will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What protects the server from its clients."""
+
+    max_sessions: int
+    pass_tokens: int  # packed tokens of one pass
+
+
+@dataclass(eq=False, slots=True)
+class Member:
+    """One session with what the server holds for it."""
+
+    session: ServerSession
+    sequence: HeldSequence
+    listener: Listener
+    served: int  # the number of the last pass that it took part in
+
+    @property
+    def demand(self) -> Demand:
+        tree = self.session.tree
+        return Demand(tree.frontier - self.session.processed, len(tree), self.served)
+
+
+class Sessions:
+    def __init__(self, terms: Terms, bounds: Bounds, capacity: int):
+        """`capacity` is the number of slots: positions and nodes of all sessions together."""
+        self.counters = Counters()
+        self._terms = terms
+        self._bounds = bounds
+        self._pool = SlotPool(capacity)
+        self._members: dict[str, Member] = {}
+        self._by_listener: dict[Listener, Member] = {}
+        self._draining = False
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def free_slots(self) -> int:
+        return self._pool.free
+
+    # What clients do.
+
+    def receive(self, listener: Listener, message: FromClient, now: float) -> None:
+        """Raises PeerError where the client breaks the protocol or asks for what cannot be; see `fail`.
+
+        What was under way when its stream ended is ignored.
+        """
+        if listener.ended:
+            return
+        member = self._by_listener.get(listener)
+        if member is not None:
+            replies = member.session.receive(message, now)
+            self._deliver(member, replies)
+        elif isinstance(message, Open):
+            self._open(listener, message, now)
+        else:
+            raise PeerError("the first frame of a stream must be Open")
+
+    def leave(self, listener: Listener) -> None:
+        """The stream is gone: drops its session, if it still has one."""
+        member = self._by_listener.get(listener)
+        if member is not None:
+            self._drop(member)
+
+    def fail(self, listener: Listener, error: PeerError) -> None:
+        """Ends one stream and its session, if it has one, with a sentence for the person."""
+        self.counters.failures += 1
+        self.leave(listener)
+        listener.put(Failed(error.code, str(error)))
+        listener.end()
+
+    # What the operator does.
+
+    def drain(self) -> None:
+        """Takes no new sessions or turns from here on; answers that are being made go on."""
+        self._draining = True
+        for member in list(self._members.values()):
+            self._dismiss_if_idle(member)
+
+    def fail_all(self, error: PeerError) -> None:
+        for member in list(self._members.values()):
+            self.fail(member.listener, error)
+
+    # What passes do.
+
+    def next_due(self) -> float:
+        """The earliest time at which a session wants a pass; infinite while all must first hear from their clients."""
+        return min((member.session.due() for member in self._members.values()), default=math.inf)
+
+    def plan(self, now: float) -> Batch[Member] | None:
+        """The next pass, or None where no session is due. A session that can never get a slot fails alone."""
+        due = [member for member in self._members.values() if member.session.due() <= now]
+        while due and not self._pool.free:
+            # Nobody can move on until somebody makes room; the one who came last has lost least.
+            self.fail(
+                due.pop().listener,
+                PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED),
+            )
+        if not due:
+            return None
+        budget = min(self._bounds.pass_tokens, self._pool.free)
+        shares = share([member.demand for member in due], budget)
+        self.counters.passes += 1
+        batch = Batch([self._part(member, tokens) for member, tokens in zip(due, shares, strict=True) if tokens])
+        self.counters.session_passes += len(batch.parts)
+        self.counters.packed_tokens += batch.tokens
+        return batch
+
+    def complete(self, batch: Batch[Member], outcomes: Sequence[Sequence[int] | None], now: float) -> None:
+        """Takes what the target chose for each part; None where it could not compute that part."""
+        for part, choices in zip(batch.parts, outcomes, strict=True):
+            try:
+                self._complete(part, choices, now)
+            # One session's fault, whatever it is, must not reach the others.
+            except Exception as error:
+                _log.error("a session failed after its pass: %s: %s", type(error).__name__, error)
+                self._fail_internally(part.owner)
+
+    # Details.
+
+    def _open(self, listener: Listener, opened: Open, now: float) -> None:
+        if self._draining:
+            raise PeerError("the server is going away; try another or come back later", FailureCode.DRAINING)
+        member = self._members.get(opened.session)
+        if member is None:
+            member = self._admit(listener, opened, now)
+        else:
+            member.session.reopen(opened, now)
+            older, member.listener = member.listener, listener
+            del self._by_listener[older]
+            older.end()
+        self._by_listener[listener] = member
+        self._deliver(member, member.session.greeting)
+
+    def _admit(self, listener: Listener, opened: Open, now: float) -> Member:
+        if len(self._members) >= self._bounds.max_sessions:
+            raise PeerError("the server has no room for another session; try again later", FailureCode.OVERLOADED)
+        session = ServerSession(opened, self._terms, now)
+        promised = sum(member.session.tree.frontier for member in self._members.values())
+        if promised + len(opened.tokens) > self._pool.capacity:
+            raise PeerError(
+                f"the server's cache has no room for a prompt of {len(opened.tokens)} tokens; "
+                "try again later or shorten it",
+                FailureCode.OVERLOADED,
+            )
+        self.counters.sessions += 1
+        member = Member(session, HeldSequence(self._pool), listener, self.counters.passes)
+        self._members[opened.session] = member
+        return member
+
+    def _part(self, member: Member, tokens: int) -> Part[Member]:
+        member.served = self.counters.passes
+        work = member.session.plan(tokens)
+        self.counters.recomputed_tokens += member.sequence.count_repeats(work.chain)
+        slots = self._pool.take(len(work))
+        return Part(member, work, slots, make_segment(work, member.sequence, slots))
+
+    def _complete(self, part: Part[Member], choices: Sequence[int] | None, now: float) -> None:
+        member = part.owner
+        kept: set[int] = set()
+        try:
+            if not self._is_here(member):
+                return
+            if choices is None:
+                self._fail_internally(member)
+                return
+            progress = member.session.complete(part.work, choices, now)
+            kept = self._keep(part, progress)
+            commits = [reply for reply in progress.replies if isinstance(reply, Commit)]
+            self.counters.committed_tokens += sum(len(commit.tokens) for commit in commits)
+        finally:
+            self._pool.give(slot for slot in part.slots if slot not in kept)
+        self._deliver(member, progress.replies)
+
+    def _keep(self, part: Part[Member], progress: Progress) -> set[int]:
+        if not progress.chain_kept:
+            return set()
+        work, chain = part.work, len(part.work.chain)
+        slots = [*part.slots[:chain], *(part.slots[chain + index] for index in progress.nodes_kept)]
+        tokens = [*work.chain, *(work.nodes[index].token for index in progress.nodes_kept)]
+        part.owner.sequence.keep(slots, tokens)
+        return set(slots)
+
+    def _deliver(self, member: Member, replies: Sequence[FromServer]) -> None:
+        member.sequence.cut(member.session.processed)
+        for reply in replies:
+            member.listener.put(reply)
+        if self._draining:
+            self._dismiss_if_idle(member)
+
+    def _dismiss_if_idle(self, member: Member) -> None:
+        if member.session.state is ServerState.FINISHED:
+            self._drop(member)
+            member.listener.end()
+
+    def _fail_internally(self, member: Member) -> None:
+        if self._is_here(member):
+            error = PeerError("the server could not compute this answer; try again", FailureCode.INTERNAL)
+            self.fail(member.listener, error)
+
+    def _is_here(self, member: Member) -> bool:
+        return self._members.get(member.session.id) is member
+
+    def _drop(self, member: Member) -> None:
+        del self._members[member.session.id]
+        del self._by_listener[member.listener]
+        member.sequence.cut(0)

@@ -1,0 +1,47 @@
+"""What waits to be sent on one client's stream. It may not know sessions or gRPC."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from common.protocol.messages import Failed, FailureCode, FromServer
+
+MAX_WAITING = 4096
+"""Messages. Run-ahead keeps an honest client far below; one that does not read is cut off."""
+
+
+class Stream:
+    """The engine puts messages in, the servicer takes them out."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[FromServer] = deque()
+        self._ended = False
+        self._changed = asyncio.Event()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def put(self, message: FromServer) -> None:
+        """Nothing is taken after the end."""
+        if self._ended:
+            return
+        if len(self._waiting) == MAX_WAITING:
+            self._waiting.clear()
+            message = Failed(FailureCode.OVERLOADED, "the client does not read its answer")
+            self._ended = True
+        self._waiting.append(message)
+        self._changed.set()
+
+    def end(self) -> None:
+        """What waits is still sent; nothing more will come."""
+        self._ended = True
+        self._changed.set()
+
+    async def __aiter__(self) -> AsyncIterator[FromServer]:
+        while self._waiting or not self._ended:
+            if not self._waiting:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            yield self._waiting.popleft()

@@ -1,0 +1,129 @@
+"""Every message survives the wire, and every frame that is no message is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.bundle import BundleFile, make_manifest
+from common.protocol.errors import PeerError
+from common.protocol.messages import (
+    Ack,
+    Cancel,
+    Commit,
+    Extend,
+    Failed,
+    FailureCode,
+    Finished,
+    FinishReason,
+    FromClient,
+    FromServer,
+    Grow,
+    GrownNode,
+    Open,
+    Opened,
+    Settings,
+    State,
+)
+from common.rpc import convert
+from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+
+U32 = st.integers(0, 2**32 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+TOKENS = st.lists(U32, max_size=9).map(tuple)
+SETTINGS = st.builds(Settings, U32, TEXT, st.lists(TEXT, max_size=3).map(tuple), TEXT)
+
+
+@st.composite
+def grown_nodes(draw: st.DrawFn) -> tuple[GrownNode, ...]:
+    ids = sorted(draw(st.sets(st.integers(1, 2**31), max_size=9)))
+    logps = st.floats(max_value=0.0, width=32, allow_nan=False)
+    return tuple(GrownNode(id_, draw(st.integers(0, id_ - 1)), draw(U32), draw(logps)) for id_ in ids)
+
+
+FROM_CLIENT = st.one_of(
+    st.builds(Open, U32, TEXT, TEXT, U32, TOKENS, U32, SETTINGS),
+    st.builds(Extend, U32, U32, TOKENS, SETTINGS),
+    st.builds(Grow, U32, U32, grown_nodes()),
+    st.builds(Ack, U32, U32),
+    st.builds(Cancel, U32),
+)
+FROM_SERVER = st.one_of(
+    st.builds(Opened, TEXT),
+    st.builds(Commit, U32, U32, TOKENS),
+    st.builds(State, U32, U32, U32, TEXT, TEXT, TOKENS, st.binary(max_size=20)),
+    st.builds(Finished, U32, U32, st.sampled_from(FinishReason)),
+    st.builds(Failed, st.sampled_from(FailureCode), TEXT),
+)
+FILES = st.builds(BundleFile, st.sampled_from(["a", "b/c.json", "tokenizer/tokenizer.json"]), U32, TEXT)
+
+
+@given(FROM_CLIENT)
+def test_what_a_client_says_survives(message: FromClient) -> None:
+    data = convert.frame_from_client(message).SerializeToString()
+    assert convert.message_from_client(pb.ClientFrame.FromString(data)) == message
+
+
+@given(FROM_SERVER)
+def test_what_a_server_says_survives(message: FromServer) -> None:
+    data = convert.frame_from_server(message).SerializeToString()
+    assert convert.message_from_server(pb.ServerFrame.FromString(data)) == message
+
+
+@given(st.lists(FILES, max_size=3), TOKENS, st.lists(TEXT, max_size=3).map(tuple))
+def test_descriptions_survive(files: list[BundleFile], ends: tuple[int, ...], names: tuple[str, ...]) -> None:
+    bundle = make_manifest("d", "lookup", "f", files)
+    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, ends, names, names, (bundle, bundle))
+    data = convert.description_frame(said).SerializeToString()
+    assert convert.description(pb.DescribeReply.FromString(data)) == said
+
+
+@given(st.builds(FileRequest, TEXT, TEXT, st.integers(0, 2**64 - 1)))
+def test_file_requests_survive(request: FileRequest) -> None:
+    data = convert.file_request_frame(request).SerializeToString()
+    assert convert.file_request(pb.FetchBundleRequest.FromString(data)) == request
+
+
+def test_a_node_of_a_long_session_stays_small() -> None:
+    near = tuple(GrownNode(1_000_000 + i, 999_999 + i, 100, -0.5) for i in range(1, 11))
+    more = len(convert.frame_from_client(Grow(0, 5000, near)).SerializeToString())
+    less = len(convert.frame_from_client(Grow(0, 5000, near[:5])).SerializeToString())
+    assert more - less <= 5 * 7
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pb.ClientFrame(),
+        pb.ClientFrame(open=pb.Open(version=1, tokens=[1], prompt_length=1)),
+        pb.ClientFrame(extend=pb.Extend(turn=1)),
+        pb.ClientFrame(grow=pb.Grow(id=[1, 1], parent=[0], token=[3, 4], logp=[-1, -1])),
+        pb.ClientFrame(grow=pb.Grow(id=[1], parent=[0], token=[3], logp=[])),
+        pb.ClientFrame(grow=pb.Grow(id=[5], parent=[6], token=[3], logp=[-1])),
+    ],
+    ids=["empty", "open without settings", "extend without settings", "short column", "no column", "parent below 0"],
+)
+def test_malformed_frames_of_a_client_are_refused(frame: pb.ClientFrame) -> None:
+    with pytest.raises(PeerError):
+        convert.message_from_client(frame)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pb.ServerFrame(),
+        pb.ServerFrame(finished=pb.Finished(reason="whim")),
+        pb.ServerFrame(failed=pb.Failed(code="whim")),
+    ],
+    ids=["empty", "unknown reason", "unknown code"],
+)
+def test_malformed_frames_of_a_server_are_refused(frame: pb.ServerFrame) -> None:
+    with pytest.raises(PeerError):
+        convert.message_from_server(frame)
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", "a\\b", "C:x", "./a", "bundle.json"])
+def test_a_bundle_cannot_name_files_outside_itself(path: str) -> None:
+    frame = pb.DescribeReply(bundles=[pb.Bundle(files=[pb.BundleFile(path=path)])])
+    with pytest.raises(PeerError, match="outside"):
+        convert.description(frame)

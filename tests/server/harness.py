@@ -1,0 +1,58 @@
+"""A whole server in the test's own event loop, on a free loopback port."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from common.address import Address
+from common.protocol.client_session import ClientSession, Limits
+from common.rpc.stub import Connection
+from server.assembly import assemble
+from server.engine import Engine
+from server.options import AccessOptions, ServeOptions, SessionOptions, TargetOptions
+from server.pace import Pace
+
+
+def options_for(target: Path, *drafts: Path) -> ServeOptions:
+    """Sensible for tests: float64, one thread, loopback without TLS."""
+    return ServeOptions(
+        target=TargetOptions(str(target), tuple(map(str, drafts)), "cpu", "float64", 1, 8192),
+        sessions=SessionOptions("eager", 128, 256, 16, Pace()),
+        access=AccessOptions(Address("127.0.0.1", 0), None, None, None, None, insecure=False),
+        drain_seconds=5.0,
+    )
+
+
+def with_access(options: ServeOptions, **changes: object) -> ServeOptions:
+    return replace(options, access=replace(options.access, **changes))
+
+
+def with_sessions(options: ServeOptions, **changes: object) -> ServeOptions:
+    return replace(options, sessions=replace(options.sessions, **changes))
+
+
+@dataclass(frozen=True)
+class Running:
+    address: str
+    engine: Engine
+
+
+@contextlib.asynccontextmanager
+async def running(options: ServeOptions) -> AsyncIterator[Running]:
+    parts = assemble(options)
+    await parts.server.start()
+    passes = asyncio.create_task(parts.engine.run())
+    try:
+        yield Running(str(parts.address), parts.engine)
+    finally:
+        await parts.server.stop(0)
+        passes.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await passes
+
+
+async def new_session(connection: Connection, name: str) -> ClientSession:
+    said = await connection.describe()
+    return ClientSession(name, Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes))

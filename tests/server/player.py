@@ -1,0 +1,84 @@
+"""Plays one client's turn against a server, over whatever carries messages."""
+
+import asyncio
+import contextlib
+from typing import Protocol
+
+from common.protocol.client_session import ClientSession
+from common.protocol.errors import PeerError
+from common.protocol.messages import Extend, Failed, FromClient, FromServer, Open
+from common.protocol.transitions import ClientState
+from common.rpc.errors import LinkError
+from server.engine import Engine
+from server.stream import Stream
+from tests.server.proposers import Proposer
+
+_DRAFTING_SECONDS = 0.003
+
+
+class Wire(Protocol):
+    async def send(self, message: FromClient) -> None: ...
+
+    async def receive(self) -> FromServer | None: ...
+
+
+class EngineWire:
+    """A stream to an engine in the same process."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self.stream = Stream()
+        self._messages = self.stream.__aiter__()
+
+    async def send(self, message: FromClient) -> None:
+        self._engine.receive(self.stream, message)
+
+    async def receive(self) -> FromServer | None:
+        return await anext(self._messages, None)
+
+    def close(self) -> None:
+        self._engine.leave(self.stream)
+
+
+async def play(session: ClientSession, wire: Wire, opening: Open | Extend, propose: Proposer) -> list[int]:
+    """One answer, drafting all the while. Raises PeerError where the server ends the session or the stream."""
+    turn = _Turn(session, wire, propose)
+    await turn.send(opening)
+    drafting = asyncio.create_task(turn.draft())
+    try:
+        await turn.listen()
+    finally:
+        drafting.cancel()
+    return session.answer
+
+
+class _Turn:
+    def __init__(self, session: ClientSession, wire: Wire, propose: Proposer):
+        self._session, self._wire, self._propose = session, wire, propose
+        self._sending = asyncio.Lock()
+
+    async def send(self, message: FromClient | None) -> None:
+        if message is not None:
+            # What breaks the stream is told to whoever reads from it.
+            with contextlib.suppress(LinkError):
+                async with self._sending:
+                    await self._wire.send(message)
+
+    async def draft(self) -> None:
+        session = self._session
+        while session.state in (ClientState.OPENING, ClientState.GENERATING):
+            view = session.view()
+            proposals = self._propose(view)
+            await self.send(session.propose(len(view.tokens), proposals) if proposals else session.exhausted())
+            await asyncio.sleep(_DRAFTING_SECONDS)
+
+    async def listen(self) -> None:
+        session = self._session
+        while session.state is not ClientState.FINISHED:
+            message = await self._wire.receive()
+            if message is None:
+                raise PeerError("the stream ended")
+            session.receive(message)
+            if isinstance(message, Failed):
+                raise PeerError(message.message, message.code)
+            await self.send(session.acknowledge())

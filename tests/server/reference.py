@@ -1,0 +1,23 @@
+"""What transformers' own greedy generation says, for tests of exactness."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from common.models.checkpoint import load_causal_lm
+
+
+class Reference:
+    """A checkpoint in float64, generating one sequence at a time."""
+
+    def __init__(self, directory: Path):
+        self._model = load_causal_lm(directory, dtype="float64")
+
+    def answer(self, prompt: Sequence[int], count: int) -> list[int]:
+        """Up to an end token or `count` tokens."""
+        ids = torch.tensor([list(prompt)])
+        made = self._model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count, pad_token_id=0
+        )
+        return [int(token) for token in made[0, len(prompt) :]]

@@ -1,0 +1,85 @@
+"""Who may connect: bearer tokens, TLS and mutual TLS, health for everyone."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from common.address import Address
+from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.messages import Ack
+from common.rpc.credentials import ClientTls
+from common.rpc.errors import LinkError
+from common.rpc.stub import connect
+from server.access import port_credentials
+from server.options import AccessOptions
+from tests.common.rpc.certificates import make_authority, make_certificate
+from tests.server.harness import options_for, running, with_access
+
+
+async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("s3cret\n")
+    async with running(with_access(options_for(target), token_file=path)) as server:
+        async with connect(server.address, token="s3cret") as connection:
+            assert (await connection.describe()).vocab_size == 300
+        for token in (None, "wrong"):
+            async with connect(server.address, token=token) as connection:
+                with pytest.raises(MisuseError, match="bearer token"):
+                    await connection.describe()
+                stream = connection.generate()
+                with pytest.raises(MisuseError, match="bearer token"):
+                    await stream.receive()
+                with pytest.raises(MisuseError, match="bearer token"):
+                    await stream.send(Ack(0, 1))
+        async with grpc.aio.insecure_channel(server.address) as channel:
+            health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            assert health.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_tls_and_mutual_tls(target: Path, tmp_path: Path) -> None:
+    authority, stranger = make_authority(tmp_path, "ca"), make_authority(tmp_path, "stranger")
+    certificate, key = make_certificate(tmp_path, "server", authority)
+    own, own_key = make_certificate(tmp_path, "client", authority)
+    foreign, foreign_key = make_certificate(tmp_path, "foreign", stranger)
+
+    secured = with_access(options_for(target), certificate=certificate, key=key)
+    async with running(secured) as server:
+        async with connect(server.address, tls=ClientTls(authority)) as connection:
+            assert (await connection.describe()).vocab_size == 300
+        for tls in (ClientTls(stranger), None):
+            async with connect(server.address, tls=tls) as connection:
+                with pytest.raises(OutriderError):
+                    await connection.describe(timeout=5)
+
+    async with running(with_access(secured, client_ca=authority)) as server:
+        async with connect(server.address, tls=ClientTls(authority, own, own_key)) as connection:
+            assert (await connection.describe()).vocab_size == 300
+        for tls in (ClientTls(authority), ClientTls(authority, foreign, foreign_key)):
+            async with connect(server.address, tls=tls) as connection:
+                with pytest.raises(OutriderError):
+                    await connection.describe(timeout=5)
+
+
+async def test_nobody_there_is_a_sentence() -> None:
+    async with connect("127.0.0.1:1") as connection:
+        with pytest.raises(LinkError, match=r"127\.0\.0\.1:1 cannot be reached"):
+            await connection.describe(timeout=5)
+
+
+def test_plain_text_off_loopback_must_be_asked_for(tmp_path: Path) -> None:
+    open_to_all = AccessOptions(Address("0.0.0.0", 0), None, None, None, None, insecure=False)
+    with pytest.raises(MisuseError, match="--insecure"):
+        port_credentials(open_to_all)
+    half = AccessOptions(Address("0.0.0.0", 0), tmp_path / "cert.pem", None, None, None, insecure=True)
+    with pytest.raises(MisuseError, match="--tls-key"):
+        port_credentials(half)
+
+
+async def test_a_port_in_use_is_a_sentence(target: Path) -> None:
+    async with running(options_for(target)) as server:
+        taken = Address("127.0.0.1", int(server.address.rpartition(":")[2]))
+        with pytest.raises(MisuseError, match="in use"):
+            async with running(with_access(options_for(target), listen=taken)):
+                raise AssertionError("two servers share a port")

@@ -1,0 +1,61 @@
+"""The command line in this process: misuse is one plain sentence and exit code 2."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from common.bundle import read_bundle_file
+from server.cli import main
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["outriderd", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code or 0  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("serve --target no/such/target", "neither a directory nor"),
+        ("serve --target TARGET --draft FOREIGN", "another tokenizer"),
+        ("serve --target TARGET --listen 0.0.0.0:0", "--insecure"),
+        ("serve --target TARGET --tls-cert no.pem --tls-key no.key", "no.key cannot be read"),
+        ("serve --target TARGET --token-file no.token", "no.token cannot be read"),
+        ("serve --target TARGET --dtype int3", "dtype 'int3' is unknown"),
+        ("serve --target TARGET --device abacus", "device 'abacus' is unknown"),
+        ("serve --target TARGET --idle lazy", "idle policy 'lazy' is unknown"),
+        ("serve --target TARGET --pace-pass soon", "'soon' is no duration"),
+        ("serve --target TARGET --listen here", "'here' is not an address"),
+        ("serve --target TARGET --listen TAKEN", "is in use"),
+        ("serve", "--target"),
+        ("bundle --target TARGET --draft TARGET --out TARGET", "not an empty directory"),
+        ("ride", "No such command 'ride'"),
+        ("", "Missing command"),
+    ],
+)
+def test_misuse_is_one_sentence(
+    arguments: str,
+    sentence: str,
+    target: Path,
+    foreign_draft: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        names = {"TARGET": target, "FOREIGN": foreign_draft, "TAKEN": f"127.0.0.1:{taken.getsockname()[1]}"}
+        assert run(monkeypatch, *(str(names.get(word, word)) for word in arguments.split())) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert sentence in line
+    assert not said.out
+
+
+def test_bundle_writes_a_bundle(target: Path, draft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    assert run(monkeypatch, "bundle", "--target", str(target), "--draft", str(draft), "--out", str(out)) == 0
+    assert read_bundle_file(out).manifest.draft == "small"

@@ -1,0 +1,114 @@
+"""The engine with real models and no network: every family, both idle policies, every kind of drafter."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.messages import Settings
+from common.protocol.terms import Terms
+from server.engine import Engine
+from server.offer import make_offer
+from server.options import SessionOptions
+from server.pace import Pace, run_paced
+from server.sessions import Bounds, Sessions
+from server.target import load_target
+from tests.families import FAMILIES
+from tests.server.player import EngineWire, play
+from tests.server.proposers import guessing, knowing, nothing
+from tests.server.reference import Reference
+from tests.server.thinker import VOCAB, Thinker, decode
+
+CAPACITY = 4096
+TOKENS = 40
+
+
+def make_engine(directory: Path, idle: str = "eager", device: str = "cpu") -> tuple[Engine, Sessions, Limits]:
+    offer = make_offer(str(directory), ())
+    terms = offer.terms(SessionOptions(idle, 128, 64, 16, Pace()), CAPACITY)
+    sessions = Sessions(terms, Bounds(16, 64), CAPACITY)
+    target = load_target(str(directory), device=device, dtype="float64", capacity=CAPACITY, threads=1)
+    limits = Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
+    return Engine(sessions, target, Pace()), sessions, limits
+
+
+@pytest.mark.parametrize("idle", ["eager", "patient"])
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_answers_equal_transformers_generation(
+    family: str, idle: str, checkpoint: Callable[[str], Path], reference: Callable[[str], Reference]
+) -> None:
+    engine, sessions, limits = make_engine(checkpoint(family), idle)
+    running = asyncio.create_task(engine.run())
+    dice = random.Random(family)
+    prompts = [[dice.randrange(2, 300) for _ in range(length)] for length in (1, 30, 150)]
+    truths = [reference(family).answer(prompt, TOKENS) for prompt in prompts]
+    proposers = [nothing, guessing(300), knowing(prompts[2] + truths[2], 0.8, 300)]
+    wires = [EngineWire(engine) for _ in prompts]
+    clients = [ClientSession(str(index), limits) for index in range(len(prompts))]
+    plays = [
+        play(client, wire, client.open(prompt, Settings(TOKENS)), propose)
+        for client, wire, prompt, propose in zip(clients, wires, prompts, proposers, strict=True)
+    ]
+    assert await asyncio.gather(*plays) == truths
+    assert engine.counters.recomputed_tokens == 0
+    for wire in wires:
+        wire.close()
+    assert sessions.free_slots == CAPACITY
+    running.cancel()
+
+
+async def test_turns_of_one_session_stay_exact(
+    checkpoint: Callable[[str], Path], reference: Callable[[str], Reference]
+) -> None:
+    engine, _, limits = make_engine(checkpoint("qwen2"))
+    running = asyncio.create_task(engine.run())
+    client, wire = ClientSession("s", limits), EngineWire(engine)
+    opening = client.open([7, 8, 9], Settings(TOKENS))
+    for _ in range(3):
+        prompt = list(client.tree.tokens)
+        truth = reference("qwen2").answer(prompt, TOKENS)
+        assert await play(client, wire, opening, knowing(prompt + truth, 0.7, 300)) == truth
+        opening = client.extend(len(client.tree.tokens) - 5, [30, 31, 32], Settings(TOKENS))
+    assert engine.counters.recomputed_tokens == 0
+    running.cancel()
+
+
+async def test_passes_take_their_stated_cost() -> None:
+    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
+    engine = Engine(Sessions(terms, Bounds(4, 64), 500), Thinker(), Pace(per_pass=0.01, per_token=0.001))
+    running = asyncio.create_task(engine.run())
+    client = ClientSession("s", Limits("f", VOCAB, 400, 512))
+    begun = time.perf_counter()
+    answer = await play(client, EngineWire(engine), client.open(list(range(1, 31)), Settings(10)), nothing)
+    assert time.perf_counter() - begun >= 0.030 + 9 * 0.010
+    assert answer == decode(range(1, 31), 10, end=-1)
+    assert engine.counters.overrun_passes == 0
+    running.cancel()
+
+
+async def test_passes_that_overrun_are_counted() -> None:
+    _, timed = run_paced(Pace(per_pass=0.001), 1, lambda: time.sleep(0.005))
+    assert timed.overran
+    _, timed = run_paced(Pace(), 1, lambda: time.sleep(0.001))
+    assert not timed.overran
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_answers_on_cuda_equal_those_on_the_cpu(
+    family: str, checkpoint: Callable[[str], Path], reference: Callable[[str], Reference]
+) -> None:
+    engine, _, limits = make_engine(checkpoint(family), device="cuda")
+    running = asyncio.create_task(engine.run())
+    prompt = list(range(5, 45))
+    truth = reference(family).answer(prompt, TOKENS)
+    client = ClientSession("s", limits)
+    propose = knowing(prompt + truth, 0.8, 300)
+    assert await play(client, EngineWire(engine), client.open(prompt, Settings(TOKENS)), propose) == truth
+    running.cancel()

@@ -1,0 +1,93 @@
+"""The real `outriderd` as a process: what it says, and how it goes away."""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from subprocess import run
+
+import pytest
+
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, Settings
+from common.rpc.stub import connect
+from tests.server.harness import new_session
+from tests.server.player import play
+from tests.server.proposers import nothing
+
+DAEMON = (sys.executable, "-m", "server.cli")
+
+
+@asynccontextmanager
+async def daemon(target: Path, *options: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """A serving daemon and its address."""
+    command = [*DAEMON, "serve", "--target", str(target), "--listen", "127.0.0.1:0", "--threads", "1", *options]
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        line = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+        assert line.startswith("ready on "), line
+        yield process, line.removeprefix("ready on ").strip()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_it_drains_at_the_first_signal(target: Path) -> None:
+    async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
+        running = await new_session(connection, "running")
+        playing = asyncio.create_task(play(running, connection.generate(), running.open([5, 6], Settings(60)), nothing))
+        while len(running.tree.tokens if hasattr(running, "tree") else ()) < 4:
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert len(await playing) == 60
+        assert process.stderr is not None
+        lines = (await process.stderr.read()).decode().splitlines()
+        assert await process.wait() == 0
+    word, summary = lines[-1].split(" ", 1)
+    counters = json.loads(summary)
+    assert (word, counters["committed_tokens"], counters["recomputed_tokens"]) == ("summary", 60, 0)
+
+
+async def test_answers_that_take_too_long_are_told(target: Path) -> None:
+    options = ("--pace-pass", "20ms", "--drain-seconds", "0.3")
+    async with daemon(target, *options) as (process, address), connect(address) as connection:
+        session = await new_session(connection, "s")
+        playing = asyncio.create_task(
+            play(session, connection.generate(), session.open([5, 6], Settings(1000)), nothing)
+        )
+        await asyncio.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(PeerError, match="going away") as failure:
+            await playing
+        assert failure.value.code is FailureCode.DRAINING
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+
+
+async def test_the_second_signal_ends_it_at_once(target: Path) -> None:
+    async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
+        session = await new_session(connection, "s")
+        playing = asyncio.create_task(
+            play(session, connection.generate(), session.open([5, 6], Settings(1000)), nothing)
+        )
+        await asyncio.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        await asyncio.sleep(0.2)
+        assert process.returncode is None
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), 5) == 0
+        with pytest.raises(Exception, match=r"cannot be reached|ended"):
+            await playing
+
+
+def test_help_comes_without_loading_torch() -> None:
+    code = "import sys, server.cli; sys.exit(bool({'torch', 'grpc', 'transformers'} & set(sys.modules)))"
+    assert run([sys.executable, "-c", code]).returncode == 0
+    begun = time.perf_counter()
+    assert run([*DAEMON, "--help"], capture_output=True).returncode == 0
+    assert time.perf_counter() - begun < 3  # 0.6 s on a machine that does nothing else

@@ -1,0 +1,127 @@
+"""Puts a client together: a connection, the bundle that fits the server, its tokenizer and drafters.
+
+The only place that knows all the parts; it decides nothing of drafting and shows nothing but a download.
+"""
+
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from client.bundles import Advance, bundle_directory, cache_directory, choose_bundle, is_complete, pull
+from client.conversation import Conversation
+from client.drafting import DraftingLoop
+from client.errors import RefusedError
+from client.link import Access, QueuedStream
+from client.policies import Policy
+from common.bundle import TOKENIZER_FOLDER, BundleManifest
+from common.drafters.drafter import Drafter
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.messages import PROTOCOL_VERSION
+from common.rpc.description import ServerDescription
+from common.rpc.stub import Connection
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
+_DESCRIBE_SECONDS = 20.0
+
+Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
+"""Begins to show a download; what it yields is told the bytes in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftChoice:
+    """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch."""
+
+    draft: str | None = None
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A server within reach and its bundle at hand."""
+
+    connection: Connection
+    description: ServerDescription
+    manifest: BundleManifest
+    bundle: Path
+    tokenizer: "Tokenizer"
+    choice: DraftChoice
+
+    def load_drafter(self) -> Drafter:
+        """A fresh drafter for one conversation. Raises OutriderError where it cannot be loaded."""
+        from common.drafters.load import load_drafter
+
+        if self.choice.threads:
+            import torch
+
+            torch.set_num_threads(self.choice.threads)
+        return load_drafter(
+            self.manifest.kind,
+            self.bundle,
+            device=self.choice.device,
+            dtype=self.choice.dtype,
+            context=self.description.context,
+        )
+
+    @asynccontextmanager
+    async def converse(self, policy: Policy, drafter: Drafter | None, pace: float = 0.0) -> AsyncIterator[Conversation]:
+        """A new session on a stream of its own; each drafted level takes at least `pace` seconds."""
+        limits = Limits(
+            self.description.fingerprint,
+            self.description.vocab_size,
+            self.description.context,
+            self.description.max_nodes,
+        )
+        session = ClientSession(uuid.uuid4().hex, limits)
+        stream = QueuedStream(self.connection.generate())
+        loop = DraftingLoop(session, policy, has_drafter=drafter is not None)
+        name = self.manifest.draft if drafter is not None else "none"
+        conversation = Conversation(stream, loop, drafter, name, pace)
+        try:
+            yield conversation
+        finally:
+            conversation.close()
+            stream.close()
+
+
+async def describe(connection: Connection) -> ServerDescription:
+    """Raises RefusedError where the server speaks another version of the protocol, LinkError where it is absent."""
+    description = await connection.describe(_DESCRIBE_SECONDS)
+    if description.version != PROTOCOL_VERSION:
+        raise RefusedError(
+            f"the server speaks protocol version {description.version} and this client {PROTOCOL_VERSION}; "
+            "upgrade the older of the two"
+        )
+    return description
+
+
+async def fetch_bundle(
+    connection: Connection, description: ServerDescription, draft: str | None, cache: Path, download: Download
+) -> tuple[BundleManifest, Path]:
+    """The chosen bundle and its directory, fetched where it is not complete yet."""
+    manifest = choose_bundle(description.bundles, draft)
+    directory = bundle_directory(cache, manifest)
+    if not is_complete(directory):
+        with download(manifest) as advance:
+            await pull(connection, description, manifest, cache, advance)
+    return manifest, directory
+
+
+@asynccontextmanager
+async def client_for(
+    access: Access, choice: DraftChoice, cache: Path | None, download: Download
+) -> AsyncIterator[Client]:
+    """A client of the server, ready to converse."""
+    from common.models.checkpoint import load_tokenizer
+
+    async with access.connect() as connection:
+        description = await describe(connection)
+        manifest, bundle = await fetch_bundle(connection, description, choice.draft, cache_directory(cache), download)
+        tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
+        yield Client(connection, description, manifest, bundle, tokenizer, choice)

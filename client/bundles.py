@@ -1,0 +1,138 @@
+"""The bundle cache: which bundle a client takes, and fetching it so that an interruption loses nothing.
+
+A file grows as `NAME.part` and takes its name when its checksum is right; `bundle.json` comes last. Knows neither
+gRPC nor what the files mean.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from client.errors import BundleError
+from common.bundle import (
+    MANIFEST_FILE,
+    Bundle,
+    BundleFile,
+    BundleManifest,
+    TargetCard,
+    describe_file,
+    write_bundle_file,
+)
+from common.protocol.errors import MisuseError
+from common.rpc.description import FileRequest, ServerDescription
+
+CACHE_VARIABLE = "OUTRIDER_CACHE"
+LOOKUP = "lookup"
+
+Advance = Callable[[int], None]
+"""Told the bytes of the bundle that are in place now."""
+
+
+class Source(Protocol):
+    """Where bundles come from."""
+
+    def fetch(self, request: FileRequest) -> AsyncIterator[bytes]: ...
+
+
+def cache_directory(chosen: Path | None = None) -> Path:
+    """Where bundles are kept: as chosen, else by environment, else this user's cache."""
+    import platformdirs
+
+    return chosen or Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("outrider"))
+
+
+def choose_bundle(offered: Sequence[BundleManifest], draft: str | None) -> BundleManifest:
+    """The bundle of the draft with this name; without a name the first with a model, else `lookup`.
+
+    Raises MisuseError where the server has no such draft, BundleError where it has none.
+    """
+    if draft is not None:
+        for manifest in offered:
+            if manifest.draft == draft:
+                return manifest
+        names = ", ".join(manifest.draft for manifest in offered)
+        raise MisuseError(f"the server offers no draft '{draft}'; choose from: {names}")
+    if not offered:
+        raise BundleError("the server offers no bundle; ask its operator for one")
+    return next((manifest for manifest in offered if manifest.kind != LOOKUP), offered[0])
+
+
+def bundle_directory(cache: Path, manifest: BundleManifest) -> Path:
+    return cache / "bundles" / manifest.id
+
+
+def is_complete(directory: Path) -> bool:
+    return (directory / MANIFEST_FILE).is_file()
+
+
+async def pull(
+    source: Source, description: ServerDescription, manifest: BundleManifest, cache: Path, advance: Advance
+) -> Path:
+    """Fetches what is missing of a bundle and returns its directory.
+
+    Raises BundleError where a file arrives damaged or cannot be kept, LinkError where the link breaks.
+    """
+    directory = bundle_directory(cache, manifest)
+    if is_complete(directory):
+        return directory
+    try:
+        in_place = 0
+        for file in manifest.files:
+            await _fetch_file(source, manifest.id, file, directory, in_place, advance)
+            in_place += file.size
+            advance(in_place)
+        card = TargetCard(
+            description.model,
+            description.fingerprint,
+            description.vocab_size,
+            description.context,
+            description.end_tokens,
+        )
+        write_bundle_file(directory, Bundle(manifest, card))
+    except OSError as error:
+        raise BundleError(f"the bundle cannot be kept in {cache}: {error.strerror}; try another --cache-dir") from error
+    return directory
+
+
+def discard_damaged(cache: Path, manifest: BundleManifest) -> None:
+    """Reads a bundle whole and takes out what differs from its manifest, so that the next pull fetches it again."""
+    directory = bundle_directory(cache, manifest)
+    damaged = [file.path for file in manifest.files if not _is_intact(directory / file.path, file)]
+    for path in damaged:
+        (directory / path).unlink(missing_ok=True)
+    if damaged:
+        (directory / MANIFEST_FILE).unlink(missing_ok=True)
+
+
+def _is_intact(path: Path, file: BundleFile) -> bool:
+    return path.is_file() and path.stat().st_size == file.size and describe_file(file.path, path) == file
+
+
+async def _fetch_file(
+    source: Source, bundle: str, file: BundleFile, directory: Path, before: int, advance: Advance
+) -> None:
+    path = directory / file.path
+    if path.is_file() and path.stat().st_size == file.size:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    size = part.stat().st_size if part.is_file() else 0
+    if size > file.size:
+        part.unlink()
+        size = 0
+    with part.open("ab") as output:
+        if size < file.size:
+            async for data in source.fetch(FileRequest(bundle, file.path, size)):
+                size += len(data)
+                if size > file.size:
+                    break
+                output.write(data)
+                advance(before + size)
+    if not await asyncio.to_thread(_is_intact, part, file):
+        if size >= file.size:
+            part.unlink()
+            raise BundleError(f"{file.path} arrived damaged and was thrown away; run the command again")
+        raise BundleError(f"the server ended {file.path} early; run the command again to resume")
+    part.replace(path)

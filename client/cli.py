@@ -1,0 +1,182 @@
+"""The command line of `outrider`: reads arguments, calls a command, turns errors into one sentence.
+
+No drafting, no link and no text here. Commands import what they need when they run, so that --help is quick.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from client import options as option
+
+_FAILURE = 1
+_MISUSE = 2
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Talk to a large model over a bad link: a small one on this machine rides ahead of it.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def run(
+    prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
+    server: option.Server,
+    max_new_tokens: option.MaxNewTokens = 512,
+    rule: option.Rule = "greedy",
+    draft: option.Draft = None,
+    device: option.Device = "cpu",
+    dtype: option.Dtype = "float32",
+    threads: option.Threads = 0,
+    raw: Annotated[bool, typer.Option("--raw", help="Send the prompt as it is, without the chat template.")] = False,
+    as_json: option.AsJson = False,
+    idle: option.Idle = "",
+    policy: option.PolicyName = "stream",
+    pace_draft: option.PaceDraft = 0.0,
+    cache_dir: option.CacheDir = None,
+    token: option.Token = None,
+    token_file: option.TokenFile = None,
+    tls: option.Tls = False,
+    tls_ca: option.TlsCa = None,
+    tls_cert: option.TlsCert = None,
+    tls_key: option.TlsKey = None,
+) -> None:
+    """Ask once and show the answer as it is committed."""
+    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key)
+    from client.answering import AnswerOptions, find_policy
+
+    answer_options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle, pace_draft / 1000)
+    import asyncio
+
+    from client.assembly import DraftChoice
+    from client.commands.run import run as run_command
+
+    text = sys.stdin.read() if prompt == "-" else prompt
+    choice = DraftChoice(draft, device, dtype, threads)
+    asyncio.run(run_command(access, choice, cache_dir, text, answer_options, raw=raw, as_json=as_json))
+
+
+@app.command()
+def chat(
+    server: option.Server,
+    max_new_tokens: option.MaxNewTokens = 512,
+    rule: option.Rule = "greedy",
+    draft: option.Draft = None,
+    device: option.Device = "cpu",
+    dtype: option.Dtype = "float32",
+    threads: option.Threads = 0,
+    idle: option.Idle = "",
+    policy: option.PolicyName = "stream",
+    cache_dir: option.CacheDir = None,
+    token: option.Token = None,
+    token_file: option.TokenFile = None,
+    tls: option.Tls = False,
+    tls_ca: option.TlsCa = None,
+    tls_cert: option.TlsCert = None,
+    tls_key: option.TlsKey = None,
+) -> None:
+    """Talk, several turns in one session; Ctrl-C stops an answer, /quit leaves."""
+    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key)
+    from client.answering import AnswerOptions, find_policy
+
+    answer_options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle)
+    from client.assembly import DraftChoice
+    from client.commands.chat import chat as chat_command
+
+    chat_command(access, DraftChoice(draft, device, dtype, threads), cache_dir, answer_options)
+
+
+@app.command()
+def pull(
+    server: option.Server,
+    draft: option.Draft = None,
+    cache_dir: option.CacheDir = None,
+    token: option.Token = None,
+    token_file: option.TokenFile = None,
+    tls: option.Tls = False,
+    tls_ca: option.TlsCa = None,
+    tls_cert: option.TlsCert = None,
+    tls_key: option.TlsKey = None,
+) -> None:
+    """Fetch what this machine needs for a server's target; an interrupted pull goes on where it stopped."""
+    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key)
+    import asyncio
+
+    from client.commands.pull import pull as pull_command
+
+    asyncio.run(pull_command(access, draft, cache_dir))
+
+
+@app.command()
+def doctor(
+    server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this one too.")] = None,
+    device: option.Device = "cpu",
+    cache_dir: option.CacheDir = None,
+    token: option.Token = None,
+    token_file: option.TokenFile = None,
+    tls: option.Tls = False,
+    tls_ca: option.TlsCa = None,
+    tls_cert: option.TlsCert = None,
+    tls_key: option.TlsKey = None,
+) -> None:
+    """Check this machine, and a server from here, and say what to mend."""
+    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key) if server else None
+    import asyncio
+
+    from client.commands.doctor import doctor as doctor_command
+
+    if not asyncio.run(doctor_command(access, device, cache_dir)):
+        raise typer.Exit(_FAILURE)
+
+
+@app.command()
+def demo(
+    as_json: option.AsJson = False,
+    prompts: Annotated[int, typer.Option("--prompts", min=1, help="How many prompts each system answers.")] = 3,
+    max_new_tokens: option.MaxNewTokens = 160,
+    profile: Annotated[str, typer.Option("--profile", help="The link; `outrider-lab profiles` lists them.")] = "4g",
+    seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
+    models: Annotated[
+        Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
+    ] = None,
+) -> None:
+    """Show the whole system on the shipped models over an emulated link, beside what it replaces."""
+    import asyncio
+
+    from client.commands.demo import DemoOptions
+    from client.commands.demo import demo as demo_command
+
+    asyncio.run(demo_command(DemoOptions(prompts, max_new_tokens, profile, seed, models), as_json=as_json))
+
+
+def main() -> NoReturn:
+    """Run the command line and exit: 0 done, 1 failure, 2 misuse."""
+    from common.protocol.errors import MisuseError, OutriderError
+
+    # gRPC writes errors of its own to stderr otherwise, beside ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as misuse:
+        _exit_with(f"{misuse.format_message().rstrip('.')}; see `outrider --help`", _MISUSE)
+    except MisuseError as misuse:
+        _exit_with(str(misuse), _MISUSE)
+    except OutriderError as failure:
+        _exit_with(str(failure), _FAILURE)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(_INTERRUPTED)
+
+
+def _exit_with(sentence: str, code: int) -> NoReturn:
+    typer.echo(f"outrider: {sentence}", err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What each command of `outrider` does, one file each, without the command line's own concerns."""

@@ -1,0 +1,86 @@
+"""`outrider chat`: several turns in one session, on a terminal or through a pipe."""
+
+import asyncio
+import signal
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from rich.console import Console
+
+from client.answering import AnswerOptions
+from client.assembly import Client, DraftChoice, client_for
+from client.conversation import Answer, Conversation
+from client.errors import BrokenOffError
+from client.link import Access
+from client.progress import download_bar
+from client.render import AnswerView, paper_for, stats_line
+from client.text import Message, chat_tokens, decode
+
+_QUIT = "/quit"
+
+
+def chat(access: Access, choice: DraftChoice, cache: Path | None, options: AnswerOptions) -> None:
+    """Talks until /quit or the end of input.
+
+    Ctrl-C stops an answer, never the program. Raises OutriderError where the session cannot go on.
+    """
+    console, notes = Console(), Console(stderr=True, highlight=False)
+    messages: list[Message] = []
+    # Input is read between two runs of the loop, in the main thread, where Ctrl-C can interrupt it.
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        try:
+            client, conversation = runner.run(_begin(stack, access, choice, cache, options))
+            if console.is_terminal:
+                notes.print(f"{client.description.model}, draft {client.manifest.draft}; {_QUIT} leaves", style="dim")
+            while (question := _ask(console, notes)) is not None:
+                messages.append({"role": "user", "content": question})
+                tokens = chat_tokens(client.tokenizer, messages)
+                view = AnswerView(client.tokenizer, paper_for(console, time.monotonic))
+                answer = runner.run(_answer(conversation, tokens, options, view))
+                if console.is_terminal:
+                    notes.print(stats_line(answer.stats), style="dim")
+                if answer.note:
+                    notes.print(answer.note, markup=False)
+                if answer.failure:
+                    raise BrokenOffError(answer.failure)
+                messages.append({"role": "assistant", "content": decode(client.tokenizer, answer.tokens)})
+        finally:
+            runner.run(stack.aclose())
+
+
+async def _begin(
+    stack: AsyncExitStack, access: Access, choice: DraftChoice, cache: Path | None, options: AnswerOptions
+) -> tuple[Client, Conversation]:
+    client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
+    chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])  # fails now where there is no template
+    drafter = client.load_drafter() if options.policy.drafts else None
+    conversation = await stack.enter_async_context(client.converse(options.policy, drafter, options.pace))
+    return client, conversation
+
+
+def _ask(console: Console, notes: Console) -> str | None:
+    """The next question; None to leave."""
+    while True:
+        try:
+            question = console.input("[bold]> [/]" if console.is_terminal else "").strip()
+        except EOFError:
+            return None
+        except KeyboardInterrupt:
+            notes.print(f"\n{_QUIT} leaves", style="dim")
+            continue
+        if question == _QUIT:
+            return None
+        if question:
+            return question
+
+
+async def _answer(conversation: Conversation, tokens: list[int], options: AnswerOptions, view: AnswerView) -> Answer:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, conversation.cancel)
+    try:
+        return await conversation.answer(tokens, options.settings(), view)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        view.end()

@@ -1,0 +1,21 @@
+"""`outrider pull`: fetch a bundle, or mend one that is damaged."""
+
+from pathlib import Path
+
+import typer
+
+from client.assembly import describe, fetch_bundle
+from client.bundles import cache_directory, choose_bundle, discard_damaged
+from client.link import Access
+from client.progress import download_bar
+
+
+async def pull(access: Access, draft: str | None, cache: Path | None) -> None:
+    """Prints the bundle's directory."""
+    directory = cache_directory(cache)
+    async with access.connect() as connection:
+        description = await describe(connection)
+        discard_damaged(directory, choose_bundle(description.bundles, draft))
+        manifest, bundle = await fetch_bundle(connection, description, draft, directory, download_bar)
+    typer.echo(f"the draft {manifest.draft} for {description.model} is in place", err=True)
+    typer.echo(str(bundle))

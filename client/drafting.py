@@ -1,0 +1,129 @@
+"""The drafting loop's decisions: draft now, send what, or wait. Pure: no clock, no task, no link, no torch.
+
+A shell in real or virtual time asks `begin_step` for something to draft, has the drafter draft it, hands the
+result to `drafted`, and hands every arriving frame to `received`. Whatever these return is to be sent at once, in
+order. Drafting never waits for an answer: a step is drafted from a picture of the tree, and what arrives
+meanwhile only decides what the result is still good for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from client.policies import Policy
+from client.prefix import common_prefix
+from common.protocol.client_session import ClientSession
+from common.protocol.messages import Ack, Cancel, FromClient, FromServer, Grow, Settings
+from common.protocol.transitions import ClientState
+from common.protocol.views import Proposal, TreeView
+
+_ANSWERING = (ClientState.OPENING, ClientState.GENERATING)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One level to draft, from the tree as it was when the step began."""
+
+    turn: int
+    view: TreeView
+
+
+class DraftingLoop:
+    def __init__(self, session: ClientSession, policy: Policy, has_drafter: bool):
+        self.session = session
+        self._policy = policy
+        self._has_drafter = has_drafter
+        self._round_levels = policy.round_levels
+        self._stepping = False
+        self._begin_round()
+
+    @property
+    def answering(self) -> bool:
+        return self.session.state in _ANSWERING
+
+    def begin_turn(self, tokens: Sequence[int], settings: Settings) -> list[FromClient]:
+        """Asks for the answer that follows `tokens`, of which the session may already hold a first part."""
+        session = self.session
+        opening: FromClient
+        if session.state is ClientState.NEW:
+            opening = session.open(tokens, settings)
+        else:
+            keep = common_prefix(session.tree.tokens, tokens)
+            opening = session.extend(keep, tokens[keep:], settings)
+        self._begin_round()
+        # Rounds begin with the token that the prompt's own pass commits.
+        begins_idle = self._policy.drafts and (self._round_levels or not self._has_drafter)
+        return [opening, *self._rest()] if begins_idle else [opening]
+
+    def begin_step(self) -> Step | None:
+        """What to draft now; None to wait until a frame arrives. Each step must be handed to `drafted`."""
+        if self._stepping or not self._has_something_to_draft:
+            return None
+        self._stepping = True
+        return Step(self.session.turn, self.session.view())
+
+    def drafted(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
+        """Takes the drafter's result for `step`; what a later turn or commit has overtaken is dropped."""
+        self._stepping = False
+        session = self.session
+        if step.turn != session.turn or not self.answering:
+            return []
+        drafted_at = len(step.view.tokens)
+        grow = session.propose(drafted_at, proposals) if proposals else None
+        if grow is not None:
+            return [grow] if self._round_levels is None else self._add_to_round(grow, self._round_levels)
+        return self._rest() if drafted_at == session.tree.frontier else self._acknowledge()
+
+    def received(self, message: FromServer) -> tuple[tuple[int, ...], list[FromClient]]:
+        """Takes a frame; returns the tokens that it made final, and what to send.
+
+        Raises PeerError where the server breaks the protocol.
+        """
+        tokens = self.session.receive(message)
+        if tokens:
+            self._levels = 0
+        # A step that runs or begins now tells the frontier soon enough.
+        told_soon = self._stepping or self._has_something_to_draft
+        return tokens, [] if told_soon else self._answer_commit()
+
+    def retire(self) -> list[FromClient]:
+        """The drafter failed in mid-step: the answer goes on without it."""
+        self._has_drafter = self._stepping = False
+        return self._answer_commit()
+
+    def cancel(self) -> list[Cancel]:
+        """Stops the answer; the server confirms by Finished."""
+        return [self.session.cancel()] if self.answering else []
+
+    @property
+    def _has_something_to_draft(self) -> bool:
+        drafts = self._policy.drafts and self._has_drafter
+        return drafts and self.answering and self._resting_at != self.session.tree.frontier
+
+    def _begin_round(self) -> None:
+        self._levels = 0
+        self._held: Grow | None = None
+        self._resting_at = 0
+
+    def _add_to_round(self, grow: Grow, round_levels: int) -> list[FromClient]:
+        overtaken: list[FromClient] = []
+        if self._held is None:
+            self._held = grow
+        elif self._held.frontier == grow.frontier:
+            self._held = replace(grow, nodes=self._held.nodes + grow.nodes)
+        else:
+            overtaken, self._held = [self._held], grow
+        self._levels += 1
+        return [*overtaken, *self._rest()] if self._levels >= round_levels else overtaken
+
+    def _answer_commit(self) -> list[FromClient]:
+        return self._rest() if self._policy.drafts and self.answering else self._acknowledge()
+
+    def _rest(self) -> list[FromClient]:
+        """Nothing more is worth proposing at this frontier: send what a round holds, or say so."""
+        self._resting_at = self.session.tree.frontier
+        last_words, self._held = self._held or self.session.exhausted(), None
+        return [] if last_words is None else [last_words]
+
+    def _acknowledge(self) -> list[FromClient]:
+        acknowledgement: Ack | None = self.session.acknowledge()
+        return [] if acknowledgement is None else [acknowledgement]

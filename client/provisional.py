@@ -1,0 +1,37 @@
+"""Which tokens are offered to the person before the target has committed them, and how many of them were wrong.
+
+Pure. Knows the tree, not text or screens.
+"""
+
+from collections.abc import Sequence
+
+from client.prefix import common_prefix
+from common.protocol.tree import TokenTree
+
+
+def likeliest_run(tree: TokenTree) -> tuple[int, ...]:
+    """The tokens below the root that the drafter holds likeliest, one a level."""
+    run = []
+    node = tree.root
+    while node.children:
+        node = max(node.children.values(), key=lambda child: child.score)
+        run.append(node.token)
+    return tuple(run)
+
+
+class ProvisionalTally:
+    """Counts offered tokens, and those of them that were taken back because the target or the drafter chose
+    otherwise."""
+
+    def __init__(self) -> None:
+        self.offered = 0
+        self.retracted = 0
+        self._run: tuple[int, ...] = ()
+
+    def update(self, committed: Sequence[int], run: Sequence[int]) -> None:
+        """`committed` tokens became final since the last update, and `run` is now offered behind them."""
+        offered = (*committed, *run)
+        kept = common_prefix(self._run, offered)
+        self.retracted += len(self._run) - kept
+        self.offered += len(offered) - max(kept, len(committed))
+        self._run = tuple(run)

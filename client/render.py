@@ -1,0 +1,110 @@
+"""Shows an answer while it grows: live on a terminal, plain elsewhere, or not at all.
+
+Knows text and the console. What was committed is printed for good; only provisional text is ever redrawn.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+
+from client.screen import Screen
+from client.stats import Clock, Stats
+from client.text import IncrementalText
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
+_TAIL_ROWS = 4
+_PROVISIONAL_SECONDS = 0.05  # between two redraws of provisional text alone
+
+
+class Paper(Protocol):
+    """Where text goes. `provisional` is only computed where it is shown."""
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class NoPaper:
+    """Shows nothing, for output that a program reads."""
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class PlainPaper:
+    """Final text alone, for pipes and files."""
+
+    def __init__(self, console: Console):
+        self._file = console.file
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None:
+        if final:
+            self._file.write(final)
+            self._file.flush()
+
+    def end(self) -> None:
+        self._file.write("\n")
+        self._file.flush()
+
+
+class LivePaper:
+    """Final text, and dim behind it what is provisional."""
+
+    def __init__(self, console: Console, clock: Clock):
+        self._file = console.file
+        width, height = console.size
+        self._screen = Screen(width, min(_TAIL_ROWS, max(0, height - 2)))
+        self._clock = clock
+        self._drawn = clock() - _PROVISIONAL_SECONDS
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None:
+        now = self._clock()
+        if not final and now - self._drawn < _PROVISIONAL_SECONDS:
+            return
+        self._drawn = now
+        self._put(self._screen.update(final, provisional()))
+
+    def end(self) -> None:
+        self._put(self._screen.update("", "") + "\n")
+
+    def _put(self, characters: str) -> None:
+        if characters:
+            self._file.write(characters)
+            self._file.flush()
+
+
+def paper_for(console: Console, clock: Clock) -> Paper:
+    live = console.is_terminal and not console.is_dumb_terminal
+    return LivePaper(console, clock) if live else PlainPaper(console)
+
+
+class AnswerView:
+    """Turns what a conversation reports into text on paper; call it as the conversation's watch."""
+
+    def __init__(self, tokenizer: "Tokenizer", paper: Paper):
+        self._text = IncrementalText(tokenizer)
+        self._paper = paper
+
+    def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
+        self._paper.write(self._text.commit(committed), lambda: self._text.preview(provisional))
+
+    def end(self) -> None:
+        """No more will come, whatever the reason."""
+        self._paper.write(self._text.flush(), str)
+        self._paper.end()
+
+
+def stats_line(stats: Stats) -> str:
+    """An answer's stats in one line for a person."""
+    return (
+        f"{stats.tokens} tokens in {stats.seconds:.1f} s, {stats.tokens_per_second:.1f} tokens/s, "
+        f"first after {stats.ttft_seconds * 1000:.0f} ms, {stats.accept_length:.2f} tokens per pass, "
+        f"round trip {stats.rtt_ms:.0f} ms, {stats.bytes_up / 1000:.1f} kB up, {stats.bytes_down / 1000:.1f} kB down, "
+        f"draft {stats.draft}, rule {stats.rule}"
+    )

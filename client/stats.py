@@ -1,0 +1,92 @@
+"""What one answer cost, as scripts read it, and the meter that measures it. The clock is injected; no I/O."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Serialized frames on a stream with gRPC's message prefix, in bytes; HTTP/2, TLS and TCP add to it."""
+
+    up: int = 0
+    down: int = 0
+
+    def since(self, earlier: "Traffic") -> "Traffic":
+        return Traffic(self.up - earlier.up, self.down - earlier.down)
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The keys of the `stats` object; `draft` and `rule` are names, the rest is measured for one answer."""
+
+    tokens: int  # committed, the end token included
+    seconds: float  # from sending the prompt to Finished
+    tokens_per_second: float
+    ttft_seconds: float  # from sending the prompt to the first commit
+    accept_length: float  # committed tokens per pass
+    passes: int  # that committed tokens of this answer
+    bytes_up: int
+    bytes_down: int
+    rtt_ms: float  # from sending Open to Opened, which precedes any pass; measured once for a stream
+    provisional_tokens: int  # offered before they were committed
+    retracted_tokens: int  # of these, taken back
+    reconnects: int
+    draft: str
+    rule: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def combined(answers: Sequence[Stats]) -> Stats:
+    """Several answers of one system as one: amounts are sums, rates are sums over sums, and the time to first
+    token and the round trip are medians."""
+    tokens = sum(stats.tokens for stats in answers)
+    seconds = sum(stats.seconds for stats in answers)
+    passes = sum(stats.passes for stats in answers)
+    return Stats(
+        tokens=tokens,
+        seconds=seconds,
+        tokens_per_second=per(tokens, seconds),
+        ttft_seconds=median(stats.ttft_seconds for stats in answers),
+        accept_length=per(tokens, passes),
+        passes=passes,
+        bytes_up=sum(stats.bytes_up for stats in answers),
+        bytes_down=sum(stats.bytes_down for stats in answers),
+        rtt_ms=median(stats.rtt_ms for stats in answers),
+        provisional_tokens=sum(stats.provisional_tokens for stats in answers),
+        retracted_tokens=sum(stats.retracted_tokens for stats in answers),
+        reconnects=sum(stats.reconnects for stats in answers),
+        draft=answers[0].draft,
+        rule=answers[0].rule,
+    )
+
+
+class Meter:
+    """Times one answer, on a clock in seconds."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self._began = clock()
+        self._first_commit: float | None = None
+
+    def committed(self) -> None:
+        if self._first_commit is None:
+            self._first_commit = self.elapsed()
+
+    def elapsed(self) -> float:
+        return self._clock() - self._began
+
+    @property
+    def ttft(self) -> float:
+        """Seconds to the first commit; all the time that passed where there was none."""
+        return self.elapsed() if self._first_commit is None else self._first_commit
+
+
+def per(amount: float, unit: float) -> float:
+    """`amount` per `unit`, 0 where there was no unit."""
+    return amount / unit if unit else 0.0

@@ -1,0 +1,74 @@
+"""Text to tokens and back: prompts through the chat template, answers as they grow.
+
+Knows a tokenizer and nothing of sessions or screens.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from common.protocol.errors import MisuseError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
+
+Message = dict[str, str]
+
+
+def raw_tokens(tokenizer: "Tokenizer", prompt: str) -> list[int]:
+    return list(tokenizer(prompt)["input_ids"])
+
+
+def chat_tokens(tokenizer: "Tokenizer", messages: list[Message]) -> list[int]:
+    """The whole conversation as the target's template writes it, up to where the answer begins.
+
+    Raises MisuseError where the target has no template.
+    """
+    if tokenizer.chat_template is None:
+        raise MisuseError("this target has no chat template; give it plain text with `outrider run --raw`")
+    return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False))
+
+
+def decode(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
+    """The text of the tokens without special ones."""
+    return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+class IncrementalText:
+    """An answer's text as its tokens come, a character never shown before its last byte is known.
+
+    Decodes only a window: tokens before it have been turned into text for good, and the window begins one step
+    early because tokenizers decode a token differently at the start of a text than inside one.
+    """
+
+    def __init__(self, tokenizer: "Tokenizer"):
+        self._tokenizer = tokenizer
+        self._window: list[int] = []
+        self._context = 0  # leading tokens of the window that only give context
+
+    def commit(self, tokens: Sequence[int]) -> str:
+        """Appends tokens; returns the text that became final."""
+        if not tokens:
+            return ""
+        self._window += tokens
+        text = self._beyond_context(self._window)
+        if not text or text.endswith(_BROKEN):
+            return ""
+        self._window = self._window[self._context :]
+        self._context = len(self._window)
+        return text
+
+    def preview(self, tokens: Sequence[int]) -> str:
+        """The text that would follow the final text if these tokens were committed."""
+        return self._beyond_context([*self._window, *tokens]).rstrip(_BROKEN)
+
+    def flush(self) -> str:
+        """The rest, broken characters included: no more tokens will come."""
+        rest = self._beyond_context(self._window)
+        self._window, self._context = [], 0
+        return rest
+
+    def _beyond_context(self, tokens: Sequence[int]) -> str:
+        known = decode(self._tokenizer, tokens[: self._context])
+        return decode(self._tokenizer, tokens)[len(known) :]

@@ -1,0 +1,120 @@
+"""Fetching bundles from a source that breaks, lies or is never asked twice for the same byte."""
+
+import hashlib
+
+import pytest
+
+from client.bundles import bundle_directory, choose_bundle, discard_damaged, is_complete, pull
+from client.errors import BundleError
+from common.bundle import BundleFile, first_damaged, make_manifest, read_bundle_file
+from common.protocol.errors import MisuseError
+from common.rpc.description import ServerDescription
+from common.rpc.errors import LinkError
+
+CONTENTS = {
+    "config.json": b"{}",
+    "model.safetensors": bytes(range(256)) * 40,
+    "tokenizer/tokenizer.json": b"",
+    "z": b"9",
+}
+FILES = [BundleFile(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in CONTENTS.items()]
+MANIFEST = make_manifest("small", "independent", "target", FILES)
+LOOKUP = make_manifest("lookup", "lookup", "target", FILES[2:3])
+DESCRIPTION = ServerDescription(1, "0", "target", "target", 300, 2048, 512, (0,), (), (), (MANIFEST, LOOKUP))
+
+
+class Source:
+    """Serves `contents`; breaks after `breaks_after` bytes."""
+
+    def __init__(self, contents=CONTENTS, breaks_after: int | None = None):
+        self.served = 0
+        self._contents = contents
+        self._breaks_after = breaks_after
+
+    async def fetch(self, request):
+        data = self._contents[request.path][request.offset :]
+        for start in range(0, len(data), 1000):
+            if self._breaks_after is not None and self.served >= self._breaks_after:
+                raise LinkError("gone")
+            piece = data[start : start + 1000]
+            self.served += len(piece)
+            yield piece
+
+
+async def fetched(source, cache, progress=None):
+    advance = progress.append if progress is not None else lambda in_place: None
+    return await pull(source, DESCRIPTION, MANIFEST, cache, advance)
+
+
+async def test_a_bundle_arrives_whole(tmp_path):
+    progress = []
+    directory = await fetched(Source(), tmp_path, progress)
+    assert first_damaged(directory, MANIFEST) is None
+    assert read_bundle_file(directory).manifest == MANIFEST
+    assert progress == sorted(progress)
+    assert progress[-1] == sum(file.size for file in FILES)
+
+
+async def test_an_interrupted_pull_resumes_where_it_stopped(tmp_path):
+    broken = Source(breaks_after=5000)
+    with pytest.raises(LinkError):
+        await fetched(broken, tmp_path)
+    assert not is_complete(bundle_directory(tmp_path, MANIFEST))
+    rest = Source()
+    directory = await fetched(rest, tmp_path)
+    assert broken.served + rest.served == sum(file.size for file in FILES)
+    assert first_damaged(directory, MANIFEST) is None
+
+
+async def test_a_complete_bundle_is_not_fetched_again(tmp_path):
+    await fetched(Source(), tmp_path)
+    again = Source()
+    await fetched(again, tmp_path)
+    assert again.served == 0
+
+
+async def test_a_damaged_file_is_thrown_away_and_comes_again(tmp_path):
+    lying = {**CONTENTS, "model.safetensors": CONTENTS["model.safetensors"][::-1]}
+    with pytest.raises(BundleError, match="damaged"):
+        await fetched(Source(lying), tmp_path)
+    directory = await fetched(Source(), tmp_path)
+    assert first_damaged(directory, MANIFEST) is None
+
+
+async def test_an_endless_file_is_refused(tmp_path):
+    with pytest.raises(BundleError, match="damaged"):
+        await fetched(Source({**CONTENTS, "z": b"9" * 10_000}), tmp_path)
+
+
+async def test_a_file_that_ends_early_is_kept_for_the_next_time(tmp_path):
+    with pytest.raises(BundleError, match="resume"):
+        await fetched(Source({**CONTENTS, "model.safetensors": CONTENTS["model.safetensors"][:4000]}), tmp_path)
+    rest = Source()
+    await fetched(rest, tmp_path)
+    assert rest.served == sum(file.size for file in FILES) - 4000 - len(CONTENTS["config.json"])
+
+
+async def test_damage_in_the_cache_is_found_and_mended(tmp_path):
+    directory = await fetched(Source(), tmp_path)
+    for path in ("model.safetensors", "z"):
+        (directory / path).write_bytes(b"x" * len(CONTENTS[path]))
+    discard_damaged(tmp_path, MANIFEST)
+    assert not is_complete(directory)
+    await fetched(Source(), tmp_path)
+    assert first_damaged(directory, MANIFEST) is None
+
+
+async def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "bundles").write_text("in the way")
+    with pytest.raises(BundleError, match="--cache-dir"):
+        await fetched(Source(), tmp_path)
+
+
+def test_the_first_model_draft_is_the_default_and_lookup_the_last_resort():
+    assert choose_bundle([LOOKUP, MANIFEST], None) == MANIFEST
+    assert choose_bundle([LOOKUP], None) == LOOKUP
+    assert choose_bundle([MANIFEST, LOOKUP], "lookup") == LOOKUP
+    with pytest.raises(MisuseError, match="small, lookup"):
+        choose_bundle([MANIFEST, LOOKUP], "large")
+    with pytest.raises(BundleError):
+        choose_bundle([], None)

@@ -1,0 +1,82 @@
+"""The command line: quick help, and one sentence for every mistake."""
+
+import subprocess
+import sys
+
+import pytest
+
+from client import cli
+
+
+def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command run in this process."""
+    monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    output = capsys.readouterr()
+    return exit_.value.code or 0, output.out, output.err
+
+
+def test_help_imports_nothing_heavy():
+    script = "import sys, client.cli; sys.exit(bool({'torch', 'transformers', 'grpc'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run"], "prompt"),
+        (["run", "hi"], "--server"),
+        (["run", "hi", "--server", "nowhere"], "HOST:PORT"),
+        (["run", "hi", "--server", "localhost:1", "--max-new-tokens", "0"], "max-new-tokens"),
+        (["run", "hi", "--server", "localhost:1", "--policy", "magic"], "stream, lockstep, cloud"),
+        (["run", "hi", "--server", "localhost:1", "--token", "a", "--token-file", "b"], "--token-file"),
+        (["run", "hi", "--server", "localhost:1", "--token-file", "/nowhere"], "/nowhere"),
+        (["run", "hi", "--server", "localhost:1", "--tls-ca", "/nowhere"], "/nowhere"),
+        (["chat", "--server", "localhost:1", "--tls-key", "/nowhere"], "belong together"),
+        (["sing"], "sing"),
+    ],
+)
+def test_misuse_is_one_sentence_and_exit_code_2(monkeypatch, capsys, arguments, says):
+    code, out, err = outrider(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert says in err
+    assert err.startswith("outrider: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["run", "hi"], ["run", "hi", "--json"], ["chat"], ["pull"]])
+def test_an_absent_server_is_one_sentence_and_exit_code_1(monkeypatch, capsys, tmp_path, command):
+    arguments = [*command, "--server", "127.0.0.1:9", "--cache-dir", str(tmp_path)]
+    code, out, err = outrider(monkeypatch, capsys, *arguments)
+    assert (code, out) == (1, "")
+    assert err == "outrider: the server at 127.0.0.1:9 cannot be reached; check its address and your link\n"
+
+
+def test_doctor_says_what_to_mend(monkeypatch, capsys, tmp_path):
+    code, out, _ = outrider(monkeypatch, capsys, "doctor", "--cache-dir", str(tmp_path))
+    assert code == 0
+    assert "fail" not in out
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    code, out, _ = outrider(
+        monkeypatch,
+        capsys,
+        "doctor",
+        "--cache-dir",
+        str(blocked / "in"),
+        "--device",
+        "abacus",
+        "--server",
+        "localhost:9",
+    )
+    assert code == 1
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("fail")] == ["device:", "cache:", "server:"]
+    assert "--cache-dir" in out
+
+
+def test_a_demo_without_models_is_one_sentence(monkeypatch, capsys, tmp_path):
+    code, out, err = outrider(monkeypatch, capsys, "demo", "--json", "--models", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert "target and draft" in err

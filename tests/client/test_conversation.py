@@ -1,0 +1,152 @@
+"""The drafting loop against a server in memory: every drafter, every policy, the target's own answer."""
+
+import asyncio
+
+import pytest
+
+from client.conversation import Answer, Conversation
+from client.drafting import DraftingLoop
+from client.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
+from common.protocol.client_session import ClientSession
+from common.protocol.messages import Ack, Grow, Settings
+from common.rpc.errors import LinkError
+from tests.client.fakes import LIMITS, ChainDrafter, FakeStream, decoded, sometimes, target, wrong
+
+PROMPT = (3, 1, 4, 1, 5)
+
+
+def conversation(stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, pace: float = 0.0):
+    loop = DraftingLoop(ClientSession("s", LIMITS), policy, has_drafter=drafter is not None)
+    return Conversation(stream, loop, drafter, "fake", pace)
+
+
+async def ask(
+    stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, count: int = 40
+) -> Answer:
+    talk = conversation(stream, policy, drafter)
+    try:
+        return await asyncio.wait_for(
+            talk.answer(PROMPT, Settings(count, idle=policy.idle), lambda committed, provisional: None), 20
+        )
+    finally:
+        talk.close()
+        stream.close()
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("propose", [target, wrong, sometimes, None])
+async def test_the_answer_is_the_targets_own(policy, propose):
+    drafter = None if propose is None else ChainDrafter(propose)
+    answer = await ask(FakeStream(), policy, drafter)
+    assert answer.tokens == decoded(PROMPT, 40)
+    assert answer.finish_reason == "length"
+    assert answer.stats.tokens == 40
+
+
+async def test_drafting_goes_on_while_answers_are_awaited():
+    stream = FakeStream(pass_seconds=0.03)
+    answer = await ask(stream, STREAM, ChainDrafter(target, depth=12))
+    assert answer.stats.accept_length > 3
+    assert max(len(grow.nodes) for grow in stream.grows) == 1
+
+
+async def test_a_right_drafter_is_never_retracted_and_a_wrong_one_always():
+    right = await ask(FakeStream(pass_seconds=0.01), STREAM, ChainDrafter(target))
+    mistaken = await ask(FakeStream(pass_seconds=0.01), STREAM, ChainDrafter(wrong))
+    assert right.stats.provisional_tokens > 0
+    assert right.stats.retracted_tokens == 0
+    assert mistaken.stats.retracted_tokens == mistaken.stats.provisional_tokens > 0
+
+
+async def test_lockstep_sends_one_tree_a_round():
+    stream = FakeStream()
+    answer = await ask(stream, LOCKSTEP, ChainDrafter(target, depth=20))
+    trees = [grow for grow in stream.grows if grow.nodes]
+    assert len({grow.frontier for grow in trees}) == len(trees)
+    assert {len(grow.nodes) for grow in trees[:-1]} == {LOCKSTEP.round_levels}
+    assert answer.stats.accept_length > LOCKSTEP.round_levels / 2
+
+
+async def test_without_drafting_every_commit_is_acknowledged():
+    stream = FakeStream()
+    answer = await ask(stream, CLOUD, ChainDrafter(target))
+    assert stream.grows == []
+    assert sum(isinstance(message, Ack) for message in stream.sent) == answer.stats.passes
+    assert answer.stats.accept_length == 1
+
+
+async def test_a_slow_wrong_drafter_never_stalls_the_server():
+    stream = FakeStream()
+    answer = await ask(stream, STREAM, ChainDrafter(wrong, seconds=0.05))
+    assert answer.stats.seconds < 1.5
+
+
+async def test_a_drafter_that_is_spent_says_so_once_a_frontier():
+    stream = FakeStream(pass_seconds=0.02)
+    await ask(stream, STREAM, ChainDrafter(wrong, depth=2))
+    spent = [grow.frontier for grow in stream.grows if not grow.nodes]
+    assert spent
+    assert len(set(spent)) == len(spent)
+
+
+async def test_a_drafter_that_fails_leaves_the_answer_whole():
+    def fail(tokens):
+        raise RuntimeError("out of memory")
+
+    answer = await ask(FakeStream(), STREAM, ChainDrafter(fail))
+    assert answer.tokens == decoded(PROMPT, 40)
+    assert "out of memory" in answer.note
+
+
+async def test_pace_is_the_least_time_of_a_level():
+    stream = FakeStream(pass_seconds=0.01)
+    drafter = ChainDrafter(target, depth=50)
+    talk = conversation(stream, STREAM, drafter, pace=0.02)
+    answer = await talk.answer(PROMPT, Settings(30), lambda committed, provisional: None)
+    talk.close()
+    stream.close()
+    assert len(drafter.views) <= answer.stats.seconds / 0.02 + 1
+
+
+async def test_several_turns_share_the_session():
+    stream = FakeStream()
+    drafter = ChainDrafter(sometimes)
+    talk = conversation(stream, STREAM, drafter)
+    tokens = PROMPT
+    for _ in range(3):
+        answer = await talk.answer(tokens, Settings(15), lambda committed, provisional: None)
+        assert answer.tokens == decoded(tokens, 15)
+        tokens = (*tokens, *answer.tokens[:-3], 9, 9, 9)
+    talk.close()
+    stream.close()
+    assert not any(isinstance(message, Grow) and message.turn > 2 for message in stream.sent)
+
+
+async def test_cancelling_ends_the_answer_and_keeps_the_session():
+    stream = FakeStream(pass_seconds=0.01)
+    talk = conversation(stream, STREAM, ChainDrafter(sometimes))
+    asking = asyncio.create_task(talk.answer(PROMPT, Settings(300), lambda committed, provisional: None))
+    await asyncio.sleep(0.15)
+    talk.cancel()
+    answer = await asyncio.wait_for(asking, 5)
+    assert answer.finish_reason == "cancelled"
+    assert answer.tokens == decoded(PROMPT, len(answer.tokens))
+    following = await talk.answer((*PROMPT, *answer.tokens, 2), Settings(5), lambda committed, provisional: None)
+    talk.close()
+    stream.close()
+    assert following.tokens == decoded((*PROMPT, *answer.tokens, 2), 5)
+
+
+async def test_a_stream_that_breaks_keeps_what_was_committed():
+    answer = await ask(FakeStream(breaks_after=6), STREAM, ChainDrafter(sometimes))
+    assert answer.finish_reason == "error"
+    assert "mid-answer" in answer.failure
+    assert answer.tokens
+    assert answer.tokens == decoded(PROMPT, len(answer.tokens))
+
+
+async def test_a_stream_that_breaks_before_anything_came_is_an_error():
+    stream = FakeStream(pass_seconds=5)
+    stream._frames.put_nowait(LinkError("no server there"))
+    with pytest.raises(LinkError, match="no server"):
+        await ask(stream)

@@ -1,0 +1,120 @@
+"""The drafting loop's decisions one by one, with nothing running."""
+
+from client.drafting import DraftingLoop
+from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from common.protocol.client_session import ClientSession
+from common.protocol.messages import Ack, Commit, Extend, Finished, FinishReason, Grow, Open, Opened, Settings
+from common.protocol.views import Proposal
+from tests.client.fakes import LIMITS
+
+PROMPT = (3, 1, 4)
+GUESS = Proposal(0, 7, -0.5)
+
+
+def begun(policy: Policy = STREAM, has_drafter: bool = True) -> DraftingLoop:
+    loop = DraftingLoop(ClientSession("s", LIMITS), policy, has_drafter)
+    assert isinstance(loop.begin_turn(PROMPT, Settings(20))[0], Open)
+    return loop
+
+
+def test_a_level_is_sent_at_once_even_before_the_server_answers():
+    loop = begun()
+    (grow,) = loop.drafted(loop.begin_step(), [GUESS])
+    assert isinstance(grow, Grow)
+    assert [node.token for node in grow.nodes] == [7]
+    assert loop.begin_step() is not None
+
+
+def test_one_step_at_a_time():
+    loop = begun()
+    assert loop.begin_step() is not None
+    assert loop.begin_step() is None
+
+
+def test_a_spent_drafter_says_so_once_and_waits_for_a_commit():
+    loop = begun()
+    (grow,) = loop.drafted(loop.begin_step(), [])
+    assert grow.nodes == ()
+    assert loop.begin_step() is None
+    loop.received(Opened("s"))
+    tokens, replies = loop.received(Commit(0, 3, (7,)))
+    assert tokens == (7,)
+    assert replies == []
+    assert loop.begin_step() is not None
+
+
+def test_a_commit_during_a_step_is_told_by_its_grow():
+    loop = begun()
+    loop.received(Opened("s"))
+    step = loop.begin_step()
+    assert loop.received(Commit(0, 3, (7,))) == ((7,), [])
+    (grow,) = loop.drafted(step, [GUESS, Proposal(-1, 8, -0.5)])
+    assert grow.frontier == 4
+    assert [(node.parent, node.token) for node in grow.nodes] == [(0, 8)]
+
+
+def test_a_step_that_a_commit_made_useless_acknowledges_and_drafts_again():
+    loop = begun()
+    loop.received(Opened("s"))
+    step = loop.begin_step()
+    loop.received(Commit(0, 3, (9,)))
+    assert loop.drafted(step, [GUESS]) == [Ack(0, 4)]
+    assert loop.begin_step() is not None
+
+
+def test_a_step_of_an_earlier_turn_is_dropped():
+    loop = begun()
+    loop.received(Opened("s"))
+    step = loop.begin_step()
+    loop.received(Commit(0, 3, (7, 8)))
+    loop.received(Finished(0, 5, FinishReason.END))
+    (extend,) = loop.begin_turn((3, 1, 4, 7, 2, 2), Settings(20))
+    assert extend == Extend(1, 4, (2, 2), Settings(20))
+    assert loop.drafted(step, [GUESS]) == []
+    assert loop.begin_step() is not None
+
+
+def test_a_full_tree_counts_as_spent():
+    loop = begun()
+    many = [Proposal(0, token, -3.0) for token in range(LIMITS.max_nodes)]
+    loop.drafted(loop.begin_step(), many)
+    (grow,) = loop.drafted(loop.begin_step(), [Proposal(1, 5, -1.0)])
+    assert grow.nodes == ()
+    assert loop.begin_step() is None
+
+
+def test_rounds_wait_for_the_prompts_commit_and_then_hold_their_levels():
+    loop = DraftingLoop(ClientSession("s", LIMITS), LOCKSTEP, has_drafter=True)
+    opening, go_on = loop.begin_turn(PROMPT, Settings(20))
+    assert isinstance(opening, Open)
+    assert go_on == Grow(0, 3, ())
+    assert loop.begin_step() is None
+    loop.received(Opened("s"))
+    loop.received(Commit(0, 3, (7,)))
+    sent = []
+    for level in range(LOCKSTEP.round_levels):
+        sent += loop.drafted(loop.begin_step(), [Proposal(level, 5, -0.1)])
+    (grow,) = sent
+    assert len(grow.nodes) == LOCKSTEP.round_levels
+    assert loop.begin_step() is None
+
+
+def test_without_a_drafter_the_stream_says_that_nothing_will_come():
+    loop = begun(STREAM, has_drafter=False)
+    loop.received(Opened("s"))
+    assert loop.begin_step() is None
+    assert loop.received(Commit(0, 3, (7,))) == ((7,), [Grow(0, 4, ())])
+
+
+def test_the_cloud_only_acknowledges():
+    loop = begun(CLOUD)
+    loop.received(Opened("s"))
+    assert loop.begin_step() is None
+    assert loop.received(Commit(0, 3, (7,))) == ((7,), [Ack(0, 4)])
+
+
+def test_cancelling_twice_is_cancelling_once():
+    loop = begun()
+    assert len(loop.cancel()) == 1
+    assert loop.cancel() == []
+    assert loop.begin_step() is None

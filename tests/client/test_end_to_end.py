@@ -1,0 +1,188 @@
+"""The whole road: real commands, a real server, real checkpoints, compared with transformers' own answers."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from client.text import chat_tokens, raw_tokens
+from tests.client.daemon import command, outriderd
+from tests.client.test_cli import outrider
+from tests.families import make_checkpoint
+
+PROMPT = "the quick brown fox"
+TOKENS = 40
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    """A target, a draft that is the target, and a draft that knows nothing."""
+    folder = tmp_path_factory.mktemp("models")
+    make_checkpoint(folder / "target", "llama", seed=1)
+    make_checkpoint(folder / "draft", "llama", seed=1)
+    make_checkpoint(folder / "stranger", "llama", seed=2, layers=1)
+    (folder / "prompts.jsonl").write_text(json.dumps({"id": "a", "prompt": PROMPT}) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def server(models):
+    arguments = ["--target", models / "target", "--draft", models / "draft", "--draft", models / "stranger"]
+    with outriderd(*map(str, arguments), "--dtype", "float64") as (_, address):
+        yield address
+
+
+@pytest.fixture
+def slow_server(models, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    arguments = ["--target", str(models / "target"), "--token-file", str(token), "--pace-pass", "40ms"]
+    with outriderd(*arguments) as running:
+        yield running
+
+
+def generated(models: Path, tokens: list[int], count: int) -> list[int]:
+    model = AutoModelForCausalLM.from_pretrained(models / "target", dtype=torch.float64)
+    return model.generate(torch.tensor([tokens]), max_new_tokens=count, do_sample=False)[0, len(tokens) :].tolist()
+
+
+@pytest.mark.parametrize("idle", ["eager", "patient"])
+@pytest.mark.parametrize("draft", ["draft", "stranger", "lookup"])
+def test_the_answer_is_what_transformers_generates(monkeypatch, capsys, models, cache, server, draft, idle):
+    arguments = ["--draft", draft, "--idle", idle, "--raw", "--json", "--max-new-tokens", str(TOKENS)]
+    code, out, err = outrider(
+        monkeypatch, capsys, "run", PROMPT, "--server", server, "--cache-dir", str(cache), *arguments
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    tokenizer = AutoTokenizer.from_pretrained(models / "target")
+    assert result["token_ids"] == generated(models, raw_tokens(tokenizer, PROMPT), TOKENS)
+    assert result["text"] == tokenizer.decode(result["token_ids"], skip_special_tokens=True)
+    assert result["stats"]["tokens"] == len(result["token_ids"])
+    assert result["stats"]["draft"] == draft
+
+
+@pytest.mark.parametrize("policy", ["lockstep", "cloud"])
+def test_every_policy_answers_alike(monkeypatch, capsys, models, cache, server, policy):
+    arguments = ["--policy", policy, "--json", "--max-new-tokens", str(TOKENS)]
+    code, out, _ = outrider(
+        monkeypatch, capsys, "run", PROMPT, "--server", server, "--cache-dir", str(cache), *arguments
+    )
+    tokens = chat_tokens(AutoTokenizer.from_pretrained(models / "target"), [{"role": "user", "content": PROMPT}])
+    assert code == 0
+    assert json.loads(out)["token_ids"] == generated(models, tokens, TOKENS)
+
+
+def test_chat_keeps_one_session_over_its_turns(monkeypatch, capsys, cache, server):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hello\n\nand again\n/quit\nnever\n"))
+    code, out, err = outrider(
+        monkeypatch, capsys, "chat", "--server", server, "--cache-dir", str(cache), "--max-new-tokens", "12"
+    )
+    assert (code, err) == (0, "")
+    assert out
+
+
+def test_pull_says_where_the_bundle_is(monkeypatch, capsys, cache, server):
+    code, out, _ = outrider(
+        monkeypatch, capsys, "pull", "--server", server, "--draft", "stranger", "--cache-dir", str(cache)
+    )
+    assert code == 0
+    assert (Path(out.strip()) / "bundle.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["run", "x " * 3000, "--raw"], 1, "context"),
+        (["run", "x", "--idle", "sleepy"], 1, "sleepy"),
+        (["run", "x", "--rule", "luck"], 1, "luck"),
+        (["run", "x", "--draft", "absent"], 2, "draft, stranger, lookup"),
+        (["run", "x", "--device", "abacus"], 2, "abacus"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence(monkeypatch, capsys, cache, server, arguments, code, says):
+    arguments = [*arguments, "--server", server, "--cache-dir", str(cache)]
+    exit_code, _, err = outrider(monkeypatch, capsys, *arguments)
+    assert exit_code == code
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_a_server_killed_in_mid_answer_leaves_what_was_committed(slow_server, cache):
+    process, address = slow_server
+    arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
+    running = subprocess.Popen(
+        [command("outrider"), "run", PROMPT, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    first = running.stdout.read(8)
+    process.kill()
+    rest, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert first
+    assert rest.endswith(b"\n")
+    assert err.decode().splitlines()[-1].startswith("outrider: the answer broke off: ")
+
+
+def test_an_answer_that_broke_off_is_in_the_json(monkeypatch, capsys, slow_server, cache):
+    process, address = slow_server
+    arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
+    killing = threading.Timer(4.0, process.kill)
+    killing.start()
+    code, out, err = outrider(monkeypatch, capsys, "run", PROMPT, "--json", *arguments)
+    result = json.loads(out)
+    assert code == 1
+    assert "broke off" in err
+    assert result["finish_reason"] == "error"
+    assert 0 < len(result["token_ids"]) == result["stats"]["tokens"] < 500
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat(slow_server, cache):
+    _, address = slow_server
+    arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
+    chat = subprocess.Popen(
+        [command("outrider"), "chat", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    for _ in range(2):
+        chat.stdin.write(b"hello\n")
+        chat.stdin.flush()
+        assert chat.stdout.read(8)
+        chat.send_signal(signal.SIGINT)
+    _, err = chat.communicate(b"/quit\n", timeout=60)
+    assert (chat.returncode, err) == (0, b"")
+
+
+def test_a_wrong_token_is_misuse(monkeypatch, capsys, slow_server, tmp_path):
+    _, address = slow_server
+    code, _, err = outrider(
+        monkeypatch, capsys, "pull", "--server", address, "--token", "guess", "--cache-dir", str(tmp_path)
+    )
+    assert code == 2
+    assert "bearer token" in err
+
+
+def test_the_demo_compares_systems_that_answer_alike(monkeypatch, capsys, models):
+    code, out, err = outrider(
+        monkeypatch, capsys, "demo", "--json", "--models", str(models), "--prompts", "1", "--max-new-tokens", "16"
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["identical"] is True
+    assert set(result["systems"]) == {"cloud", "lockstep", "outrider"}
+    assert result["systems"]["cloud"]["tokens"] == result["systems"]["outrider"]["tokens"]

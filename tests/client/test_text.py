@@ -1,0 +1,59 @@
+"""Prompts and growing answers, with a real byte-level tokenizer."""
+
+import pytest
+
+from client.text import IncrementalText, chat_tokens, decode, raw_tokens
+from common.protocol.errors import MisuseError
+from tests.families import make_tokenizer
+
+TEXT = "naïve 日本語 🦊🚀 e\N{COMBINING ACUTE ACCENT} the quick brown fox\n"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return make_tokenizer()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 7])
+def test_no_character_is_shown_before_its_last_byte(tokenizer, stride):
+    tokens = raw_tokens(tokenizer, TEXT)
+    text = IncrementalText(tokenizer)
+    shown = [text.commit(tokens[start : start + stride]) for start in range(0, len(tokens), stride)]
+    assert "".join(shown) + text.flush() == TEXT
+    assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in shown)
+
+
+def test_a_preview_continues_the_final_text_and_changes_nothing(tokenizer):
+    tokens = raw_tokens(tokenizer, TEXT)
+    text = IncrementalText(tokenizer)
+    final = text.commit(tokens[:9])
+    assert TEXT.startswith(final + text.preview(tokens[9:14]))
+    assert final + text.commit(tokens[9:]) == TEXT
+
+
+def test_a_broken_end_is_shown_only_when_nothing_more_will_come(tokenizer):
+    tokens = raw_tokens(tokenizer, "a🦊")[:-1]
+    text = IncrementalText(tokenizer)
+    final = text.commit(tokens)
+    assert final + text.flush() == decode(tokenizer, tokens)
+
+
+def test_end_tokens_have_no_text(tokenizer):
+    assert decode(tokenizer, [*raw_tokens(tokenizer, "fox"), tokenizer.eos_token_id]) == "fox"
+
+
+def test_later_turns_begin_as_earlier_ones_did(tokenizer):
+    first = chat_tokens(tokenizer, [{"role": "user", "content": "hi"}])
+    both = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "yes"},
+        {"role": "user", "content": "?"},
+    ]
+    assert chat_tokens(tokenizer, both)[: len(first)] == first
+
+
+def test_a_target_without_a_chat_template_is_asked_raw():
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = None
+    with pytest.raises(MisuseError, match="--raw"):
+        chat_tokens(tokenizer, [{"role": "user", "content": "hi"}])

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from client.policies import Policy
-from client.prefix import common_prefix
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, Cancel, FromClient, FromServer, Grow, Settings
+from common.protocol.prefix import common_prefix
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal, TreeView
 

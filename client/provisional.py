@@ -5,7 +5,7 @@ Pure. Knows the tree, not text or screens.
 
 from collections.abc import Sequence
 
-from client.prefix import common_prefix
+from common.protocol.prefix import common_prefix
 from common.protocol.tree import TokenTree
 
 

@@ -1,12 +1,10 @@
 """`outrider demo`: the shipped models behind an emulated link, each system answering the same prompts in turn.
 
 One short unmeasured answer comes first, so that nobody pays for the server's first pass. Each system drafts with a
-drafter of its own, so that none finds another's work in it. The two ends stand for two machines, so they share this
-one's cores evenly.
+drafter of its own, so that none finds another's work in it.
 """
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,7 +19,8 @@ from rich.table import Table
 from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
 from client.conversation import Answer
-from client.demo.comparison import OVERRUN_LIMIT, SYSTEMS, Answers, Comparison, compare, overrun_share, rotations
+from client.demo.comparison import SYSTEMS, Answers, Comparison, compare, rotations
+from client.demo.costs import DRAFT_SECONDS, HALF_THE_CORES, OVERRUN_LIMIT, SERVER_ARGUMENTS, overrun_share
 from client.demo.family import choose_prompts, find_family
 from client.demo.processes import serving
 from client.errors import BrokenOffError
@@ -33,8 +32,6 @@ from client.text import chat_tokens
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
 
-_SERVER_COSTS = ("--pace-pass", "30ms", "--pace-token", "0.1ms")  # of a pass of an 8B target
-_DRAFT_SECONDS = 0.005  # of a drafted level on a laptop
 _WARM_UP_TOKENS = 4
 
 
@@ -52,13 +49,12 @@ async def demo(options: DemoOptions, *, as_json: bool) -> None:
     console = Console(quiet=as_json)
     family = find_family(options.models)
     prompts = choose_prompts(family.prompts, options.prompts, options.seed)
-    threads = max(1, (os.cpu_count() or 1) // 2)
-    models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", str(threads))
-    daemon = serving("outriderd", "serve", *models, "--listen", "127.0.0.1:0", *_SERVER_COSTS)
+    models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", str(HALF_THE_CORES))
+    daemon = serving("outriderd", "serve", *models, "--listen", "127.0.0.1:0", *SERVER_ARGUMENTS)
     async with daemon as server, serving("outrider-lab", "proxy", options.profile, "--to", server.address) as link:
         with tempfile.TemporaryDirectory(prefix="outrider-demo-") as cache:
             access = Access(parse_destination(link.address))
-            async with client_for(access, DraftChoice(threads=threads), Path(cache), download_bar) as client:
+            async with client_for(access, DraftChoice(threads=HALF_THE_CORES), Path(cache), download_bar) as client:
                 answers = await _answer_all(client, prompts, options.max_new_tokens, console)
     comparison = compare(answers)
     overrun = overrun_share(server.summary())
@@ -81,7 +77,7 @@ async def _answer_all(client: Client, prompts: Sequence[str], longest: int, cons
         console.print(f"\n{prompt}", style="bold", markup=False, highlight=False)
         for name in order:
             console.rule(name, align="left", style="dim")
-            wish = AnswerOptions(SYSTEMS[name], longest, pace=_DRAFT_SECONDS)
+            wish = AnswerOptions(SYSTEMS[name], longest, pace=DRAFT_SECONDS)
             paper = NoPaper() if console.quiet else paper_for(console, time.monotonic)
             answers[name].append(await _ask(client, drafters.get(name), wish, prompt, paper))
     return answers

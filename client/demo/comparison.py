@@ -6,13 +6,10 @@ from typing import Any
 
 from client.conversation import Answer
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
-from client.stats import Stats, combined, per
+from client.stats import Stats, combined
 
 REFERENCE = "cloud"
 SYSTEMS: Mapping[str, Policy] = {REFERENCE: CLOUD, "lockstep": LOCKSTEP, "outrider": STREAM}
-
-OVERRUN_LIMIT = 0.05
-"""The share of overrun passes from which a run says nothing about speed."""
 
 Answers = Mapping[str, Sequence[Answer]]
 """Each system's answers, in the order of the prompts."""
@@ -35,11 +32,6 @@ def compare(answers: Answers) -> Comparison:
     """`identical`: every system answered every prompt with the same tokens."""
     systems = {name: combined([answer.stats for answer in given]) for name, given in answers.items()}
     return Comparison(systems, len({tuple(answer.tokens for answer in given) for given in answers.values()}) == 1)
-
-
-def overrun_share(counters: Mapping[str, Any]) -> float:
-    """Of a server's passes, those that took longer than their stated cost."""
-    return per(counters["overrun_passes"], counters["passes"])
 
 
 def rotations(systems: Sequence[str], prompts: int) -> Iterator[tuple[str, ...]]:

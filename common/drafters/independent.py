@@ -13,6 +13,7 @@ from common.drafters.best_first import Candidates, Expansion, choose
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.models.slots import SlotPool
+from common.protocol.prefix import common_prefix
 from common.protocol.views import NodeView, Proposal, TreeView
 
 _CHUNK = 512  # committed tokens that one forward catches up with
@@ -68,13 +69,8 @@ class IndependentDrafter:
             self._drop_past(min(len(self._past), len(tokens) - 1))
 
     def _go_back(self, tokens: tuple[int, ...]) -> None:
-        same = 0
-        for ours, theirs in zip(self._past, tokens, strict=False):
-            if ours != theirs:
-                break
-            same += 1
         self._prune(set())
-        self._drop_past(same)
+        self._drop_past(common_prefix(self._past, tokens))
 
     def _take_over(self, child: int) -> None:
         root = self._branches.pop(child)

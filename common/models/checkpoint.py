@@ -83,14 +83,6 @@ def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every token that ends a text: the generation configuration's end tokens and the tokenizer's."""
-    configured = model.generation_config.eos_token_id
-    ends = set(configured) if isinstance(configured, list | tuple) else {configured}
-    ends.add(tokenizer.eos_token_id)
-    return frozenset(ends - {None})
-
-
 def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Raises `CheckpointError` for a dtype that passes do not run in."""
     chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype

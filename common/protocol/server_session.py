@@ -27,6 +27,7 @@ from common.protocol.messages import (
     Opened,
     Settings,
 )
+from common.protocol.prefix import common_prefix
 from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
 from common.protocol.terms import Terms
@@ -63,9 +64,6 @@ class Progress:
     replies: Replies
 
 
-_DISCARDED = Progress(False, (), ())
-
-
 class ServerSession:
     def __init__(self, opened: Open, terms: Terms, now: float):
         """Raises PeerError, with a code, where the session cannot be served."""
@@ -87,7 +85,6 @@ class ServerSession:
         `greeting` then holds the replies. A resumed turn keeps the settings it began with.
         """
         check_open(opened, self._terms)
-        self._epoch += 1
         known = len(opened.tokens)
         resumed = (
             opened.turn == self.turn
@@ -101,11 +98,12 @@ class ServerSession:
             self._response_time.restart()
             self.greeting = self._greet(self._replay(known))
         else:
-            self.processed = min(self.processed, _common_prefix(self.tree.tokens, opened.tokens))
+            same = common_prefix(self.tree.tokens, opened.tokens)
+            self.processed = min(self.processed, same, len(opened.tokens) - 1)
             self.state = server_after(self.state, Open)
+            self._epoch += 1
             self._adopt(opened, now)
             self.greeting = self._greet(self._end_if_over())
-        self.processed = min(self.processed, self.tree.frontier - 1)
 
     def receive(self, message: FromClient, now: float) -> Replies:
         """Raises PeerError where the client breaks the protocol."""
@@ -178,8 +176,8 @@ class ServerSession:
 
     def complete(self, work: Work, choices: Sequence[int], now: float) -> Progress:
         """Takes the outcome of a pass over `work`; `choices` are the target's tokens at the root and each node."""
-        if work.epoch != self._epoch or self.state is ServerState.FINISHED:
-            return _DISCARDED
+        if work.epoch != self._epoch:
+            return self._salvage(work)
         self.processed += len(work.chain)
         if not work.reaches_root:
             return Progress(True, (), ())
@@ -197,6 +195,18 @@ class ServerSession:
         return Progress(True, nodes_kept, replies)
 
     # Details.
+
+    def _salvage(self, work: Work) -> Progress:
+        """A pass that a cancel or a rewritten history overtook: its chain stays where the sequence still has it.
+
+        An answer that is being made needs its root processed with a choice, so there the chain must end above it.
+        """
+        end = work.start + len(work.chain)
+        most = self.tree.frontier if self.state is ServerState.FINISHED else self.tree.frontier - 1
+        if self.processed != work.start or end > most or tuple(self.tree.tokens[work.start : end]) != work.chain:
+            return Progress(False, (), ())
+        self.processed = end
+        return Progress(True, (), ())
 
     def _adopt(self, opened: Open, now: float) -> None:
         self.tree = TokenTree(opened.tokens)
@@ -284,12 +294,3 @@ _HANDLERS: dict[type, Callable[..., Replies]] = {
     Cancel: ServerSession._receive_cancel,
     Extend: ServerSession._receive_extend,
 }
-
-
-def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    length = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        length += 1
-    return length

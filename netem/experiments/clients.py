@@ -14,14 +14,14 @@ from typing import Any
 from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
 from client.conversation import Answer
+from client.demo.costs import HALF_THE_CORES, SERVER_ARGUMENTS, STATED, overrun_share
 from client.demo.family import choose_prompts, find_family
 from client.demo.processes import serving
 from client.link import Access
 from client.policies import STREAM
 from client.text import chat_tokens
-from common.address import parse_address
+from common.address import parse_destination
 from common.drafters.drafter import Drafter
-from netem.experiments.costs import SERVER_ARGUMENTS, STATED, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 
@@ -40,7 +40,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     family = find_family(request.models)
     prompts = choose_prompts(family.prompts, CLIENTS, request.seed)
     longest = 48 if request.quick else 160
-    models = ("--target", str(family.target), "--draft", str(family.draft))
+    models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", str(HALF_THE_CORES))
     runs: dict[str, Run] = {}
     for index, (name, at_once) in enumerate({"one after the other": 1, "together": CLIENTS}.items()):
         advance(name, index / 2)
@@ -48,8 +48,8 @@ async def measure(request: Request, advance: Advance) -> Report:
             cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
             arguments = ("serve", *models, "--listen", "127.0.0.1:0", *SERVER_ARGUMENTS)
             async with serving("outriderd", *arguments) as server:
-                access = Access(parse_address(server.address))
-                async with client_for(access, DraftChoice("lookup"), cache, no_bar) as client:
+                access = Access(parse_destination(server.address))
+                async with client_for(access, DraftChoice("lookup", threads=HALF_THE_CORES), cache, no_bar) as client:
                     answers, seconds = await _answer_all(client, prompts, longest, at_once)
             runs[name] = Run(answers, seconds, server.summary())
     return _report(runs)

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
+from client.demo.costs import HALF_THE_CORES
 from client.demo.family import find_family
 from client.demo.processes import serving
 from client.link import Access
 from client.policies import STREAM
 from client.text import chat_tokens
-from common.address import parse_address
+from common.address import parse_destination
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    pass
 
 LONGEST = 64
 PROMPTS = 200
@@ -54,11 +55,13 @@ async def measure(request: Request, advance: Advance) -> Report:
     tally: dict[tuple[str, str], Counter[str]] = {system: Counter() for system in SYSTEMS}
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
-        models = ("--target", str(family.target), "--draft", str(family.draft))
+        models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", str(HALF_THE_CORES))
         server = await stack.enter_async_context(serving("outriderd", "serve", *models, "--listen", "127.0.0.1:0"))
-        access = Access(parse_address(server.address))
+        access = Access(parse_destination(server.address))
         clients = {
-            draft: await stack.enter_async_context(client_for(access, DraftChoice(draft), cache, no_bar))
+            draft: await stack.enter_async_context(
+                client_for(access, DraftChoice(draft, threads=HALF_THE_CORES), cache, no_bar)
+            )
             for draft in ("draft", "lookup")
         }
         references = await asyncio.to_thread(_references, family.target, texts, clients["draft"], advance)
@@ -81,6 +84,10 @@ def read_prompts(folder: Path, count: int) -> list[str]:
     return [text for pair in zip(turns, code, strict=False) for text in pair][:count]
 
 
+def _choice(draft: str) -> DraftChoice:
+    return DraftChoice(draft, threads=HALF_THE_CORES)
+
+
 def _references(target: Path, texts: list[str], client: Client, advance: Advance) -> list[Reference]:
     from common.models.checkpoint import load_causal_lm
 
@@ -94,7 +101,7 @@ def _references(target: Path, texts: list[str], client: Client, advance: Advance
     return references
 
 
-def _reference(model: "PreTrainedModel", prompt: list[int], end_tokens: tuple[int, ...]) -> Reference:
+def _reference(model: Any, prompt: list[int], end_tokens: tuple[int, ...]) -> Reference:
     import torch
 
     generated: Any = model.generate(

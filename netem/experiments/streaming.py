@@ -15,15 +15,15 @@ from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
 from client.conversation import Answer
 from client.demo.comparison import compare, rotations
+from client.demo.costs import DRAFT_SECONDS, HALF_THE_CORES, OVERRUN_LIMIT, SERVER_ARGUMENTS, STATED, overrun_share
 from client.demo.family import choose_prompts, find_family
 from client.demo.processes import Child, serving
 from client.link import Access
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.stats import Stats
 from client.text import chat_tokens
-from common.address import parse_address
+from common.address import parse_destination
 from common.drafters.drafter import Drafter
-from netem.experiments.costs import DRAFT_SECONDS, OVERRUN_LIMIT, SERVER_ARGUMENTS, STATED, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 
@@ -52,7 +52,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     family = find_family(request.models)
     prompts = choose_prompts(family.prompts, 2 if request.quick else 12, request.seed)
     longest = 64 if request.quick else 192
-    models = ("--target", str(family.target), "--draft", str(family.draft))
+    models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", str(HALF_THE_CORES))
     measured: dict[str, Answers] = {}
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
@@ -60,8 +60,8 @@ async def measure(request: Request, advance: Advance) -> Report:
         server = await stack.enter_async_context(daemon)
         for index, link in enumerate(LINKS):
             async with serving("outrider-lab", "proxy", link, "--to", server.address) as proxy:
-                access = Access(parse_address(proxy.address))
-                async with client_for(access, DraftChoice(), cache, no_bar) as client:
+                access = Access(parse_destination(proxy.address))
+                async with client_for(access, DraftChoice(threads=HALF_THE_CORES), cache, no_bar) as client:
                     measured[link] = await _on_link(client, prompts, longest, advance, link, index)
     return _report(measured, server, longest)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from common.models.checkpoint import end_tokens, load_causal_lm, load_tokenizer
+from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.errors import CheckpointError
 from tests.families import make_checkpoint
 
@@ -47,15 +47,6 @@ def test_loading_is_silent(checkpoint: Checkpoint, capfd: pytest.CaptureFixture[
     load_causal_lm(checkpoint("qwen3", sharded=True))
     load_tokenizer(checkpoint("qwen3", sharded=True))
     assert capfd.readouterr() == ("", "")
-
-
-def test_end_tokens_unite_every_source(checkpoint: Checkpoint) -> None:
-    model, tokenizer = load_causal_lm(checkpoint("llama")), load_tokenizer(checkpoint("llama"))
-    assert end_tokens(model, tokenizer) == {0}
-    model.generation_config.eos_token_id = [5, 6]
-    assert end_tokens(model, tokenizer) == {0, 5, 6}
-    model.generation_config.eos_token_id = None
-    assert end_tokens(model, tokenizer) == {0}
 
 
 @pytest.mark.parametrize("load", [load_causal_lm, load_tokenizer])

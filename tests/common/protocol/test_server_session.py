@@ -115,14 +115,44 @@ def test_a_client_that_had_nothing_to_propose_before_the_last_commit_is_waited_f
     assert server.due() > 10.0
 
 
-def test_cancel_finishes_once_and_a_pass_in_flight_is_discarded():
+def test_cancel_finishes_once_and_a_pass_in_flight_commits_nothing_but_keeps_its_chain():
     server = session()
+    server.receive(grow(3, (1, 0, 4, -0.1)), 0.0)
     work = server.plan(64)
     assert server.receive(Cancel(0), 0.5) == (Finished(0, 3, FinishReason.CANCELLED),)
     assert server.receive(Cancel(0), 0.6) == ()
-    progress = server.complete(work, [4], 1.0)
-    assert (progress.chain_kept, progress.replies) == (False, ())
-    assert server.processed == 0
+    progress = server.complete(work, [4, 4], 1.0)
+    assert (progress.chain_kept, progress.nodes_kept, progress.replies) == (True, (), ())
+    server.receive(Extend(1, 3, (5,), SETTINGS), 2.0)
+    assert server.plan(64).chain == (5,)
+
+
+def test_a_pass_that_a_rewritten_history_overtook_is_discarded():
+    server = session()
+    work = server.plan(64)
+    server.receive(Cancel(0), 0.5)
+    server.receive(Extend(1, 1, (5, 5, 5), SETTINGS), 0.6)
+    assert not server.complete(work, [4], 1.0).chain_kept
+    assert server.plan(64).chain == (1, 5, 5, 5)
+
+
+def test_a_pass_that_a_repeated_turn_overtook_leaves_the_root_to_be_processed():
+    server = session()
+    work = server.plan(64)
+    server.receive(Cancel(0), 0.5)
+    server.receive(Extend(1, 3, (), SETTINGS), 0.6)
+    assert not server.complete(work, [4], 1.0).chain_kept
+    assert run_pass(server, [4]).replies == (Commit(1, 3, (4,)),)
+
+
+def test_a_pass_that_runs_while_the_stream_is_resumed_still_commits():
+    server = session()
+    server.receive(grow(3, (1, 0, 4, -0.1)), 0.0)
+    work = server.plan(64)
+    server.reopen(open_frame(), 0.5)
+    server.receive(grow(3, (2, 0, 4, -0.1)), 0.6)
+    assert server.complete(work, [4, 5], 1.0).replies == (Commit(0, 3, (4,)),)
+    assert server.processed == 3
 
 
 def test_the_next_turn_keeps_what_was_processed():

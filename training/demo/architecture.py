@@ -1,0 +1,48 @@
+"""The two model shapes of the demo family.
+
+What may live here: configurations and fresh models. It may not know data, training or files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+CONTEXT = 2048
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of one Llama model; widths in features."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    key_value_heads: int
+
+
+TARGET = Shape(layers=12, hidden=192, intermediate=512, heads=6, key_value_heads=2)
+DRAFT = Shape(layers=2, hidden=128, intermediate=384, heads=4, key_value_heads=2)
+
+
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:
+    """A freshly initialised float32 model with tied embeddings; equal seeds give equal weights."""
+    torch.manual_seed(seed)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=shape.hidden,
+            intermediate_size=shape.intermediate,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.key_value_heads,
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )

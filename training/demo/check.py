@@ -1,0 +1,56 @@
+"""Running an answer's code against tests, in a separate process with a time limit.
+
+What may live here: finding the code in an answer and judging it. It may not know how tests or answers were made.
+The separate process guards against endless loops and crashes, not against malice.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+FENCE = re.compile(r"```(?:python)?\n(.*?)(?:\n```|\Z)", re.DOTALL)
+TIME_LIMIT_SECONDS = 5.0
+
+
+def code_of(answer: str) -> str:
+    """The first fenced block of an answer, or the whole answer where there is none."""
+    found = FENCE.search(answer)
+    return found.group(1) if found else answer
+
+
+def function_name(code: str) -> str | None:
+    """The name of the last function at the top level of `code`; None where it has none or does not parse."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError):
+        return None
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return names[-1] if names else None
+
+
+def passes(answer: str, tests: Sequence[str], time_limit: float = TIME_LIMIT_SECONDS) -> bool:
+    """True if the answer's last function satisfies every `assert candidate(...) == ...` within `time_limit` s."""
+    code = code_of(answer)
+    name = function_name(code)
+    if name is None:
+        return False
+    program = "\n".join([code, f"candidate = {name}", *tests])
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", program],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=time_limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == 0

@@ -1,0 +1,44 @@
+"""Training losses of the demo models.
+
+What may live here: functions from a model and a batch to a scalar. It may not know data, schedules or files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+from transformers import LlamaForCausalLM
+
+from training.demo.batching import Batch
+
+
+def learned_logits(model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
+    """Float32 logits [learned places, vocabulary]; other places never reach the output layer."""
+    body: Any = model.model
+    hidden: torch.Tensor = body(input_ids=batch.ids, use_cache=False).last_hidden_state
+    logits: torch.Tensor = model.lm_head(hidden[batch.learn])
+    return logits.float()
+
+
+def answer_loss(model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
+    """Mean cross-entropy of the answer tokens, in nats."""
+    return functional.cross_entropy(learned_logits(model, batch), batch.targets)
+
+
+class Distillation:
+    """The draft's loss: divergence from the target's distribution, mixed with the data's own tokens."""
+
+    def __init__(self, teacher: LlamaForCausalLM, data_share: float = 0.1) -> None:
+        self.teacher = teacher
+        self.teacher.train(False)
+        self.data_share = data_share
+
+    def __call__(self, model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
+        with torch.no_grad():
+            wanted = functional.log_softmax(learned_logits(self.teacher, batch), dim=-1)
+        logits = learned_logits(model, batch)
+        given = functional.log_softmax(logits, dim=-1)
+        divergence = functional.kl_div(given, wanted, reduction="batchmean", log_target=True)
+        return (1 - self.data_share) * divergence + self.data_share * functional.cross_entropy(logits, batch.targets)

@@ -1,0 +1,66 @@
+"""The list of task families and which of them are held out from training.
+
+What may live here: the registration decorator, the loading of the family files, and the held-out names. It may not
+know how any family works.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from training.demo.instance import Draw, Sketch
+
+Family = Callable[[Draw], Sketch]
+
+FAMILY_FILES = ("number_lists", "word_lists", "sequences", "scalars", "text", "mappings", "matrices")
+
+HELD_OUT = frozenset(
+    {
+        "multiply_numbers",
+        "smallest_number",
+        "remove_numbers",
+        "filter_map_words",
+        "any_word",
+        "index_of_word",
+        "shortest_word",
+        "join_changed_words",
+        "running_smallest",
+        "neighbour_sums",
+        "largest_digit",
+        "sum_of_multiples",
+        "remove_vowels",
+        "map_text_words",
+        "count_entries",
+        "key_of_smallest",
+        "all_entries",
+        "row_largest",
+        "count_matrix_cells",
+        "either_check",
+        "group_keys",
+        "running_changed_total",
+    }
+)
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def family(make: Family) -> Family:
+    """Register a family under its function's name."""
+    _FAMILIES[make.__name__] = make
+    return make
+
+
+def families() -> dict[str, Family]:
+    """All families by name, in a stable order."""
+    for file in FAMILY_FILES:
+        importlib.import_module(f"training.demo.tasks.{file}")
+    return dict(sorted(_FAMILIES.items()))
+
+
+def training_families() -> dict[str, Family]:
+    return {name: make for name, make in families().items() if name not in HELD_OUT}
+
+
+def held_out_families() -> dict[str, Family]:
+    return {name: make for name, make in families().items() if name in HELD_OUT}

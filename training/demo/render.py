@@ -1,0 +1,162 @@
+"""From a sketch to words: the instruction a user would write and the answer a good assistant gives.
+
+What may live here: instruction wording, answer layout, and the instance record that joins them with tests. It may
+not know any family, tokenizer or model.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from training.demo.instance import Draw, Sketch
+from training.demo.registry import Family
+
+IRREGULAR_VERBS = {"check": "checks", "multiply": "multiplies", "add up": "adds up", "map": "maps", "list": "lists"}
+
+NAMED_INSTRUCTIONS = (
+    "Write a Python function `{call}` that {does}.",
+    "Write a function {call} that {does}.",
+    "Create a Python function called `{call}` that {does}.",
+    "Please write `{call}`, a function that {does}.",
+    "I need a function `{call}` that {does}.",
+    "Implement `{call}`. It {does}.",
+    "Define a function `{call}` which {does}.",
+)
+
+PLAIN_INSTRUCTIONS = (
+    "Write a Python function that {does}.",
+    "Write a function that {does}.",
+    "I need a Python function that {does}.",
+    "Can you write a function that {does}?",
+    "How do I {do} in Python?",
+    "{Do}, in Python.",
+)
+
+CASUAL_SHARE = 0.25
+
+INTROS = ("Here is a function that {does}.", "This function {does}.", "Sure, `{name}` {does}.")
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the instruction asks of the answer's form, and the sentence that asks for it."""
+
+    request: str
+    docstring: str
+    hints: bool
+    usage: bool
+    weight: int
+
+
+STYLES = (
+    Style("", "full", True, True, 62),
+    Style("Keep it short.", "line", True, False, 8),
+    Style("Leave out the type hints.", "full", False, True, 8),
+    Style("Leave out the docstring.", "none", True, True, 8),
+    Style("Do not show an example.", "full", True, False, 8),
+    Style("Include a docstring and an example.", "full", True, True, 6),
+)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One finished task: what is asked, a right answer, its code, and `assert candidate(...) == ...` lines."""
+
+    family: str
+    prompt: str
+    answer: str
+    code: str
+    tests: tuple[str, ...]
+
+
+def third_person(verb: str) -> str:
+    """ "count" becomes "counts"; words after the verb stay ("add up" becomes "adds up")."""
+    return IRREGULAR_VERBS.get(verb, verb + "s")
+
+
+def make_instance(name: str, make: Family, seed: str) -> Instance:
+    """The instance of family `name` drawn from `seed`; equal seeds give equal instances."""
+    rng = random.Random(seed)
+    draw = Draw(rng)
+    sketch = make(draw)
+    style = rng.choices(STYLES, weights=[style.weight for style in STYLES])[0]
+    code = function_source(sketch, style)
+    return Instance(
+        family=name,
+        prompt=instruction(sketch, style, draw),
+        answer=answer(sketch, style, code, rng),
+        code=code,
+        tests=tests(sketch, code),
+    )
+
+
+def instruction(sketch: Sketch, style: Style, draw: Draw) -> str:
+    call = f"{sketch.name}({', '.join(parameter.name for parameter in sketch.parameters)})"
+    template = draw.pick(PLAIN_INSTRUCTIONS if draw.plain else NAMED_INSTRUCTIONS)
+    do = f"{sketch.verb} {sketch.rest}"
+    text = template.format(
+        call=call, do=do, Do=do[0].upper() + do[1:], does=f"{third_person(sketch.verb)} {sketch.rest}"
+    )
+    if style.request:
+        return f"{text} {style.request}"
+    return casual(text) if draw.plain and draw.rng.random() < CASUAL_SHARE else text
+
+
+def casual(text: str) -> str:
+    """The instruction as typed in a hurry: no capital at the start, no full stop at the end."""
+    return text[0].lower() + text[1:].removesuffix(".")
+
+
+def answer(sketch: Sketch, style: Style, code: str, rng: random.Random) -> str:
+    does = f"{third_person(sketch.verb)} {sketch.rest}"
+    intro = rng.choice(INTROS).format(name=sketch.name, does=does)
+    block = code
+    if style.usage:
+        arguments = ", ".join(literal(value) for value in sketch.example)
+        block += f"\n\n\nprint({sketch.name}({arguments}))"
+    return f"{intro}\n\n```python\n{block}\n```\n\n{sketch.how}"
+
+
+def function_source(sketch: Sketch, style: Style) -> str:
+    if style.hints:
+        arguments = ", ".join(f"{parameter.name}: {parameter.annotation}" for parameter in sketch.parameters)
+        header = f"def {sketch.name}({arguments}) -> {sketch.returns}:"
+    else:
+        header = f"def {sketch.name}({', '.join(parameter.name for parameter in sketch.parameters)}):"
+    lines = [*docstring(sketch, style), *sketch.body]
+    return "\n".join([header, *(f"    {line}" if line else "" for line in lines)])
+
+
+def docstring(sketch: Sketch, style: Style) -> list[str]:
+    summary = f"{sketch.verb.capitalize()} {sketch.rest}."
+    if style.docstring == "none":
+        return []
+    if style.docstring == "line":
+        return [f'"""{summary}"""']
+    notes = [f"    {parameter.name}: {parameter.note}" for parameter in sketch.parameters]
+    return [f'"""{summary}', "", "Args:", *notes, "", "Returns:", f"    {sketch.result}", '"""']
+
+
+def literal(value: object) -> str:
+    """A Python literal with double-quoted strings, as formatters write it."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+    return repr(value)
+
+
+def tests(sketch: Sketch, code: str) -> tuple[str, ...]:
+    """Assertions on `candidate`, with expected values from running the reference code."""
+    scope: dict[str, object] = {}
+    exec(code, scope)
+    reference = scope[sketch.name]
+    assert callable(reference)
+    lines = []
+    for case in sketch.cases:
+        arguments = ", ".join(literal(value) for value in case)
+        lines.append(f"assert candidate({arguments}) == {reference(*case)!r}")
+    return tuple(lines)

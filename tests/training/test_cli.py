@@ -7,53 +7,69 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from training.cli import app
-
-
-def refused(*arguments: str) -> str:
-    """The one sentence on standard error of a refused command."""
-    done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith(".\n")
-    return done.stderr
+from training import cli
 
 
-def test_minutes_must_be_positive(tmp_path: Path) -> None:
-    assert "--minutes must be above 0" in refused("demo", "--out", str(tmp_path), "--minutes", "0")
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """A function that runs a command which must be refused, and gives its one sentence on standard error."""
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["outrider-train", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        printed = capsys.readouterr()
+        said = "\n".join(line for line in printed.err.splitlines() if line.startswith("outrider-train: "))
+        assert stopped.value.code == 2
+        assert printed.out == ""
+        assert said.count("\n") == 0
+        assert "Traceback" not in printed.err
+        return said
+
+    return run
 
 
-def test_a_missing_data_folder_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("minutes", ["0", "-3", "soon"])
+def test_minutes_must_be_a_positive_number(refused, tmp_path: Path, minutes: str) -> None:
+    assert "--minutes" in refused("demo", "--out", str(tmp_path), "--minutes", minutes)
+
+
+def test_the_output_folder_is_asked_for(refused) -> None:
+    assert "--out" in refused("demo")
+
+
+def test_an_unknown_command_is_named(refused) -> None:
+    assert "'dance'" in refused("dance")
+
+
+def test_a_missing_data_folder_is_named(refused, tmp_path: Path) -> None:
     assert "nowhere does not exist" in refused("demo", "--out", str(tmp_path), "--data", str(tmp_path / "nowhere"))
 
 
-def test_every_missing_file_is_named(tmp_path: Path) -> None:
+def test_every_missing_file_is_named(refused, tmp_path: Path) -> None:
     said = refused("demo", "--out", str(tmp_path / "out"), "--data", str(tmp_path))
     assert "train/tinystories_10k.txt" in said
     assert "train/rasbt_instruction_data.json" in said
 
 
-def test_an_earlier_run_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_earlier_run_is_not_overwritten(refused, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     assert "--resume" in refused("demo", "--out", str(tmp_path))
 
 
-def test_resuming_with_other_settings_is_refused(tmp_path: Path) -> None:
+def test_resuming_with_other_settings_is_refused(refused, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "settings.json").write_text("{}")
     assert "other settings" in refused("demo", "--out", str(tmp_path), "--resume")
 
 
-def test_an_output_file_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    assert "is a file" in refused("demo", "--out", str(file))
+def test_an_output_file_is_refused(refused, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refused("demo", "--out", str(tmp_path / "file"))
 
 
-def test_evaluation_names_missing_models(tmp_path: Path) -> None:
+def test_evaluation_names_missing_models(refused, tmp_path: Path) -> None:
     assert "lacks target and draft" in refused("evaluate-demo", "--models", str(tmp_path))
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.protocol.errors import MisuseError
+
 Turns = tuple[tuple[str, str], ...]
 
 LONGEST_ANSWER = 900
@@ -99,7 +101,7 @@ SOURCES = (
 )
 
 
-class DataError(Exception):
+class DataError(MisuseError):
     """The data folder lacks a file or holds one that cannot be read; the message says which."""
 
 

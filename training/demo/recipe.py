@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from common.protocol.errors import MisuseError
 from training.demo.architecture import CONTEXT, DRAFT, TARGET, Shape, new_model
 from training.demo.batching import ROW_LENGTHS, Feed
 from training.demo.card import Trained, draft_card, target_card
@@ -31,7 +32,7 @@ TARGET_SHARE = 0.85
 TOKENIZER_CONVERSATIONS = 20_000
 
 
-class RecipeError(Exception):
+class RecipeError(MisuseError):
     """The output folder does not fit the request; the message says what to do."""
 
 

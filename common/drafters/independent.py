@@ -32,8 +32,10 @@ class _Branch:
 class IndependentDrafter:
     kind = "independent"
 
-    def __init__(self, model: PackedModel, expansion: Expansion = Expansion()):  # noqa: B008
+    def __init__(self, model: PackedModel, vocab_size: int, expansion: Expansion = Expansion()):  # noqa: B008
+        """`vocab_size` is the target's; checkpoints of one tokenizer may be padded to different sizes."""
         self._model = model
+        self._vocab_size = vocab_size
         self._expansion = expansion
         self._slots = SlotPool(model.pool.capacity)
         self._past: list[int] = []
@@ -126,9 +128,10 @@ class IndependentDrafter:
             self._branches[node.id] = _Branch(node.parent, node.token, slot, offered)
 
     def _candidates(self, logits: torch.Tensor) -> list[Candidates]:
-        """The likeliest next tokens of each row of `logits [rows, vocabulary]`."""
-        top = torch.topk(torch.log_softmax(logits.float(), dim=-1), min(self._expansion.children, logits.shape[-1]))
+        """The likeliest next tokens of each row of `logits [rows, the draft's vocabulary]`."""
+        logps = torch.log_softmax(logits[:, : self._vocab_size].float(), dim=-1)
+        top = torch.topk(logps, min(self._expansion.children, logps.shape[-1]))
         return [
-            list(zip(tokens, logps, strict=True))
-            for tokens, logps in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            list(zip(tokens, values, strict=True))
+            for tokens, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
         ]

@@ -1,6 +1,7 @@
 """Makes a drafter from a bundle's directory: the one table of drafter kinds."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.drafters.drafter import Drafter
@@ -10,28 +11,36 @@ from common.protocol.errors import MisuseError
 _SPARE_SLOTS = 512  # room for the tree beside a full context
 
 
-def load_drafter(kind: str, directory: Path, *, device: str, dtype: str, context: int) -> Drafter:
-    """A drafter for sequences of at most `context` tokens.
+@dataclass(frozen=True, slots=True)
+class DraftSite:
+    """Where a drafter's files lie, what it runs on, and the dimensions of its target."""
 
-    Raises MisuseError for an unknown kind and CheckpointError for weights that cannot be loaded.
-    """
+    directory: Path
+    device: str
+    dtype: str
+    context: int  # tokens of the longest sequence
+    vocab_size: int
+
+
+def load_drafter(kind: str, site: DraftSite) -> Drafter:
+    """Raises MisuseError for an unknown kind and CheckpointError for weights that cannot be loaded."""
     maker = _MAKERS.get(kind)
     if maker is None:
         raise MisuseError(f"this client knows no drafter '{kind}', only {', '.join(_MAKERS)}; upgrade it")
-    return maker(directory, device, dtype, context)
+    return maker(site)
 
 
-def _lookup(directory: Path, device: str, dtype: str, context: int) -> Drafter:
+def _lookup(site: DraftSite) -> Drafter:
     return LookupDrafter()
 
 
-def _independent(directory: Path, device: str, dtype: str, context: int) -> Drafter:
+def _independent(site: DraftSite) -> Drafter:
     from common.drafters.independent import IndependentDrafter
     from common.models.checkpoint import load_causal_lm
     from common.models.packed import PackedModel
 
-    model = load_causal_lm(str(directory), device=device, dtype=dtype)
-    return IndependentDrafter(PackedModel(model, context + _SPARE_SLOTS))
+    model = load_causal_lm(site.directory, device=site.device, dtype=site.dtype)
+    return IndependentDrafter(PackedModel(model, site.context + _SPARE_SLOTS), site.vocab_size)
 
 
-_MAKERS: dict[str, Callable[[Path, str, str, int], Drafter]] = {"lookup": _lookup, "independent": _independent}
+_MAKERS: dict[str, Callable[[DraftSite], Drafter]] = {"lookup": _lookup, "independent": _independent}

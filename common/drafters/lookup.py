@@ -45,7 +45,7 @@ class LookupDrafter:
             return []
         proposals: list[Proposal] = []
         length, at = self._match([*view.tokens[-_LONGEST_MATCH:], *path])
-        for token in self._tokens[at : at + _SPAN] if length else ():
+        for token in self._tokens[at : at + min(_SPAN, _DEEPEST - depth)] if length else ():
             proposals.append(Proposal(parent, token, self._records[length - 1].logp))
             parent = -len(proposals)
             self._open[len(view.tokens) + depth] = (token, length)

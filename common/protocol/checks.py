@@ -1,4 +1,7 @@
-"""Every field of a client's frame, checked before it is used. Each fault is one plain sentence with a code."""
+"""Every field of a client's frame, checked before it is used. Each fault is one plain sentence with a code.
+
+Knows what a server offers, and no session.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,6 +11,10 @@ from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import PROTOCOL_VERSION, FailureCode, GrownNode, Open, Settings
 from common.protocol.rules import RULES
 from common.protocol.terms import Terms
+
+SESSION_NAME_LENGTHS = range(16, 65)
+_MOST_STOP_STRINGS = 16
+_LONGEST_STOP_STRING = 256  # characters
 
 
 def check_open(opened: Open, terms: Terms) -> None:
@@ -22,6 +29,9 @@ def check_open(opened: Open, terms: Terms) -> None:
             "the client's bundle belongs to another target; fetch this server's with `outrider pull`",
             FailureCode.MODEL,
         )
+    if len(opened.session) not in SESSION_NAME_LENGTHS or not opened.session.isascii():
+        raise PeerError("a session's name must be 16 to 64 ASCII characters", FailureCode.INVALID)
+    check_prompt(opened.prompt_length, terms)
     check_sequence(opened.tokens, terms)
     if not 0 < opened.prompt_length <= len(opened.tokens):
         raise PeerError(f"prompt_length {opened.prompt_length} does not fit {len(opened.tokens)} tokens")
@@ -31,14 +41,19 @@ def check_open(opened: Open, terms: Terms) -> None:
 def check_sequence(tokens: Sequence[int], terms: Terms) -> None:
     if not tokens:
         raise PeerError("the sequence is empty; send at least one token", FailureCode.INVALID)
-    if len(tokens) >= terms.context:
+    if len(tokens) > terms.context:
+        raise PeerError(f"{len(tokens)} tokens exceed the target's context of {terms.context}", FailureCode.INVALID)
+    if not all(0 <= token < terms.vocab_size for token in tokens):
+        raise PeerError(f"a token id lies outside the target's vocabulary of {terms.vocab_size}", FailureCode.INVALID)
+
+
+def check_prompt(length: int, terms: Terms) -> None:
+    if length >= terms.context:
         raise PeerError(
-            f"the prompt has {len(tokens)} tokens, but the target's context holds {terms.context} "
+            f"the prompt has {length} tokens, but the target's context holds {terms.context} "
             "and needs room for an answer; shorten the prompt",
             FailureCode.INVALID,
         )
-    if not all(0 <= token < terms.vocab_size for token in tokens):
-        raise PeerError(f"a token id lies outside the target's vocabulary of {terms.vocab_size}", FailureCode.INVALID)
 
 
 def check_settings(settings: Settings) -> None:
@@ -48,8 +63,10 @@ def check_settings(settings: Settings) -> None:
         raise _unknown("idle policy", settings.idle, IDLE_POLICIES)
     if settings.max_new_tokens < 1:
         raise PeerError("max_new_tokens must be at least 1", FailureCode.INVALID)
-    if any(not string for string in settings.stop):
-        raise PeerError("a stop string is empty", FailureCode.INVALID)
+    if len(settings.stop) > _MOST_STOP_STRINGS:
+        raise PeerError(f"at most {_MOST_STOP_STRINGS} stop strings are allowed", FailureCode.INVALID)
+    if not all(0 < len(string) <= _LONGEST_STOP_STRING for string in settings.stop):
+        raise PeerError(f"a stop string must have 1 to {_LONGEST_STOP_STRING} characters", FailureCode.INVALID)
 
 
 def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:

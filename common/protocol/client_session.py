@@ -14,6 +14,7 @@ from common.protocol.messages import (
     Commit,
     Extend,
     Finished,
+    FromClient,
     FromServer,
     Grow,
     GrownNode,
@@ -56,12 +57,17 @@ class ClientSession:
         self._begin_turn(TokenTree(tokens), settings)
         return self._opening()
 
-    def reopen(self) -> Open:
-        """Resumes a turn whose stream broke, on a new stream; the tree is sent again after Opened."""
+    def reopen(self) -> list[FromClient]:
+        """Resumes a turn whose stream broke, on a new stream: the Open, then the live tree under new ids, or the
+        Cancel that the old stream may not have carried."""
         if self.state is ClientState.PARKED:
             raise MisuseError("the answer is complete; begin the next turn with extend")
         self._advance(Open)
-        return self._opening()
+        opening: FromClient = self._opening()
+        if self._cancelled:
+            return [opening, self.cancel()]
+        nodes = self.tree.renumber()
+        return [opening, self._tell(nodes)] if nodes else [opening]
 
     def extend(self, keep: int, tokens: Sequence[int], settings: Settings) -> Extend | Open:
         """Begins the next turn: keeps the first `keep` positions and appends; an Open where the stream is gone."""
@@ -76,6 +82,7 @@ class ClientSession:
 
     def cancel(self) -> Cancel:
         self._advance(Cancel)
+        self._cancelled = True
         return Cancel(self.turn)
 
     def propose(self, frontier: int, proposals: Sequence[Proposal]) -> Grow | None:
@@ -84,10 +91,13 @@ class ClientSession:
         Returns the Grow that tells the server, or None where nothing of it is still of use.
         """
         self._advance(Grow)
+        if any(not 0 <= proposal.token < self._limits.vocab_size for proposal in proposals):
+            raise MisuseError(f"a proposal lies outside the vocabulary of {self._limits.vocab_size}")
         first = self.tree.last_id + 1
         offered = [self._number(first, index, proposal) for index, proposal in enumerate(proposals)]
         room = self._limits.max_nodes - len(self.tree)
         fresh = [node for node in self.tree.grow(frontier, offered[:room]) if node.position < self._limit]
+        self.tree.forget(frontier)  # no later view is older than this one
         return self._tell(self.tree.grown(fresh)) if fresh else None
 
     def exhausted(self) -> Grow | None:
@@ -124,12 +134,6 @@ class ClientSession:
     def lost(self) -> None:
         """The stream broke."""
         self._advance(Lost)
-
-    def resend(self) -> Grow | None:
-        """The live tree once more under new ids, for a resumed stream; None where it is empty."""
-        self._advance(Grow)
-        nodes = self.tree.renumber()
-        return self._tell(nodes) if nodes else None
 
     def view(self) -> TreeView:
         return self.tree.view()
@@ -183,6 +187,7 @@ class ClientSession:
         self.tree = tree
         self.finished = None
         self.passes = 0
+        self._cancelled = False
         self._settings = settings
         self._prompt_length = tree.frontier
         self._told = tree.frontier

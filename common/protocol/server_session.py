@@ -1,7 +1,7 @@
 """The server's half of one session: what came from the client, what the next pass needs, what it committed.
 
 Knows no K/V and no slots: `processed` says how many leading positions of the sequence have been through the
-target, and the engine keeps exactly that many. Time is an argument, in seconds on any steady clock.
+target, and the server keeps K/V of exactly that many. Time is an argument, in seconds on any steady clock.
 """
 
 import heapq
@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from common.protocol.checks import check_nodes, check_open, check_sequence, check_settings
+from common.protocol.checks import check_nodes, check_open, check_prompt, check_sequence, check_settings
 from common.protocol.ends import cut
-from common.protocol.errors import PeerError
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.idle import IDLE_POLICIES, Waiting
 from common.protocol.messages import (
     Ack,
@@ -120,6 +120,8 @@ class ServerSession:
         if len(self.tree) > self._terms.max_nodes:
             raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {self._terms.max_nodes} allowed")
         self._acknowledge(grow.frontier, now)
+        if self.tree.names > self._terms.max_names:
+            raise PeerError(f"the tree repeats itself: {self.tree.names} ids for {len(self.tree)} nodes")
         if not grow.nodes:
             self._exhausted_at = grow.frontier
         return ()
@@ -145,12 +147,22 @@ class ServerSession:
             raise PeerError(f"an Extend keeps {extend.keep} of {self.tree.frontier} tokens")
         self.state = server_after(self.state, Extend)
         tokens = (*self.tree.tokens[: extend.keep], *extend.tokens)
+        check_prompt(len(tokens), self._terms)
         check_sequence(tokens, self._terms)
         check_settings(extend.settings)
         self.tree.rewrite(extend.keep, extend.tokens)
         self.processed = min(self.processed, extend.keep, self.tree.frontier - 1)
         self._begin_turn(extend.turn, len(tokens), extend.settings, now)
         return ()
+
+    def park(self) -> None:
+        """The engine gives away the K/V of this finished session; a next turn computes them again.
+
+        Raises MisuseError in the middle of an answer.
+        """
+        if self.state is not ServerState.FINISHED:
+            raise MisuseError("only a finished session can be parked")
+        self.processed = 0
 
     # What passes do.
 

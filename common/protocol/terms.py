@@ -15,3 +15,8 @@ class Terms:
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree
+
+    @property
+    def max_names(self) -> int:
+        """Ids of one session that may still mean something: each node and each unacknowledged token a few times."""
+        return 4 * (self.max_nodes + self.run_ahead)

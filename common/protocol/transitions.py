@@ -38,22 +38,16 @@ class Lost:
     """The event of a broken stream; it is observed, not sent."""
 
 
-# What the server receives, and Finished, which it sends when an answer ends by itself.
+# What changes the server's state, Finished being what it sends. Grow, Ack and Cancel are welcome in every state:
+# a client cannot know yet that an answer has ended.
 _SERVER: dict[ServerState, dict[type, ServerState]] = {
     ServerState.GENERATING: {
         Open: ServerState.GENERATING,
-        Grow: ServerState.GENERATING,
-        Ack: ServerState.GENERATING,
-        Cancel: ServerState.FINISHED,
         Finished: ServerState.FINISHED,
     },
     ServerState.FINISHED: {
         Open: ServerState.GENERATING,
-        Grow: ServerState.FINISHED,
-        Ack: ServerState.FINISHED,
-        Cancel: ServerState.FINISHED,
         Extend: ServerState.GENERATING,
-        Finished: ServerState.FINISHED,
     },
 }
 

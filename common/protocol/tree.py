@@ -66,6 +66,11 @@ class TokenTree:
         """The number of live nodes, the root not counted."""
         return self._size
 
+    @property
+    def names(self) -> int:
+        """The number of ids that still mean something: live nodes, their aliases, committed positions."""
+        return len(self._live) + len(self._committed)
+
     def nodes(self) -> Iterator[Node]:
         """All live nodes, parents first, the root not included."""
         live = self.root.subtree()

@@ -24,7 +24,7 @@ def checkpoint(tmp_path_factory):
 
 def drafter_of(checkpoint, **bounds):
     model = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 2048)
-    return IndependentDrafter(model, Expansion(least_probability=1e-9, **bounds))
+    return IndependentDrafter(model, VOCAB, Expansion(least_probability=1e-9, **bounds))
 
 
 @torch.inference_mode()
@@ -96,6 +96,15 @@ def test_the_tree_never_exceeds_its_bound(checkpoint):
         growing.draft()
     assert len(growing.session.tree) == 20
     assert growing.draft() == []
+
+
+def test_a_padded_vocabulary_is_cut_to_the_targets(checkpoint):
+    model = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 2048)
+    drafter = IndependentDrafter(model, 50, Expansion(breadth=8, children=8, least_probability=1e-9))
+    growing = Growing(drafter, PROMPT[:3], 50)
+    drafted = [proposal for _ in range(3) for _, proposal in growing.draft()]
+    assert len(drafted) == 24
+    assert all(proposal.token < 50 for proposal in drafted)
 
 
 def test_slots_are_given_back(checkpoint):

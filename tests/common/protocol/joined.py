@@ -39,7 +39,9 @@ class Joined:
     def __init__(self, terms: Terms, weather: Weather, salt: int, seed: int, budget: int = 32):
         self.terms, self.weather, self.salt, self.budget = terms, weather, salt, budget
         self.random = random.Random(seed)
-        self.client = ClientSession("s", Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
+        self.client = ClientSession(
+            "session of a test", Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
+        )
         self.server: ServerSession | None = None
         self.processed: list[int] = []
         self.passes = 0
@@ -222,10 +224,8 @@ class Joined:
     def _reconnect(self) -> None:
         if self.client.state is not ClientState.LOST:
             return
-        self._send(self.client.reopen())
-        again = self.client.resend()
-        if again is not None:
-            self._send(again)
+        for frame in self.client.reopen():
+            self._send(frame)
 
     def _at(self, after: float, act: Callable[[], None]) -> None:
         self._at_time(self._now + max(0.0, after), act)

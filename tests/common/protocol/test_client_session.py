@@ -50,6 +50,11 @@ def test_a_proposal_may_hang_from_an_earlier_one_of_the_same_list():
     assert grow.nodes == (GrownNode(1, 0, 3, -0.5), GrownNode(2, 1, 4, -0.25), GrownNode(3, 2, 5, 0.0))
 
 
+def test_a_proposal_outside_the_vocabulary_is_the_drafters_fault():
+    with pytest.raises(MisuseError, match="vocabulary of 9"):
+        opened().propose(2, [Proposal(0, 9, -0.5)])
+
+
 @pytest.mark.parametrize("parent", [7, -1, -2])
 def test_a_proposal_may_not_hang_from_nothing(parent):
     with pytest.raises(MisuseError, match="was not proposed before"):
@@ -141,8 +146,26 @@ def test_a_broken_stream_is_resumed_with_all_tokens_and_the_tree_under_new_ids()
     session.propose(2, [Proposal(0, 3, -0.5), Proposal(-1, 4, -0.25)])
     session.receive(Commit(0, 2, (3,)))
     session.lost()
-    assert session.reopen() == Open(PROTOCOL_VERSION, "f", "s", 0, (1, 2, 3), 2, SETTINGS)
-    assert session.resend() == Grow(0, 3, (GrownNode(3, 0, 4, -0.25),))
+    opening = Open(PROTOCOL_VERSION, "f", "s", 0, (1, 2, 3), 2, SETTINGS)
+    assert session.reopen() == [opening, Grow(0, 3, (GrownNode(3, 0, 4, -0.25),))]
+
+
+def test_a_cancel_outlives_the_stream_that_carried_it():
+    session = opened()
+    session.cancel()
+    session.lost()
+    assert session.reopen()[1:] == [Cancel(0)]
+    session.receive(Opened("s"))
+    assert session.state is ClientState.CANCELLING
+
+
+def test_a_node_of_an_older_view_is_known_until_a_newer_view_was_drafted_from():
+    session = opened()
+    session.propose(2, [Proposal(0, 3, -0.5)])
+    session.receive(Commit(0, 2, (3,)))
+    assert len(session.propose(2, [Proposal(1, 4, -0.5)]).nodes) == 1
+    session.propose(3, [Proposal(0, 5, -0.5)])
+    assert session.tree.names == len(session.tree) == 2
 
 
 def test_a_stream_that_breaks_between_turns_is_reopened_by_the_next_turn():

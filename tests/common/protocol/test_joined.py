@@ -21,25 +21,37 @@ WEATHER = st.builds(
 STOP = st.sampled_from([(), ("ab",), ("cad", "ee")])
 ANSWER = st.builds(Settings, max_new_tokens=st.integers(1, 40), stop=STOP)
 TOKENS = st.lists(st.integers(1, 5), min_size=1, max_size=12)
+IDLE = st.sampled_from(["eager", "patient"])
+CONTEXTS = st.sampled_from([16, 30, 256])  # the first two are filled by one turn
 TURNS = st.lists(st.tuples(st.integers(-20, 0), TOKENS, ANSWER), min_size=1, max_size=3)
 
 
 @settings(max_examples=600, deadline=None)
-@given(seed=SEEDS, weather=WEATHER, turns=TURNS, idle=st.sampled_from(["eager", "patient"]), budget=st.integers(1, 40))
-def test_every_turn_ends_with_the_targets_own_answer(seed, weather, turns, idle, budget):
-    joined = Joined(terms(idle), weather, salt=seed, seed=seed, budget=budget)
+@given(
+    seed=SEEDS,
+    weather=WEATHER,
+    turns=TURNS,
+    idle=st.sampled_from(["eager", "patient"]),
+    budget=st.integers(1, 40),
+    context=CONTEXTS,
+)
+def test_every_turn_ends_with_the_targets_own_answer(seed, weather, turns, idle, budget, context):
+    prompts_length = sum(len(tokens) for _, tokens, _ in turns)
+    turns = turns if context > prompts_length + 120 else turns[:1]
+    joined = Joined(terms(idle, context=context), weather, salt=seed, seed=seed, budget=budget)
     sequence: list[int] = []
     prompts = []
     for (back, tokens, how), answer in zip(turns, joined.run(turns), strict=True):
         prompts = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens
-        assert answer == decode_alone(prompts, how, seed)
+        assert answer == decode_alone(prompts, how, seed, context)
         sequence = [*prompts, *answer]
 
 
 @settings(max_examples=150, deadline=None)
 @given(seed=SEEDS, turns=TURNS)
 def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
-    joined = Joined(terms(), Weather(cancel=0.1, repeat=0.2), salt=seed, seed=seed)
+    weather = Weather(cancel=0.1, repeat=0.2, lose=0.02, restart=0.5)
+    joined = Joined(terms(), weather, salt=seed, seed=seed)
     sequence: list[int] = []
     for turn, ((back, tokens, how), answer) in enumerate(zip(turns, joined.run(turns), strict=True)):
         prompt = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from common.protocol.errors import PeerError
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     Ack,
@@ -23,10 +23,11 @@ from tests.common.protocol.fakes import END, terms
 
 SETTINGS = Settings(max_new_tokens=20)
 NAN = float("nan")
+NAME = "a session's name"
 
 
 def open_frame(tokens=(1, 2, 3), prompt_length=None, settings=SETTINGS, turn=0, **changes) -> Open:
-    values = {"version": PROTOCOL_VERSION, "fingerprint": "f" * 64, "session": "s"}
+    values = {"version": PROTOCOL_VERSION, "fingerprint": "f" * 64, "session": NAME}
     return Open(
         **{**values, **changes}, turn=turn, tokens=tokens, prompt_length=prompt_length or len(tokens), settings=settings
     )
@@ -46,7 +47,7 @@ def run_pass(server, choices, now=1.0, budget=64):
 
 def test_a_session_is_greeted_and_its_prompt_is_planned_in_chunks():
     server = session()
-    assert server.greeting == (Opened("s"),)
+    assert server.greeting == (Opened(NAME),)
     first = server.plan(2)
     assert (first.start, first.chain, first.reaches_root) == (0, (1, 2), False)
     assert server.complete(first, [], 1.0).replies == ()
@@ -194,21 +195,53 @@ def test_a_resumed_stream_replays_what_the_client_missed():
     run_pass(server, [4])
     run_pass(server, [END])
     server.reopen(open_frame((1, 2, 3), 3), 5.0)
-    assert server.greeting == (Opened("s"), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
+    assert server.greeting == (Opened(NAME), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
 
 
 def test_a_client_that_knows_more_rebuilds_the_session_and_keeps_its_common_prefix():
     server = session()
     run_pass(server, [4])
     server.reopen(open_frame((1, 2, 3, 4, 5, 1), 3), 5.0)
-    assert server.greeting == (Opened("s"),)
+    assert server.greeting == (Opened(NAME),)
     work = server.plan(64)
     assert (work.start, work.chain) == (3, (4, 5, 1))
 
 
 def test_a_rebuilt_session_that_holds_a_whole_answer_is_finished():
     server = ServerSession(open_frame((1, 2, 3, END), 3), terms(), 0.0)
-    assert server.greeting == (Opened("s"), Finished(0, 4, FinishReason.END))
+    assert server.greeting == (Opened(NAME), Finished(0, 4, FinishReason.END))
+
+
+def test_an_answer_that_filled_the_context_can_be_resumed_and_rebuilt():
+    full = open_frame(tuple([1] * 256), 3)
+    finished = (Opened(NAME), Finished(0, 256, FinishReason.LENGTH))
+    server = ServerSession(full, terms(), 0.0)
+    assert server.greeting == finished
+    server.reopen(full, 1.0)
+    assert server.greeting == finished
+
+
+def test_a_finished_session_can_be_parked_and_goes_on_with_everything_to_compute():
+    server = session()
+    with pytest.raises(MisuseError):
+        server.park()
+    run_pass(server, [END])
+    server.park()
+    server.receive(Extend(1, 4, (2,), SETTINGS), 2.0)
+    assert server.plan(64).chain == (1, 2, 3, END, 2)
+
+
+def test_a_client_cannot_make_the_server_remember_endless_names():
+    server = session()
+    repeats = iter(range(1, 100_000))
+
+    def repeat() -> None:
+        server.receive(grow(3, *((next(repeats), 0, 4, -0.1) for _ in range(60))), 0.0)
+
+    for _ in range(terms().max_names // 60):
+        repeat()
+    with pytest.raises(PeerError, match="the tree repeats itself"):
+        repeat()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +260,13 @@ def test_a_rebuilt_session_that_holds_a_whole_answer_is_finished():
             "unknown rule 'magic'; this server knows greedy",
         ),
         ({"settings": Settings(5, idle="lazy")}, FailureCode.INVALID, "unknown idle policy 'lazy'"),
-        ({"settings": Settings(5, stop=("",))}, FailureCode.INVALID, "stop string is empty"),
+        ({"settings": Settings(5, stop=("",))}, FailureCode.INVALID, "1 to 256 characters"),
+        ({"settings": Settings(5, stop=("x" * 257,))}, FailureCode.INVALID, "1 to 256 characters"),
+        ({"settings": Settings(5, stop=("x",) * 17)}, FailureCode.INVALID, "at most 16 stop strings"),
+        ({"session": "short"}, FailureCode.INVALID, "16 to 64 ASCII"),
+        ({"session": "x" * 65}, FailureCode.INVALID, "16 to 64 ASCII"),
+        ({"session": "é" * 20}, FailureCode.INVALID, "16 to 64 ASCII"),
+        ({"tokens": (1,) * 257, "prompt_length": 3}, FailureCode.INVALID, "exceed the target's context"),
     ],
 )
 def test_an_open_that_cannot_be_served_is_refused_with_a_code(changes, code, sentence):

@@ -55,19 +55,20 @@ class Client:
 
     def load_drafter(self) -> Drafter:
         """A fresh drafter for one conversation. Raises OutriderError where it cannot be loaded."""
-        from common.drafters.load import load_drafter
+        from common.drafters.load import DraftSite, load_drafter
 
         if self.choice.threads:
             import torch
 
             torch.set_num_threads(self.choice.threads)
-        return load_drafter(
-            self.manifest.kind,
+        site = DraftSite(
             self.bundle,
-            device=self.choice.device,
-            dtype=self.choice.dtype,
-            context=self.description.context,
+            self.choice.device,
+            self.choice.dtype,
+            self.description.context,
+            self.description.vocab_size,
         )
+        return load_drafter(self.manifest.kind, site)
 
     @asynccontextmanager
     async def converse(self, policy: Policy, drafter: Drafter | None, pace: float = 0.0) -> AsyncIterator[Conversation]:

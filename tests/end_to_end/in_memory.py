@@ -74,7 +74,7 @@ class House:
 
     @asynccontextmanager
     async def converse(self, drafter: Drafter | None) -> AsyncIterator[Conversation]:
-        session = ClientSession(f"session {next(self._numbers)}", Limits("f", self.vocab, CONTEXT, MAX_NODES))
+        session = ClientSession(f"session number {next(self._numbers)}", Limits("f", self.vocab, CONTEXT, MAX_NODES))
         wire = Wire(self._engine)
         conversation = Conversation(wire, DraftingLoop(session, STREAM, drafter is not None), drafter, "test")
         try:

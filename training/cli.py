@@ -36,7 +36,7 @@ def recipes() -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for target/, draft/ and prompts.jsonl.")],
-    minutes: Annotated[float, typer.Option(help="Active training time of target and draft together.")] = 78.0,
+    minutes: Annotated[float, typer.Option(help="Active training time of target and draft together.")] = 75.0,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the public text, which holds train/; without it, generators only.")
     ] = None,

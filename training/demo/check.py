@@ -1,12 +1,14 @@
-"""Running an answer's code against tests, in a separate process with a time limit.
+"""Running an answer's code against tests, in a separate process with limits on time and memory.
 
 What may live here: finding the code in an answer and judging it. It may not know how tests or answers were made.
-The separate process guards against endless loops and crashes, not against malice.
+The separate process and its limits guard against endless loops, hunger and crashes, not against malice.
+The process sets its limits itself, because code between fork and exec is unsafe beside torch's threads.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import re
 import subprocess
 import sys
@@ -15,6 +17,15 @@ from collections.abc import Sequence
 
 FENCE = re.compile(r"```(?:python)?\n(.*?)(?:\n```|\Z)", re.DOTALL)
 TIME_LIMIT_SECONDS = 5.0
+MEMORY_LIMIT_BYTES = 512 * 2**20
+
+LIMITED_RUN = """\
+import resource, sys
+program, memory, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+exec(compile(program, "answer", "exec"), {"__name__": "__main__"})
+"""
 
 
 def code_of(answer: str) -> str:
@@ -34,16 +45,20 @@ def function_name(code: str) -> str | None:
 
 
 def passes(answer: str, tests: Sequence[str], time_limit: float = TIME_LIMIT_SECONDS) -> bool:
-    """True if the answer's last function satisfies every `assert candidate(...) == ...` within `time_limit` s."""
+    """True if the answer's last function satisfies every `assert candidate(...) == ...` within `time_limit` s.
+
+    The process may use that much processor time, rounded up to whole seconds, and `MEMORY_LIMIT_BYTES`.
+    """
     code = code_of(answer)
     name = function_name(code)
     if name is None:
         return False
     program = "\n".join([code, f"candidate = {name}", *tests])
+    limits = (str(MEMORY_LIMIT_BYTES), str(math.ceil(time_limit)))
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run(
-                [sys.executable, "-I", "-S", "-c", program],
+                [sys.executable, "-I", "-S", "-c", LIMITED_RUN, program, *limits],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

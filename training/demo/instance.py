@@ -7,9 +7,11 @@ constants, test inputs). It may not know any family, any answer layout, or torch
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+FRESH_CASES = 5
 
 PLURALS = {
     "numbers": "number",
@@ -67,17 +69,6 @@ NAME_NOUNS = (
     "group", "sample", "panel", "signal", "market", "sensor",
 )  # fmt: skip
 
-WORDS = (
-    "apple", "bird", "Cat", "dog", "Echo", "fig", "grape", "Hat", "ice", "jam", "kite", "Lemon", "moon", "net", "oak",
-    "pear", "queen", "Rose", "sun", "tree", "urn", "Vine", "wolf", "yak", "zoo", "banana", "level", "noon", "a", "Bob",
-    "stone", "radar", "cherry", "at", "is", "orange", "window", "PC", "UP", "eye",
-)  # fmt: skip
-
-SENTENCES = (
-    "the quick brown fox", "Hello World", "a b c", "level", "", "one two two three", "Never odd or even", "banana",
-    "Good morning to you", "x", "tomato soup is red", "AAA bbb", "end  of line", "Racecar", "see the sea",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Parameter:
@@ -94,23 +85,49 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Sketch:
-    """A task before layout: what to say, what to code, and what to call it with.
+class Inputs:
+    """Arguments for one function: `examples` to show one of, `fixed` to test always, `fresh` to draw more tests."""
 
-    `verb` and `rest` form the task sentence ("count" + "the even numbers in a list"); `body` holds unindented
-    source lines; `cases` holds argument tuples for the tests; `example` is one argument tuple shown to the reader.
+    examples: tuple[Any, ...]
+    fixed: tuple[Any, ...]
+    fresh: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What a family says: `stems` of its name (the plain one first), the task sentence, the result and how it works.
+
+    `verb` and `rest` form the task sentence ("count" + "the even numbers in a list"). A family writes slots such as
+    `{keep.slug}` in any of them.
     """
 
-    name: str
-    parameters: tuple[Parameter, ...]
-    returns: str
+    stems: tuple[str, ...]
     verb: str
     rest: str
     result: str
-    body: tuple[str, ...]
     how: str
-    example: tuple[Any, ...]
-    cases: tuple[tuple[Any, ...], ...]
+
+    def filled(self, slots: Mapping[str, Any]) -> Wording:
+        stems = tuple(stem.format_map(slots) for stem in self.stems)
+        texts = (text.format_map(slots) for text in (self.verb, self.rest, self.result, self.how))
+        return Wording(stems, *texts)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A task before layout: what to say, what to code, and what to call it with.
+
+    `body` holds unindented source lines; `example` is the argument shown to the reader and `cases` are those of the
+    tests.
+    """
+
+    name: str
+    parameter: Parameter
+    returns: str
+    wording: Wording
+    body: tuple[str, ...]
+    example: Any
+    cases: tuple[Any, ...]
 
 
 class Draw:
@@ -153,45 +170,12 @@ class Draw:
         self.letters.append(value)
         return value
 
-    def int_list(self, length: int | None = None) -> list[int]:
-        """Integers for one test, with every drawn constant and its neighbours among the likely values."""
-        near = [constant + step for constant in self.constants for step in (-1, 0, 1)]
-        size = self.rng.randint(3, 8) if length is None else length
-        return [
-            self.pick(near) if near and self.rng.random() < 0.45 else self.rng.randint(-12, 25) for _ in range(size)
-        ]
 
-    def word_list(self, length: int | None = None) -> list[str]:
-        """Words for one test; drawn letters appear at word starts, ends and middles."""
-        size = self.rng.randint(3, 7) if length is None else length
-        words = [str(self.pick(WORDS)) for _ in range(size)]
-        for letter in self.letters:
-            words += [letter + str(self.pick(WORDS)), str(self.pick(WORDS)) + letter]
-        return words
-
-    def matrix(self, square: bool = False) -> list[list[int]]:
-        height = self.rng.randint(2, 4)
-        width = height if square else self.rng.randint(2, 4)
-        return [self.int_list(width) for _ in range(height)]
-
-    def int_dict(self) -> dict[str, int]:
-        values = self.int_list(self.rng.randint(2, 6))
-        keys = self.rng.sample([word.lower() for word in WORDS], len(values))
-        return dict(zip(keys, values, strict=True))
-
-    def sentence(self) -> str:
-        base = str(self.pick(SENTENCES))
-        return base + "".join(f" {letter}{self.pick(WORDS)}{letter}" for letter in self.letters)
-
-    def telling_numbers(self) -> list[int]:
-        """Numbers on either side of every drawn constant, and a few others: one alone tells conditions apart."""
-        near = {constant + step for constant in self.constants for step in (-1, 0, 1)}
-        return sorted(near | {-4, -3, 0, 7, 30})
-
-    def telling_words(self) -> list[str]:
-        """Words of all short lengths and cases, and words with every drawn letter at their start, middle and end."""
-        marked = [word for letter in self.letters for word in (f"{letter}o", f"U{letter}u", f"Be{letter}")]
-        return ["a", "AB", "sky", "Four", "FIVES", "window", "Octopus", *marked]
-
-    def cases(self, make: Callable[[], tuple[Any, ...]], extra: Sequence[tuple[Any, ...]] = ()) -> tuple[Any, ...]:
-        return (*extra, *(make() for _ in range(5)))
+def sketch(
+    draw: Draw, parameter: Parameter, inputs: Inputs, wording: Wording, returns: str, body: tuple[str, ...]
+) -> Sketch:
+    """A sketch with a drawn name (from the stems), a drawn example and `FRESH_CASES` drawn cases."""
+    name = draw.name(*wording.stems)
+    example = draw.pick(inputs.examples)
+    cases = (*inputs.fixed, *(inputs.fresh() for _ in range(FRESH_CASES)))
+    return Sketch(name, parameter, returns, wording, body, example, cases)

@@ -10,8 +10,24 @@ from dataclasses import dataclass
 from training.demo.instance import Draw
 
 
+class Coded:
+    """Something with a `template` of code: formatting it with a variable, as in `f"{even:number}"`, gives its code."""
+
+    template: str
+
+    def __format__(self, variable: str) -> str:
+        return self.template.replace("$", variable)
+
+
 @dataclass(frozen=True)
-class Condition:
+class Snippet(Coded):
+    """Code alone, in which `$` stands for the variable."""
+
+    template: str
+
+
+@dataclass(frozen=True)
+class Condition(Coded):
     """A test on one element: "even numbers" is `before`, "numbers above 3" is `after`, "is even" is `predicate`."""
 
     slug: str
@@ -20,23 +36,21 @@ class Condition:
     predicate: str
     template: str
 
-    def code(self, variable: str) -> str:
-        return self.template.replace("$", variable)
+    @property
+    def state(self) -> str:
+        return self.predicate.removeprefix("is ")
 
     def nouns(self, noun: str) -> str:
         return f"{self.before}{noun}{self.after}"
 
 
 @dataclass(frozen=True)
-class Transform:
+class Transform(Coded):
     """A change of one element: `participle` completes "each number ..."; `template` is the expression."""
 
     slug: str
     participle: str
     template: str
-
-    def code(self, variable: str) -> str:
-        return self.template.replace("$", variable)
 
 
 def number_condition(draw: Draw) -> Condition:

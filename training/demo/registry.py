@@ -1,7 +1,7 @@
 """The list of task families and which of them are held out from training.
 
-What may live here: the registration decorator, the loading of the family files, and the held-out names. It may not
-know how any family works.
+What may live here: registration, the loading of the family files, and the held-out names. It may not know how any
+family works.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from training.demo.instance import Draw, Sketch
 
 Family = Callable[[Draw], Sketch]
 
-FAMILY_FILES = ("number_lists", "word_lists", "sequences", "scalars", "text", "mappings", "matrices")
+FAMILY_FILES = (
+    "twins", "number_lists", "number_search", "word_lists", "sequences", "counters", "scalars", "text", "sentences",
+    "mappings", "matrices",
+)  # fmt: skip
 
 HELD_OUT = frozenset(
     {
@@ -45,10 +48,11 @@ HELD_OUT = frozenset(
 _FAMILIES: dict[str, Family] = {}
 
 
-def family(make: Family) -> Family:
-    """Register a family under its function's name."""
-    _FAMILIES[make.__name__] = make
-    return make
+def register(name: str, make: Family) -> None:
+    """Add a family; every name belongs to one family."""
+    if name in _FAMILIES:
+        raise ValueError(f"two families are called {name}")
+    _FAMILIES[name] = make
 
 
 def families() -> dict[str, Family]:

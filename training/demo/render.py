@@ -92,11 +92,11 @@ def make_instance(name: str, make: Family, seed: str) -> Instance:
 
 
 def instruction(sketch: Sketch, style: Style, draw: Draw) -> str:
-    call = f"{sketch.name}({', '.join(parameter.name for parameter in sketch.parameters)})"
+    call = f"{sketch.name}({sketch.parameter.name})"
     template = draw.pick(PLAIN_INSTRUCTIONS if draw.plain else NAMED_INSTRUCTIONS)
-    do = f"{sketch.verb} {sketch.rest}"
+    do = f"{sketch.wording.verb} {sketch.wording.rest}"
     text = template.format(
-        call=call, do=do, Do=do[0].upper() + do[1:], does=f"{third_person(sketch.verb)} {sketch.rest}"
+        call=call, do=do, Do=do[0].upper() + do[1:], does=f"{third_person(sketch.wording.verb)} {sketch.wording.rest}"
     )
     if style.request:
         return f"{text} {style.request}"
@@ -109,33 +109,30 @@ def casual(text: str) -> str:
 
 
 def answer(sketch: Sketch, style: Style, code: str, rng: random.Random) -> str:
-    does = f"{third_person(sketch.verb)} {sketch.rest}"
+    does = f"{third_person(sketch.wording.verb)} {sketch.wording.rest}"
     intro = rng.choice(INTROS).format(name=sketch.name, does=does)
     block = code
     if style.usage:
-        arguments = ", ".join(literal(value) for value in sketch.example)
-        block += f"\n\n\nprint({sketch.name}({arguments}))"
-    return f"{intro}\n\n```python\n{block}\n```\n\n{sketch.how}"
+        block += f"\n\n\nprint({sketch.name}({literal(sketch.example)}))"
+    return f"{intro}\n\n```python\n{block}\n```\n\n{sketch.wording.how}"
 
 
 def function_source(sketch: Sketch, style: Style) -> str:
+    header = f"def {sketch.name}({sketch.parameter.name}):"
     if style.hints:
-        arguments = ", ".join(f"{parameter.name}: {parameter.annotation}" for parameter in sketch.parameters)
-        header = f"def {sketch.name}({arguments}) -> {sketch.returns}:"
-    else:
-        header = f"def {sketch.name}({', '.join(parameter.name for parameter in sketch.parameters)}):"
+        header = f"def {sketch.name}({sketch.parameter.name}: {sketch.parameter.annotation}) -> {sketch.returns}:"
     lines = [*docstring(sketch, style), *sketch.body]
     return "\n".join([header, *(f"    {line}" if line else "" for line in lines)])
 
 
 def docstring(sketch: Sketch, style: Style) -> list[str]:
-    summary = f"{sketch.verb.capitalize()} {sketch.rest}."
+    summary = f"{sketch.wording.verb.capitalize()} {sketch.wording.rest}."
     if style.docstring == "none":
         return []
     if style.docstring == "line":
         return [f'"""{summary}"""']
-    notes = [f"    {parameter.name}: {parameter.note}" for parameter in sketch.parameters]
-    return [f'"""{summary}', "", "Args:", *notes, "", "Returns:", f"    {sketch.result}", '"""']
+    note = f"    {sketch.parameter.name}: {sketch.parameter.note}"
+    return [f'"""{summary}', "", "Args:", note, "", "Returns:", f"    {sketch.wording.result}", '"""']
 
 
 def literal(value: object) -> str:
@@ -157,6 +154,5 @@ def tests(sketch: Sketch, code: str) -> tuple[str, ...]:
     assert callable(reference)
     lines = []
     for case in sketch.cases:
-        arguments = ", ".join(literal(value) for value in case)
-        lines.append(f"assert candidate({arguments}) == {reference(*case)!r}")
+        lines.append(f"assert candidate({literal(case)}) == {reference(case)!r}")
     return tuple(lines)

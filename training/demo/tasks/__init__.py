@@ -1,1 +1,5 @@
-"""Task families, one file per group. Each family turns a `Draw` into a `Sketch`; it knows no text layout."""
+"""Task families, one row each: what they loop over, which parts they draw, their code and their wording.
+
+What may live here: the families and the three things rows are made of: `loops` (code), `sources` (parameters) and
+`rows` (drawn parts, and the row itself). It may not know any text layout, tokenizer or model.
+"""

@@ -1,248 +1,150 @@
-"""Families over a matrix given as a list of rows. Knows parts and draws, no layout."""
+"""Families over a matrix given as a list of rows.
+
+What may live here: rows about the rows, columns and cells of a matrix. It may not know any text layout.
+"""
 
 from __future__ import annotations
 
-from training.demo.instance import Draw, Parameter, Sketch
-from training.demo.parts import number_condition, number_transform
-from training.demo.registry import family
+from training.demo import inputs
+from training.demo.instance import Wording
+from training.demo.tasks.loops import CHANGED, TEST, Body, collect, count, guarded, indented, keep, total
+from training.demo.tasks.rows import CHANGE_NUMBER, KEEP_NUMBER, choice, given, row
+from training.demo.tasks.sources import CELLS, COLUMNS, ROWS
 
-
-def sketch(
-    draw: Draw,
-    matrix: Parameter,
-    stems: tuple[str, ...],
-    returns: str,
-    verb: str,
-    rest: str,
-    result: str,
-    body: tuple[str, ...],
-    how: str,
-    square: bool = False,
-) -> Sketch:
-    """A sketch with one rectangular matrix; `square` asks for square ones only."""
-    return Sketch(
-        draw.name(*stems),
-        (matrix,),
-        returns,
-        verb,
-        rest,
-        result,
-        body,
-        how,
-        (draw.pick(([[1, 2], [3, 4]], [[5, 8], [2, 7]], [[9, 4], [6, 1]])),),
-        draw.cases(lambda: (draw.matrix(square),), extra=tuple(([[number]],) for number in draw.telling_numbers())),
+for name, statistic, call in (
+    ("row_sum", "sum", "sum"),
+    ("row_smallest", "minimum", "min"),
+    ("row_largest", "maximum", "max"),
+):
+    row(
+        name,
+        ROWS,
+        (given(statistic=statistic, call=call),),
+        collect("{call}(row)"),
+        Wording(
+            ("row_{statistic}s", "{statistic}_of_rows", "each_row_{statistic}"),
+            "return",
+            "the {statistic} of each row of a matrix",
+            "A list with the {statistic} of each row.",
+            "It visits each row and stores its {statistic}.",
+        ),
     )
-
-
-def per_row(draw: Draw, noun: str, expression: str) -> Sketch:
-    matrix = draw.parameter("matrix")
-    return sketch(
-        draw,
-        matrix,
-        (f"row_{noun}s", f"{noun}_of_rows", f"each_row_{noun}"),
+row(
+    "row_counts",
+    ROWS,
+    (KEEP_NUMBER,),
+    Body(
         "list[int]",
-        "return",
-        f"the {noun} of each row of a matrix",
-        f"A list with the {noun} of each row.",
-        ("result = []", f"for row in {matrix.name}:", f"    result.append({expression})", "return result"),
-        f"It visits each row and stores its {noun}.",
-    )
-
-
-@family
-def row_sum(draw: Draw) -> Sketch:
-    return per_row(draw, "sum", "sum(row)")
-
-
-@family
-def row_smallest(draw: Draw) -> Sketch:
-    return per_row(draw, "minimum", "min(row)")
-
-
-@family
-def row_largest(draw: Draw) -> Sketch:
-    return per_row(draw, "maximum", "max(row)")
-
-
-@family
-def row_counts(draw: Draw) -> Sketch:
-    matrix, keep = draw.parameter("matrix"), number_condition(draw)
-    return sketch(
-        draw,
-        matrix,
-        (f"count_{keep.slug}_per_row", f"row_{keep.slug}_counts"),
-        "list[int]",
+        ("result = []",),
+        ("count = 0", "for value in row:", *indented(guarded(TEST, "count += 1")), "result.append(count)"),
+        ("return result",),
+    ),
+    Wording(
+        ("count_{keep.slug}_per_row", "row_{keep.slug}_counts"),
         "count",
-        f"the {keep.nouns('numbers')} in each row of a matrix",
-        f"The number of {keep.nouns('numbers')} per row.",
-        (
-            "result = []",
-            f"for row in {matrix.name}:",
-            "    count = 0",
-            "    for value in row:",
-            f"        if {keep.code('value')}:",
-            "            count += 1",
-            "    result.append(count)",
-            "return result",
-        ),
-        f"It counts each number that {keep.predicate}, row by row.",
-    )
-
-
-@family
-def column_sum(draw: Draw) -> Sketch:
-    matrix = draw.parameter("matrix")
-    noun, call = draw.pick((("sum", "sum"), ("minimum", "min"), ("maximum", "max")))
-    return sketch(
-        draw,
-        matrix,
-        (f"column_{noun}s", f"{noun}_of_columns"),
-        "list[int]",
+        "the {kept} in each row of a matrix",
+        "The number of {kept} per row.",
+        "It counts each number that {keep.predicate}, row by row.",
+    ),
+)
+row(
+    "column_sum",
+    COLUMNS,
+    (choice("statistic call", ("sum", "sum"), ("minimum", "min"), ("maximum", "max")),),
+    collect("{call}(column)"),
+    Wording(
+        ("column_{statistic}s", "{statistic}_of_columns"),
         "return",
-        f"the {noun} of each column of a matrix",
-        f"A list with the {noun} of each column.",
-        (
-            "result = []",
-            f"for column in zip(*{matrix.name}):",
-            f"    result.append({call}(column))",
-            "return result",
-        ),
-        f"It turns the rows into columns with zip and stores the {noun} of each one.",
-    )
-
-
-@family
-def sum_matrix(draw: Draw) -> Sketch:
-    matrix, keep = draw.parameter("matrix"), number_condition(draw)
-    return sketch(
-        draw,
-        matrix,
-        (f"sum_{keep.slug}_cells", f"total_{keep.slug}_cells"),
-        "int",
+        "the {statistic} of each column of a matrix",
+        "A list with the {statistic} of each column.",
+        "It turns the rows into columns with zip and stores the {statistic} of each one.",
+    ),
+)
+row(
+    "sum_matrix",
+    CELLS,
+    (KEEP_NUMBER,),
+    total(),
+    Wording(
+        ("sum_{keep.slug}_cells", "total_{keep.slug}_cells"),
         "add up",
-        f"the {keep.nouns('numbers')} in a matrix",
-        f"The sum of the {keep.nouns('numbers')}.",
-        (
-            "total = 0",
-            f"for row in {matrix.name}:",
-            "    for value in row:",
-            f"        if {keep.code('value')}:",
-            "            total += value",
-            "return total",
-        ),
-        f"It visits every row and adds each number that {keep.predicate}.",
-    )
-
-
-@family
-def count_matrix_cells(draw: Draw) -> Sketch:
-    matrix, keep = draw.parameter("matrix"), number_condition(draw)
-    return sketch(
-        draw,
-        matrix,
-        (f"count_{keep.slug}_cells", f"number_of_{keep.slug}_cells"),
-        "int",
+        "the {kept} in a matrix",
+        "The sum of the {kept}.",
+        "It visits every row and adds each number that {keep.predicate}.",
+    ),
+)
+row(
+    "count_matrix_cells",
+    CELLS,
+    (KEEP_NUMBER,),
+    count(),
+    Wording(
+        ("count_{keep.slug}_cells", "number_of_{keep.slug}_cells"),
         "count",
-        f"the {keep.nouns('numbers')} in a matrix",
-        f"The number of {keep.nouns('numbers')}.",
-        (
-            "count = 0",
-            f"for row in {matrix.name}:",
-            "    for value in row:",
-            f"        if {keep.code('value')}:",
-            "            count += 1",
-            "return count",
-        ),
-        f"It visits every row and counts each number that {keep.predicate}.",
-    )
-
-
-@family
-def flatten_matrix(draw: Draw) -> Sketch:
-    matrix, keep = draw.parameter("matrix"), number_condition(draw)
-    return sketch(
-        draw,
-        matrix,
-        (f"flatten_{keep.slug}", f"collect_{keep.slug}_cells"),
-        "list[int]",
+        "the {kept} in a matrix",
+        "The number of {kept}.",
+        "It visits every row and counts each number that {keep.predicate}.",
+    ),
+)
+row(
+    "flatten_matrix",
+    CELLS,
+    (KEEP_NUMBER,),
+    keep(),
+    Wording(
+        ("flatten_{keep.slug}", "collect_{keep.slug}_cells"),
         "return",
-        f"the {keep.nouns('numbers')} in a matrix as one list",
-        f"One list with the {keep.nouns('numbers')}.",
-        (
-            "result = []",
-            f"for row in {matrix.name}:",
-            "    for value in row:",
-            f"        if {keep.code('value')}:",
-            "            result.append(value)",
-            "return result",
-        ),
-        f"It visits every row and keeps each number that {keep.predicate}.",
-    )
-
-
-@family
-def map_matrix(draw: Draw) -> Sketch:
-    matrix, change = draw.parameter("matrix"), number_transform(draw)
-    return sketch(
-        draw,
-        matrix,
-        (f"{change.slug}_cells", f"{change.slug}_matrix"),
+        "the {kept} in a matrix as one list",
+        "One list with the {kept}.",
+        "It visits every row and keeps each number that {keep.predicate}.",
+    ),
+)
+row(
+    "map_matrix",
+    ROWS,
+    (CHANGE_NUMBER,),
+    Body(
         "list[list[int]]",
+        ("result = []",),
+        ("changed = []", "for value in row:", f"    changed.append({CHANGED})", "result.append(changed)"),
+        ("return result",),
+    ),
+    Wording(
+        ("{change.slug}_cells", "{change.slug}_matrix"),
         "return",
-        f"a matrix with each number {change.participle}",
-        f"A matrix with each number {change.participle}.",
-        (
-            "result = []",
-            f"for row in {matrix.name}:",
-            "    changed = []",
-            "    for value in row:",
-            f"        changed.append({change.code('value')})",
-            "    result.append(changed)",
-            "return result",
-        ),
-        f"It builds new rows with each number {change.participle}.",
-    )
-
-
-@family
-def transpose_matrix(draw: Draw) -> Sketch:
-    matrix = draw.parameter("matrix")
-    return sketch(
-        draw,
-        matrix,
+        "a matrix with each number {change.participle}",
+        "A matrix with each number {change.participle}.",
+        "It builds new rows with each number {change.participle}.",
+    ),
+)
+row(
+    "transpose_matrix",
+    COLUMNS,
+    (),
+    collect("list(column)", "list[list[int]]"),
+    Wording(
         ("transpose", "flip_matrix", "swap_rows_and_columns"),
-        "list[list[int]]",
         "swap",
         "the rows and columns of a matrix",
         "The transposed matrix.",
-        (
-            "result = []",
-            f"for column in zip(*{matrix.name}):",
-            "    result.append(list(column))",
-            "return result",
-        ),
         "It turns the rows into columns with zip.",
-    )
-
-
-@family
-def matrix_diagonal(draw: Draw) -> Sketch:
-    matrix, change = draw.parameter("matrix"), number_transform(draw)
-    return sketch(
-        draw,
-        matrix,
-        (f"diagonal_{change.slug}", f"{change.slug}_diagonal"),
+    ),
+)
+row(
+    "matrix_diagonal",
+    ROWS.over("for index in range(len({name})):").with_inputs(lambda draw: inputs.matrix(draw, square=True)),
+    (CHANGE_NUMBER,),
+    Body(
         "list[int]",
+        ("result = []",),
+        ("value = {name}[index][index]", f"result.append({CHANGED})"),
+        ("return result",),
+    ),
+    Wording(
+        ("diagonal_{change.slug}", "{change.slug}_diagonal"),
         "return",
-        f"the diagonal of a square matrix, each number {change.participle}",
-        f"The numbers of the diagonal, each {change.participle}.",
-        (
-            "result = []",
-            f"for index in range(len({matrix.name})):",
-            f"    value = {matrix.name}[index][index]",
-            f"    result.append({change.code('value')})",
-            "return result",
-        ),
-        f"It visits the diagonal by index and stores each number {change.participle}.",
-        square=True,
-    )
+        "the diagonal of a square matrix, each number {change.participle}",
+        "The numbers of the diagonal, each {change.participle}.",
+        "It visits the diagonal by index and stores each number {change.participle}.",
+    ),
+)

@@ -1,271 +1,210 @@
-"""Families over one or two integers: checks, labels, limits and digits. Knows parts and draws, no layout."""
+"""Families over one integer: checks, labels, limits and digits.
+
+What may live here: rows about a single number. It may not know any text layout.
+"""
 
 from __future__ import annotations
 
-from training.demo.instance import Draw, Parameter, Sketch
-from training.demo.parts import number_condition, number_transform
-from training.demo.registry import family
+from training.demo.instance import Draw, Wording
+from training.demo.parts import number_condition
+from training.demo.tasks.loops import ALWAYS, CHANGED, TEST, count, fold, straight, total
+from training.demo.tasks.rows import CHANGE_NUMBER, KEEP_NUMBER, Slots, choice, drawn, given, limits, row
+from training.demo.tasks.sources import DIGITS, NUMBER
 
-LABELS = (("low", "high"), ("small", "large"), ("cold", "warm"), ("fail", "pass"), ("cheap", "costly"), ("no", "yes"))
-
-
-def sketch(
-    draw: Draw,
-    number: Parameter,
-    stems: tuple[str, ...],
-    returns: str,
-    verb: str,
-    rest: str,
-    result: str,
-    body: tuple[str, ...],
-    how: str,
-    low: int = -15,
-) -> Sketch:
-    """A sketch with one integer not below `low`; tests include the drawn constants and their neighbours."""
-    extra = tuple((value,) for value in draw.telling_numbers() if value >= low)
-    return Sketch(
-        draw.name(*stems),
-        (number,),
-        returns,
-        verb,
-        rest,
-        result,
-        body,
-        how,
-        (draw.pick((7, 12, 20)),),
-        draw.cases(lambda: (draw.rng.randint(low, 40),), extra=extra),
-    )
+LABELS = choice(
+    "low high",
+    ("low", "high"),
+    ("small", "large"),
+    ("cold", "warm"),
+    ("fail", "pass"),
+    ("cheap", "costly"),
+    ("no", "yes"),
+)
+LEVELS = choice("lower middle upper", ("low", "medium", "high"), ("small", "middle", "large"), ("C", "B", "A"))
 
 
-@family
-def check_number(draw: Draw) -> Sketch:
-    number, seek = draw.parameter("int"), number_condition(draw)
-    return sketch(
-        draw,
-        number,
-        (f"is_{seek.slug}", f"check_{seek.slug}"),
-        "bool",
-        "check",
-        f"whether a number {seek.predicate}",
-        f"True if the number {seek.predicate}, otherwise False.",
-        (f"return {seek.code(number.name)}",),
-        f"The comparison is True exactly when the number {seek.predicate}.",
-    )
-
-
-def joined_check(draw: Draw, word: str) -> Sketch:
-    number, first, second = draw.parameter("int"), number_condition(draw), number_condition(draw)
-    return sketch(
-        draw,
-        number,
-        (f"is_{first.slug}_{word}_{second.slug}", f"check_{first.slug}_{word}_{second.slug}"),
-        "bool",
-        "check",
-        f"whether a number {first.predicate} {word} {second.predicate}",
-        f"True if the number {first.predicate} {word} {second.predicate}, otherwise False.",
-        (f"return {first.code(number.name)} {word} {second.code(number.name)}",),
-        f"It joins the two checks with {word}.",
-    )
-
-
-@family
-def both_check(draw: Draw) -> Sketch:
-    return joined_check(draw, "and")
-
-
-@family
-def either_check(draw: Draw) -> Sketch:
-    return joined_check(draw, "or")
-
-
-@family
-def label_number(draw: Draw) -> Sketch:
-    number, seek = draw.parameter("int"), number_condition(draw)
-    low, high = draw.pick(LABELS)
-    return sketch(
-        draw,
-        number,
-        (f"label_{seek.slug}", f"classify_{seek.slug}"),
-        "str",
-        "return",
-        f"'{high}' if a number {seek.predicate} and '{low}' otherwise",
-        f"Either '{high}' or '{low}'.",
-        (f"if {seek.code(number.name)}:", f'    return "{high}"', f'return "{low}"'),
-        f"It returns '{high}' when the number {seek.predicate} and '{low}' in all other cases.",
-    )
-
-
-@family
-def label_levels(draw: Draw) -> Sketch:
-    number = draw.parameter("int")
-    first = draw.constant(2, 10)
-    second = draw.constant(first + 3, first + 12)
-    low, middle, high = draw.pick((("low", "medium", "high"), ("small", "middle", "large"), ("C", "B", "A")))
-    return sketch(
-        draw,
-        number,
-        ("label_level", "grade_level", "classify_level"),
-        "str",
-        "return",
-        f"'{low}' below {first}, '{middle}' below {second} and '{high}' from {second} on",
-        f"One of '{low}', '{middle}' and '{high}'.",
-        (
-            f"if {number.name} < {first}:",
-            f'    return "{low}"',
-            f"if {number.name} < {second}:",
-            f'    return "{middle}"',
-            f'return "{high}"',
-        ),
-        f"It tests the limits {first} and {second} in order.",
-    )
-
-
-@family
-def change_number(draw: Draw) -> Sketch:
-    number, seek, change = draw.parameter("int"), number_condition(draw), number_transform(draw)
-    return sketch(
-        draw,
-        number,
-        (f"{change.slug}_if_{seek.slug}", f"{change.slug}_when_{seek.slug}"),
-        "int",
-        "return",
-        f"a number {change.participle} if it {seek.predicate}, and unchanged otherwise",
-        f"The number, {change.participle} if it {seek.predicate}.",
-        (f"if {seek.code(number.name)}:", f"    return {change.code(number.name)}", f"return {number.name}"),
-        f"It changes the number only when it {seek.predicate}.",
-    )
-
-
-@family
-def two_changes(draw: Draw) -> Sketch:
-    number, first, second = draw.parameter("int"), number_transform(draw), number_transform(draw)
-    return sketch(
-        draw,
-        number,
-        (f"{first.slug}_then_{second.slug}", f"{first.slug}_and_{second.slug}"),
-        "int",
-        "return",
-        f"a number first {first.participle} and then {second.participle}",
-        f"The number {first.participle} and then {second.participle}.",
-        (f"result = {first.code(number.name)}", f"result = {second.code('result')}", "return result"),
-        "It applies the two changes in order.",
-    )
-
-
-@family
-def clamp_number(draw: Draw) -> Sketch:
-    number = draw.parameter("int")
-    low = draw.constant(0, 9)
-    high = draw.constant(low + 2, low + 10)
-    return sketch(
-        draw,
-        number,
-        ("clamp", "limit", "clamp_number"),
-        "int",
-        "limit",
-        f"a number to the range from {low} to {high}",
-        f"The number limited to {low} at least and {high} at most.",
-        (
-            f"if {number.name} < {low}:",
-            f"    return {low}",
-            f"if {number.name} > {high}:",
-            f"    return {high}",
-            f"return {number.name}",
-        ),
-        f"It raises small numbers to {low} and lowers large numbers to {high}.",
-    )
-
-
-@family
-def fizz_buzz(draw: Draw) -> Sketch:
-    number = draw.parameter("int")
+def divisors(draw: Draw) -> Slots:
+    """Two numbers to divide by, and the words that stand for them."""
     first, second = draw.rng.sample(range(2, 10), 2)
     one, two = draw.pick((("Fizz", "Buzz"), ("Ping", "Pong"), ("Tick", "Tock"), ("Red", "Blue"), ("Foo", "Bar")))
     draw.constants += [first, second, first * second]
-    return sketch(
-        draw,
-        number,
-        ("fizz_word", "word_for", "choose_word"),
-        "str",
-        "return",
-        f"'{one}' for a number divisible by {first}, '{two}' for one divisible by {second} and '' otherwise",
-        f"Either '{one}', '{two}' or an empty string.",
-        (
-            f"if {number.name} % {first} == 0:",
-            f'    return "{one}"',
-            f"if {number.name} % {second} == 0:",
-            f'    return "{two}"',
-            'return ""',
-        ),
-        f"It tests {first} before {second}, so '{one}' wins when both divide the number.",
-    )
+    return {"first": first, "second": second, "one": one, "two": two}
 
 
-def digits(
-    draw: Draw, stem: str, verb: str, rest: str, start: str, step: tuple[str, ...], name: str, how: str
-) -> Sketch:
-    number = draw.parameter("int")
-    return sketch(
-        draw,
-        number,
-        (f"{stem}_digits", f"digits_{stem}", f"digit_{stem}"),
-        "int",
-        verb,
-        rest,
-        f"The {name} for the digits.",
-        (
-            f"{name} = {start}",
-            f"for digit in str({number.name}):",
-            *(f"    {line}" for line in step),
-            f"return {name}",
-        ),
-        how,
-        low=0,
-    )
-
-
-@family
-def sum_digits(draw: Draw) -> Sketch:
-    step = ("total += int(digit)",)
-    rest = "the digits of a non-negative number"
-    return digits(draw, "sum", "add up", rest, "0", step, "total", "It adds each digit to the total.")
-
-
-@family
-def count_digits(draw: Draw) -> Sketch:
-    seek = number_condition(draw)
-    step = (f"if {seek.code('int(digit)')}:", "    count += 1")
-    rest = f"the digits of a non-negative number where the digit {seek.predicate}"
-    return digits(draw, "count", "count", rest, "0", step, "count", f"It counts each digit that {seek.predicate}.")
-
-
-@family
-def smallest_digit(draw: Draw) -> Sketch:
-    step = ("best = min(best, int(digit))",)
-    rest = "the smallest digit of a non-negative number"
-    return digits(draw, "smallest", "find", rest, "9", step, "best", "It keeps the smallest digit so far.")
-
-
-@family
-def largest_digit(draw: Draw) -> Sketch:
-    step = ("best = max(best, int(digit))",)
-    rest = "the largest digit of a non-negative number"
-    return digits(draw, "largest", "find", rest, "0", step, "best", "It keeps the largest digit so far.")
-
-
-@family
-def safe_divide(draw: Draw) -> Sketch:
-    number, k = draw.parameter("int"), draw.rng.randint(10, 60)
-    default = draw.rng.randint(-1, 5)
+def dividend(draw: Draw) -> Slots:
+    """A number to divide, and what stands for its division by zero."""
+    k, default = draw.rng.randint(10, 60), draw.rng.randint(-1, 5)
     draw.constants.append(0)
-    return sketch(
-        draw,
-        number,
-        ("safe_divide", "divide_by", "share_out"),
-        "int",
-        "divide",
-        f"{k} by a number with integer division, returning {default} for zero",
-        f"The quotient, or {default} for zero.",
-        (f"if {number.name} == 0:", f"    return {default}", f"return {k} // {number.name}"),
-        f"It returns {default} for zero, because nothing can be divided by zero.",
+    return {"k": k, "default": default}
+
+
+row(
+    "check_number",
+    NUMBER,
+    (KEEP_NUMBER,),
+    straight("bool", f"return {TEST}"),
+    Wording(
+        ("is_{keep.slug}", "check_{keep.slug}"),
+        "check",
+        "whether a number {keep.predicate}",
+        "True if the number {keep.predicate}, otherwise False.",
+        "The comparison is True exactly when the number {keep.predicate}.",
+    ),
+)
+for name, word in (("both_check", "and"), ("either_check", "or")):
+    row(
+        name,
+        NUMBER,
+        (drawn("first", number_condition), drawn("second", number_condition), given(word=word)),
+        straight("bool", "return {first:{item}} {word} {second:{item}}"),
+        Wording(
+            ("is_{first.slug}_{word}_{second.slug}", "check_{first.slug}_{word}_{second.slug}"),
+            "check",
+            "whether a number {first.predicate} {word} {second.predicate}",
+            "True if the number {first.predicate} {word} {second.predicate}, otherwise False.",
+            "It joins the two checks with {word}.",
+        ),
     )
+row(
+    "label_number",
+    NUMBER,
+    (KEEP_NUMBER, LABELS),
+    straight("str", f"if {TEST}:", '    return "{high}"', 'return "{low}"'),
+    Wording(
+        ("label_{keep.slug}", "classify_{keep.slug}"),
+        "return",
+        "'{high}' if a number {keep.predicate} and '{low}' otherwise",
+        "Either '{high}' or '{low}'.",
+        "It returns '{high}' when the number {keep.predicate} and '{low}' in all other cases.",
+    ),
+)
+row(
+    "label_levels",
+    NUMBER,
+    (limits(2, 10, 3, 12), LEVELS),
+    straight(
+        "str",
+        "if {item} < {low}:",
+        '    return "{lower}"',
+        "if {item} < {high}:",
+        '    return "{middle}"',
+        'return "{upper}"',
+    ),
+    Wording(
+        ("label_level", "grade_level", "classify_level"),
+        "return",
+        "'{lower}' below {low}, '{middle}' below {high} and '{upper}' from {high} on",
+        "One of '{lower}', '{middle}' and '{upper}'.",
+        "It tests the limits {low} and {high} in order.",
+    ),
+)
+row(
+    "change_number",
+    NUMBER,
+    (KEEP_NUMBER, CHANGE_NUMBER),
+    straight("int", f"if {TEST}:", f"    return {CHANGED}", "return {item}"),
+    Wording(
+        ("{change.slug}_if_{keep.slug}", "{change.slug}_when_{keep.slug}"),
+        "return",
+        "a number {change.participle} if it {keep.predicate}, and unchanged otherwise",
+        "The number, {change.participle} if it {keep.predicate}.",
+        "It changes the number only when it {keep.predicate}.",
+    ),
+)
+row(
+    "clamp_number",
+    NUMBER,
+    (limits(0, 9, 2, 10),),
+    straight(
+        "int",
+        "if {item} < {low}:",
+        "    return {low}",
+        "if {item} > {high}:",
+        "    return {high}",
+        "return {item}",
+    ),
+    Wording(
+        ("clamp", "limit", "clamp_number"),
+        "limit",
+        "a number to the range from {low} to {high}",
+        "The number limited to {low} at least and {high} at most.",
+        "It raises small numbers to {low} and lowers large numbers to {high}.",
+    ),
+)
+row(
+    "fizz_buzz",
+    NUMBER,
+    (divisors,),
+    straight(
+        "str",
+        "if {item} % {first} == 0:",
+        '    return "{one}"',
+        "if {item} % {second} == 0:",
+        '    return "{two}"',
+        'return ""',
+    ),
+    Wording(
+        ("fizz_word", "word_for", "choose_word"),
+        "return",
+        "'{one}' for a number divisible by {first}, '{two}' for one divisible by {second} and '' otherwise",
+        "Either '{one}', '{two}' or an empty string.",
+        "It tests {first} before {second}, so '{one}' wins when both divide the number.",
+    ),
+)
+row(
+    "sum_digits",
+    DIGITS,
+    (),
+    total(when=ALWAYS),
+    Wording(
+        ("sum_digits", "digits_sum", "digit_sum"),
+        "add up",
+        "the digits of a non-negative number",
+        "The total for the digits.",
+        "It adds each digit to the total.",
+    ),
+)
+row(
+    "count_digits",
+    DIGITS,
+    (),
+    count(),
+    Wording(
+        ("count_digits", "digits_count", "digit_count"),
+        "count",
+        "the digits of a non-negative number where the digit {keep.predicate}",
+        "The count for the digits.",
+        "It counts each digit that {keep.predicate}.",
+    ),
+    before=(KEEP_NUMBER,),
+)
+for name, adjective, start, call in (
+    ("smallest_digit", "smallest", "9", "min"),
+    ("largest_digit", "largest", "0", "max"),
+):
+    row(
+        name,
+        DIGITS,
+        (given(adjective=adjective, start=start, call=call),),
+        fold("best", "{start}", "best = {call}(best, {item})", when=ALWAYS),
+        Wording(
+            ("{adjective}_digits", "digits_{adjective}", "digit_{adjective}"),
+            "find",
+            "the {adjective} digit of a non-negative number",
+            "The best for the digits.",
+            "It keeps the {adjective} digit so far.",
+        ),
+    )
+row(
+    "safe_divide",
+    NUMBER,
+    (dividend,),
+    straight("int", "if {item} == 0:", "    return {default}", "return {k} // {item}"),
+    Wording(
+        ("safe_divide", "divide_by", "share_out"),
+        "divide",
+        "{k} by a number with integer division, returning {default} for zero",
+        "The quotient, or {default} for zero.",
+        "It returns {default} for zero, because nothing can be divided by zero.",
+    ),
+)

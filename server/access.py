@@ -1,5 +1,7 @@
 """Who may connect: the listening port's security, and the bearer token asked of every call but health checks."""
 
+import errno
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -50,10 +52,27 @@ def port_credentials(access: AccessOptions) -> grpc.ServerCredentials | None:
 def open_port(server: grpc.aio.Server, listen: Address, credentials: grpc.ServerCredentials | None) -> Address:
     """Binds the port and returns it. Raises MisuseError where it is taken."""
     try:
+        _refuse_half_a_port(listen)
         if credentials is None:
             port = server.add_insecure_port(str(listen))
         else:
             port = server.add_secure_port(str(listen), credentials)
-    except RuntimeError as error:
+    except (OSError, RuntimeError) as error:
         raise MisuseError(f"{listen} is in use or not this machine's; name another with --listen") from error
     return Address(listen.host, port)
+
+
+def _refuse_half_a_port(listen: Address) -> None:
+    """Raises OSError where any address of the host has the port in use; gRPC is content with one that is free."""
+    for family, kind, protocol, _, address in socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM):
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                # As gRPC binds: connections that an earlier server left behind do not hold a port.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+        except OSError as error:
+            # Anything else, such as a machine without IPv6, is for gRPC to judge.
+            if error.errno == errno.EADDRINUSE:
+                raise

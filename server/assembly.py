@@ -33,15 +33,16 @@ class Assembled:
 
 
 def assemble(options: ServeOptions) -> Assembled:
-    """Needs a running event loop. Raises MisuseError or CheckpointError where something does not fit."""
-    # What an operator may have got wrong comes first, what takes long to load after it.
+    """Needs a running event loop. Raises MisuseError where something does not fit."""
+    # What an operator may have got wrong comes first, what takes long to load after it. A client that is early waits.
     credentials = port_credentials(options.access)
     server = _make_server(options.access)
+    address = open_port(server, options.access.listen, credentials)
     engine = _add_outrider(server, options)
     condition = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(condition, server)
     reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    return Assembled(server, engine, condition, open_port(server, options.access.listen, credentials))
+    return Assembled(server, engine, condition, address)
 
 
 def _make_server(access: AccessOptions) -> grpc.aio.Server:

@@ -53,3 +53,19 @@ def make_segment(work: Work, sequence: HeldSequence, slots: Sequence[int]) -> Se
         past_slots=sequence.slots,
         wanted=range(root, len(work)) if work.reaches_root else (),
     )
+
+
+def computed_tokens(part: Part[Owner], committed: Sequence[int]) -> list[int]:
+    """The tokens of the sequence that the pass computed: the chain, then what its nodes carried of `committed`.
+
+    Read off the segment, so that it does not repeat a mistake in what the session says of its nodes.
+    """
+    rows = {branch: row for row, branch in enumerate(zip(part.segment.parents, part.segment.tokens, strict=True))}
+    row = len(part.work.chain) - 1
+    computed = list(part.work.chain)
+    for token in committed:
+        if (row, token) not in rows:
+            break
+        row = rows[row, token]
+        computed.append(token)
+    return computed

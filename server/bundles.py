@@ -21,7 +21,7 @@ from common.bundle import (
     make_manifest,
     write_bundle_file,
 )
-from common.models.checkpoint import load_tokenizer
+from common.models.checkpoint import load_config, load_tokenizer
 from common.models.source import checkpoint_directory
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import FailureCode
@@ -63,11 +63,17 @@ def offer_lookup(target: Path, card: TargetCard) -> OfferedBundle:
 def offer_independent(target: Path, card: TargetCard, tokenizer: PreTrainedTokenizerBase, draft: str) -> OfferedBundle:
     """The bundle of a whole causal LM with the target's tokenizer.
 
-    Raises CheckpointError for what is no checkpoint, MisuseError for a draft with another tokenizer.
+    Its vocabulary may be padded further than the tokenizer's, but must hold every token. Raises MisuseError for what
+    is no checkpoint, and for a draft that cannot propose the target's tokens.
     """
     directory = checkpoint_directory(draft, with_weights=True)
     if load_tokenizer(directory).get_vocab() != tokenizer.get_vocab():
         raise MisuseError(f"the draft {draft} has another tokenizer than the target; give one that shares it")
+    vocab_size = load_config(directory).vocab_size
+    if vocab_size < len(tokenizer):
+        raise MisuseError(
+            f"the draft {draft} knows only {vocab_size} of its tokenizer's {len(tokenizer)} tokens; give another one"
+        )
     own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
     own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
     return _offer(checkpoint_name(draft), "independent", card, own | _tokenizer_sources(target))

@@ -11,7 +11,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from common.address import parse_address
-from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError, OutriderError
 from server.options import (
     AccessOptions,
@@ -52,7 +51,7 @@ def serve(
     token_file: Annotated[Path | None, typer.Option(help="Ask clients for the bearer token in this file.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow plain text off loopback.")] = False,
     cache_tokens: Annotated[int, typer.Option(min=1, help="Tokens of K/V for all sessions together.")] = 32768,
-    pass_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one pass.")] = 512,
+    pass_tokens: Annotated[int, typer.Option(min=4, help="Tokens of one pass.")] = 512,
     max_sessions: Annotated[int, typer.Option(min=1)] = 64,
     threads: Annotated[int, typer.Option(min=0, help="Of torch; 0 leaves it to torch.")] = 0,
     drain_seconds: Annotated[float, typer.Option(min=0, help="For running answers, once asked to stop.")] = 30.0,
@@ -106,7 +105,7 @@ def main() -> NoReturn:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as misuse:
         _exit_with(f"{misuse.format_message().rstrip('.?')}; see `outriderd --help`", _MISUSE)
-    except (MisuseError, CheckpointError) as misuse:
+    except MisuseError as misuse:
         _exit_with(str(misuse), _MISUSE)
     except OutriderError as failure:
         _exit_with(str(failure), _FAILURE)

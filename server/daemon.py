@@ -19,7 +19,7 @@ _LAST_WORDS_SECONDS = 1.0
 
 
 def serve(options: ServeOptions) -> None:
-    """Serves until a signal ends it. Raises MisuseError or CheckpointError where it cannot begin."""
+    """Serves until a signal ends it. Raises MisuseError where it cannot begin."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="outriderd: %(message)s")
     asyncio.run(_live(options))
 

@@ -51,6 +51,11 @@ class Engine:
             self.sessions.fail(listener, error)
         self._stirred.set()
 
+    def hear_out(self, listener: Listener) -> None:
+        """The client has closed its side of the stream."""
+        self.sessions.hear_out(listener)
+        self._stirred.set()
+
     def fail(self, listener: Listener, error: PeerError) -> None:
         self.sessions.fail(listener, error)
         self._stirred.set()

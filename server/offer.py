@@ -28,10 +28,7 @@ class Offer:
     card: TargetCard
     tokenizer: PreTrainedTokenizerBase
     drafts: tuple[OfferedBundle, ...]
-
-    @property
-    def lookup(self) -> OfferedBundle:
-        return offer_lookup(self.directory, self.card)
+    lookup: OfferedBundle
 
     def shelf(self) -> Shelf:
         return Shelf((*self.drafts, self.lookup))
@@ -52,7 +49,7 @@ class Offer:
 def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
     """Reads everything but the target's weights. A shipped family brings its draft.
 
-    Raises CheckpointError or MisuseError where something is missing or does not fit together.
+    Raises MisuseError where something is missing or does not fit together.
     """
     family = shipped_family(target)
     name = checkpoint_name(target)
@@ -62,7 +59,7 @@ def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
     tokenizer = load_tokenizer(directory)
     card = read_card(name, directory, tokenizer)
     offered = tuple(offer_independent(directory, card, tokenizer, draft) for draft in drafts)
-    return Offer(directory, card, tokenizer, offered)
+    return Offer(directory, card, tokenizer, offered, offer_lookup(directory, card))
 
 
 def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 PROMPT_PART = 4
-"""Trees leave unprocessed prompts at least one part in this many of the budget, so that neither starves the other."""
+"""Trees leave unprocessed prompts one part in this many of the budget, so that neither starves the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,10 @@ class Demand:
     served: int
 
     @property
+    def tokens(self) -> int:
+        return self.chain + self.nodes
+
+    @property
     def decodes(self) -> bool:
         """Whether only its root is unprocessed: no prompt is left."""
         return self.chain == 1
@@ -28,13 +32,16 @@ def share(demands: Sequence[Demand], budget: int) -> list[int]:
     """The tokens that each demand gets of a pass of `budget` tokens; 0 where it waits for another pass.
 
     Decoding goes first, root and nodes, up to what is left for prompts; prompts fill the rest. Within either kind
-    shares are max-min fair, and where there is not even one token for each, those served longest ago go first.
+    shares are max-min fair, and where there is not even one token for each, those served longest ago go first. A
+    single token cannot be divided between the kinds: it goes to whoever was served longest ago.
     """
     order = sorted(range(len(demands)), key=lambda index: demands[index].served)
+    if budget == 1:
+        return [int(index in order[:1]) for index in range(len(demands))]
     decoding = [index for index in order if demands[index].decodes]
     prompts = [index for index in order if not demands[index].decodes]
-    wishes = [demand.chain + demand.nodes for demand in demands]
-    reserved = min(sum(wishes[index] for index in prompts), budget // PROMPT_PART)
+    wishes = [demand.tokens for demand in demands]
+    reserved = min(sum(wishes[index] for index in prompts), max(1, budget // PROMPT_PART))
 
     for_decoding = _fair([wishes[index] for index in decoding], budget - reserved)
     for_prompts = _fair([wishes[index] for index in prompts], budget - sum(for_decoding))

@@ -17,12 +17,22 @@ from server.stream import Stream
 
 _log = logging.getLogger(__name__)
 
+FIRST_FRAME_SECONDS = 30.0
+"""How long a stream may stay silent before its Open."""
+
 
 class Servicer(OutriderService):
-    def __init__(self, description: ServerDescription, shelf: Shelf, engine: Engine):
+    def __init__(
+        self,
+        description: ServerDescription,
+        shelf: Shelf,
+        engine: Engine,
+        first_frame_seconds: float = FIRST_FRAME_SECONDS,
+    ):
         self._description = description
         self._shelf = shelf
         self._engine = engine
+        self._first_frame_seconds = first_frame_seconds
 
     def describe(self) -> ServerDescription:
         return self._description
@@ -43,13 +53,16 @@ class Servicer(OutriderService):
 
     async def _listen(self, messages: AsyncIterator[FromClient], stream: Stream) -> None:
         try:
-            async for message in messages:
-                self._engine.receive(stream, message)
+            async with asyncio.timeout(self._first_frame_seconds) as silence:
+                async for message in messages:
+                    silence.reschedule(None)
+                    self._engine.receive(stream, message)
+            self._engine.hear_out(stream)
+        except TimeoutError:
+            self._engine.fail(stream, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
         except PeerError as error:
             self._engine.fail(stream, error)
         # One stream's fault, whatever it is, must not reach the others.
         except Exception as error:
             _log.error("a stream failed: %s: %s", type(error).__name__, error)
             self._engine.fail(stream, PeerError("the server failed on this session", FailureCode.INTERNAL))
-        finally:
-            stream.end()

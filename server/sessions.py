@@ -16,7 +16,7 @@ from common.protocol.messages import Commit, Failed, FailureCode, FromClient, Fr
 from common.protocol.server_session import Progress, ServerSession
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState
-from server.batch import Batch, Part, make_segment
+from server.batch import Batch, Part, computed_tokens, make_segment
 from server.counters import Counters
 from server.scheduler import Demand, share
 from server.sequence import HeldSequence
@@ -30,7 +30,8 @@ class Listener(Protocol):
     @property
     def ended(self) -> bool: ...
 
-    def put(self, message: FromServer) -> None: ...
+    def put(self, message: FromServer) -> None:
+        """Ends by itself where too much waits to be read."""
 
     def end(self) -> None:
         """Nothing more will come."""
@@ -52,6 +53,7 @@ class Member:
     sequence: HeldSequence
     listener: Listener
     served: int  # the number of the last pass that it took part in
+    silent: bool = False  # its client has closed its side of the stream
 
     @property
     def demand(self) -> Demand:
@@ -68,6 +70,7 @@ class Sessions:
         self._pool = SlotPool(capacity)
         self._members: dict[str, Member] = {}
         self._by_listener: dict[Listener, Member] = {}
+        self._pass = 0  # the number of the latest plan: the clock of fairness
         self._draining = False
 
     def __len__(self) -> int:
@@ -88,12 +91,23 @@ class Sessions:
             return
         member = self._by_listener.get(listener)
         if member is not None:
+            stale = member.session.tree.stale
             replies = member.session.receive(message, now)
+            self.counters.stale_nodes += member.session.tree.stale - stale
             self._deliver(member, replies)
         elif isinstance(message, Open):
             self._open(listener, message, now)
         else:
             raise PeerError("the first frame of a stream must be Open")
+
+    def hear_out(self, listener: Listener) -> None:
+        """The client will say nothing more: its answer goes on to its end, and the stream ends with it."""
+        member = self._by_listener.get(listener)
+        if member is None:
+            listener.end()
+        else:
+            member.silent = True
+            self._dismiss_if_over(member)
 
     def leave(self, listener: Listener) -> None:
         """The stream is gone: drops its session, if it still has one."""
@@ -114,7 +128,7 @@ class Sessions:
         """Takes no new sessions or turns from here on; answers that are being made go on."""
         self._draining = True
         for member in list(self._members.values()):
-            self._dismiss_if_idle(member)
+            self._dismiss_if_over(member)
 
     def fail_all(self, error: PeerError) -> None:
         for member in list(self._members.values()):
@@ -127,20 +141,18 @@ class Sessions:
         return min((member.session.due() for member in self._members.values()), default=math.inf)
 
     def plan(self, now: float) -> Batch[Member] | None:
-        """The next pass, or None where no session is due. A session that can never get a slot fails alone."""
+        """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
         due = [member for member in self._members.values() if member.session.due() <= now]
-        while due and not self._pool.free:
-            # Nobody can move on until somebody makes room; the one who came last has lost least.
-            self.fail(
-                due.pop().listener,
-                PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED),
-            )
-        if not due:
-            return None
+        self._make_room(due)
+        due = [member for member in due if self._is_here(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
         shares = share([member.demand for member in due], budget)
+        self._pass += 1
+        parts = [self._part(member, tokens) for member, tokens in zip(due, shares, strict=True) if tokens]
+        batch = Batch([part for part in parts if part is not None])
+        if not batch.parts:
+            return None
         self.counters.passes += 1
-        batch = Batch([self._part(member, tokens) for member, tokens in zip(due, shares, strict=True) if tokens])
         self.counters.session_passes += len(batch.parts)
         self.counters.packed_tokens += batch.tokens
         return batch
@@ -165,7 +177,7 @@ class Sessions:
             member = self._admit(listener, opened, now)
         else:
             member.session.reopen(opened, now)
-            older, member.listener = member.listener, listener
+            older, member.listener, member.silent = member.listener, listener, False
             del self._by_listener[older]
             older.end()
         self._by_listener[listener] = member
@@ -175,7 +187,9 @@ class Sessions:
         if len(self._members) >= self._bounds.max_sessions:
             raise PeerError("the server has no room for another session; try again later", FailureCode.OVERLOADED)
         session = ServerSession(opened, self._terms, now)
-        promised = sum(member.session.tree.frontier for member in self._members.values())
+        # Those that have finished can be parked.
+        running = [member.session for member in self._members.values() if _is_running(member)]
+        promised = sum(other.tree.frontier for other in running)
         if promised + len(opened.tokens) > self._pool.capacity:
             raise PeerError(
                 f"the server's cache has no room for a prompt of {len(opened.tokens)} tokens; "
@@ -183,16 +197,41 @@ class Sessions:
                 FailureCode.OVERLOADED,
             )
         self.counters.sessions += 1
-        member = Member(session, HeldSequence(self._pool), listener, self.counters.passes)
+        member = Member(session, HeldSequence(self._pool), listener, self._pass)
         self._members[opened.session] = member
         return member
 
-    def _part(self, member: Member, tokens: int) -> Part[Member]:
-        member.served = self.counters.passes
-        work = member.session.plan(tokens)
-        self.counters.recomputed_tokens += member.sequence.count_repeats(work.chain)
-        slots = self._pool.take(len(work))
-        return Part(member, work, slots, make_segment(work, member.sequence, slots))
+    def _make_room(self, due: Sequence[Member]) -> None:
+        """Parks finished sessions for what the due ones ask; where still nobody could move on, fails one."""
+        wanted = min(self._bounds.pass_tokens, sum(member.demand.tokens for member in due))
+        holders = [member for member in self._members.values() if len(member.sequence)]
+        for member in sorted(holders, key=lambda member: member.served):
+            if self._pool.free >= wanted:
+                return
+            if not _is_running(member):
+                member.session.park()
+                member.sequence.release()
+        if not self._pool.free:
+            # The one who came last has lost least.
+            error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
+            self.fail(holders[-1].listener, error)
+
+    def _part(self, member: Member, tokens: int) -> Part[Member] | None:
+        member.served = self._pass
+        slots: list[int] = []
+        try:
+            work = member.session.plan(tokens)
+            slots = self._pool.take(len(work))
+            # Its root is no repeat: a turn that begins where the last one ended needs the logits there again.
+            below = work.chain[:-1] if work.reaches_root else work.chain
+            self.counters.recomputed_tokens += member.sequence.count_repeats(below)
+            return Part(member, work, slots, make_segment(work, member.sequence, slots))
+        # One session's fault, whatever it is, must not reach the others.
+        except Exception as error:
+            _log.error("a session failed before its pass: %s: %s", type(error).__name__, error)
+            self._pool.give(slots)
+            self._fail_internally(member)
+            return None
 
     def _complete(self, part: Part[Member], choices: Sequence[int] | None, now: float) -> None:
         member = part.owner
@@ -204,33 +243,44 @@ class Sessions:
                 self._fail_internally(member)
                 return
             progress = member.session.complete(part.work, choices, now)
-            kept = self._keep(part, progress)
             commits = [reply for reply in progress.replies if isinstance(reply, Commit)]
-            self.counters.committed_tokens += sum(len(commit.tokens) for commit in commits)
+            committed = [token for commit in commits for token in commit.tokens]
+            self.counters.committed_tokens += len(committed)
+            kept = self._keep(part, progress, committed)
         finally:
             self._pool.give(slot for slot in part.slots if slot not in kept)
         self._deliver(member, progress.replies)
 
-    def _keep(self, part: Part[Member], progress: Progress) -> set[int]:
+    def _keep(self, part: Part[Member], progress: Progress, committed: Sequence[int]) -> set[int]:
         if not progress.chain_kept:
             return set()
-        work, chain = part.work, len(part.work.chain)
+        chain = len(part.work.chain)
         slots = [*part.slots[:chain], *(part.slots[chain + index] for index in progress.nodes_kept)]
-        tokens = [*work.chain, *(work.nodes[index].token for index in progress.nodes_kept)]
-        part.owner.sequence.keep(slots, tokens)
+        part.owner.sequence.keep(slots, computed_tokens(part, committed))
         return set(slots)
 
     def _deliver(self, member: Member, replies: Sequence[FromServer]) -> None:
         member.sequence.cut(member.session.processed)
         for reply in replies:
             member.listener.put(reply)
-        if self._draining:
-            self._dismiss_if_idle(member)
+        if member.listener.ended:
+            # It does not read. What waited was dropped, so the answer cannot go on.
+            self.counters.failures += 1
+            self._drop(member)
+        else:
+            self._dismiss_if_over(member)
 
-    def _dismiss_if_idle(self, member: Member) -> None:
-        if member.session.state is ServerState.FINISHED:
+    def _dismiss_if_over(self, member: Member) -> None:
+        """Ends the stream of a session from which nothing can come any more."""
+        running = _is_running(member)
+        if not running and (self._draining or member.silent):
             self._drop(member)
             member.listener.end()
+        elif running and member.silent and member.session.due() == math.inf:
+            self.fail(
+                member.listener,
+                PeerError("the answer cannot go on without acknowledgements, but the client has closed its side"),
+            )
 
     def _fail_internally(self, member: Member) -> None:
         if self._is_here(member):
@@ -244,3 +294,7 @@ class Sessions:
         del self._members[member.session.id]
         del self._by_listener[member.listener]
         member.sequence.cut(0)
+
+
+def _is_running(member: Member) -> bool:
+    return member.session.state is not ServerState.FINISHED

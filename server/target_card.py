@@ -2,24 +2,25 @@
 
 from pathlib import Path
 
-from transformers import AutoConfig, GenerationConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from common.bundle import TargetCard
+from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.fingerprint import fingerprint
 
 
 def read_card(name: str, directory: Path, tokenizer: PreTrainedTokenizerBase) -> TargetCard:
     """`name` is for people. Raises CheckpointError where the checkpoint's configuration cannot be read."""
+    config = load_config(directory)
     try:
-        config = AutoConfig.from_pretrained(directory, local_files_only=True)
         if (directory / "generation_config.json").is_file():
             generation = GenerationConfig.from_pretrained(directory, local_files_only=True)
         else:
             generation = GenerationConfig.from_model_config(config)
     except (OSError, ValueError) as error:
         raise CheckpointError(
-            f"the configuration in {directory} cannot be read; fetch the checkpoint again."
+            f"the generation configuration in {directory} cannot be read; fetch the checkpoint again."
         ) from error
     configured = generation.eos_token_id
     ends = set(configured) if isinstance(configured, list | tuple) else {configured}

@@ -1,4 +1,4 @@
-"""Loads a Hugging Face checkpoint: model, tokenizer, end tokens.
+"""Loads a Hugging Face checkpoint: configuration, model, tokenizer. Code that comes with one is never run.
 
 Library exceptions are translated to `CheckpointError` here, once. It may not know K/V pools or passes.
 """
@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
 from common.models.errors import CheckpointError
@@ -21,6 +28,9 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+
+# Not left out: transformers would ask at the terminal, and run the checkpoint's code after a "y".
+_TRUSTED: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def load_causal_lm(
@@ -44,8 +54,8 @@ def load_causal_lm(
             directory,
             dtype=chosen_dtype,
             use_safetensors=True,
-            local_files_only=True,
             output_loading_info=True,
+            **_TRUSTED,
         )
     # Whatever is wrong in its files, each of the libraries below has an exception of its own for it.
     except Exception as error:
@@ -68,13 +78,25 @@ def load_causal_lm(
     return model
 
 
+def load_config(directory: Path) -> PreTrainedConfig:
+    """The checkpoint's configuration. Raises `CheckpointError` where it cannot be read."""
+    try:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(directory, **_TRUSTED)
+    # A field of the wrong type raises whatever its class happens to trip over.
+    except Exception as error:
+        raise CheckpointError(
+            f"the configuration in {directory} cannot be read; fetch or save the checkpoint again."
+        ) from error
+    return config
+
+
 def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
     """The checkpoint's tokenizer. Raises `CheckpointError` where it is missing or cannot be read."""
     directory = checkpoint_directory(path_or_id, with_weights=False)
     vocabulary_file(directory)
     _be_quiet()
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(directory, **_TRUSTED)
     # The tokenizers library raises bare `Exception` for a file that it cannot parse.
     except Exception as error:
         raise CheckpointError(
@@ -92,13 +114,16 @@ def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
 
 
 def parse_device(device: str | torch.device) -> torch.device:
-    """Raises `CheckpointError` for a device that torch does not know or this machine does not have."""
+    """Raises `CheckpointError` for a device that passes do not run on or this machine does not have."""
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
         raise CheckpointError(f"the device '{device}' is unknown; use cpu or cuda.") from error
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise CheckpointError("the device 'cuda' was asked for, but this machine has none; use cpu.")
+    if chosen.type not in ("cpu", "cuda"):
+        raise CheckpointError(f"passes do not run on the device '{device}'; use cpu or cuda.")
+    here = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    if chosen.type == "cuda" and f"cuda:{chosen.index or 0}" not in here:
+        raise CheckpointError(f"the device '{device}' is not in this machine; use one of: {', '.join(here)}.")
     return chosen
 
 

@@ -22,7 +22,6 @@ class KeyValuePool:
 
     keys_SX: tuple[torch.Tensor, ...]
     values_SX: tuple[torch.Tensor, ...]
-    kv_heads: int
 
     @classmethod
     def for_model(cls, model: PreTrainedModel, capacity: int) -> Self:
@@ -38,17 +37,9 @@ class KeyValuePool:
                 for _ in range(config.num_hidden_layers)
             )
 
-        return cls(keys_SX=allocate(), values_SX=allocate(), kv_heads=config.num_key_value_heads)
+        return cls(keys_SX=allocate(), values_SX=allocate())
 
     @property
     def capacity(self) -> int:
         """The number of slots."""
         return self.keys_SX[0].shape[0]
-
-    def keys(self, layer: int) -> torch.Tensor:
-        """A view `[slots, kv_heads, dim]` of one layer's keys."""
-        return self.keys_SX[layer].view(self.capacity, self.kv_heads, -1)
-
-    def values(self, layer: int) -> torch.Tensor:
-        """A view `[slots, kv_heads, dim]` of one layer's values."""
-        return self.values_SX[layer].view(self.capacity, self.kv_heads, -1)

@@ -8,7 +8,12 @@ from typing import Any
 
 import grpc
 
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+MAX_FROM_CLIENT_BYTES = 1024 * 1024
+"""Room for an Open with 128k tokens of any size, at most 5 bytes each; the rest would only be ballast to parse."""
+
+MAX_FROM_SERVER_BYTES = 4 * 1024 * 1024
+
+_MAX_STREAMS = 256  # of one connection
 
 _CLIENT_PING_MS = 20_000
 _SERVER_PING_MS = 60_000
@@ -18,8 +23,6 @@ _PING_TIMEOUT_MS = 20_000
 NO_COMPRESSION = grpc.Compression.NoCompression
 
 _SHARED: tuple[tuple[str, Any], ...] = (
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
@@ -27,6 +30,8 @@ _SHARED: tuple[tuple[str, Any], ...] = (
 
 CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
     *_SHARED,
+    ("grpc.max_send_message_length", MAX_FROM_CLIENT_BYTES),
+    ("grpc.max_receive_message_length", MAX_FROM_SERVER_BYTES),
     ("grpc.keepalive_time_ms", _CLIENT_PING_MS),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),
@@ -36,6 +41,9 @@ CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
 
 SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     *_SHARED,
+    ("grpc.max_send_message_length", MAX_FROM_SERVER_BYTES),
+    ("grpc.max_receive_message_length", MAX_FROM_CLIENT_BYTES),
+    ("grpc.max_concurrent_streams", _MAX_STREAMS),
     ("grpc.keepalive_time_ms", _SERVER_PING_MS),
     ("grpc.http2.min_ping_interval_without_data_ms", _PERMITTED_PING_MS),
     # A port in use is an error, not a port to share.

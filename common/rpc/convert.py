@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from common.bundle import BundleFile, BundleManifest, stays_inside
+from common.bundle import BundleFile, BundleManifest, make_manifest, stays_inside
 from common.protocol.errors import PeerError
 from common.protocol.messages import (
     Ack,
@@ -32,6 +32,9 @@ from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 
 Message = TypeVar("Message")
+
+MAX_COLUMNS = 4096
+"""Nodes of one Grow. Sessions allow far fewer; this spares us a million objects for a frame that they refuse."""
 
 # Generation frames. Each function is named after the message that it makes.
 
@@ -126,6 +129,8 @@ def _grow_frame(message: Grow) -> pb.ClientFrame:
 
 
 def _grow(frame: pb.Grow) -> Grow:
+    if len(frame.id) > MAX_COLUMNS:
+        raise PeerError(f"a Grow carries {len(frame.id)} nodes, more than the {MAX_COLUMNS} of any frame")
     if not len(frame.id) == len(frame.parent) == len(frame.token) == len(frame.logp):
         raise PeerError("the columns of a Grow differ in length")
     nodes = []
@@ -228,7 +233,7 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
 
 
 def description(frame: pb.DescribeReply) -> ServerDescription:
-    """Raises PeerError where a bundle's file would lie outside the bundle."""
+    """Raises PeerError where a bundle's file would lie outside the bundle, or its id is not its own."""
     return ServerDescription(
         version=frame.version,
         release=frame.release,
@@ -240,7 +245,7 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
         end_tokens=tuple(frame.end_tokens),
         rules=tuple(frame.rules),
         idle_policies=tuple(frame.idle_policies),
-        bundles=tuple(_bundle(bundle) for bundle in frame.bundles),
+        bundles=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.bundles),
     )
 
 
@@ -257,9 +262,13 @@ def _bundle_frame(bundle: BundleManifest) -> pb.Bundle:
     return pb.Bundle(id=bundle.id, draft=bundle.draft, kind=bundle.kind, files=files)
 
 
-def _bundle(frame: pb.Bundle) -> BundleManifest:
+def _bundle(frame: pb.Bundle, fingerprint: str) -> BundleManifest:
     for file in frame.files:
         if not stays_inside(file.path):
             raise PeerError(f"the bundle '{frame.draft}' names the file '{file.path}', which would lie outside it")
-    files = tuple(BundleFile(file.path, file.size, file.sha256) for file in frame.files)
-    return BundleManifest(frame.id, frame.draft, frame.kind, files)
+    files = (BundleFile(file.path, file.size, file.sha256) for file in frame.files)
+    manifest = make_manifest(frame.draft, frame.kind, fingerprint, files)
+    # Clients name directories after ids, so an id that a server chose freely could lie anywhere.
+    if manifest.id != frame.id:
+        raise PeerError(f"the bundle '{frame.draft}' contradicts its id")
+    return manifest

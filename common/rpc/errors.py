@@ -26,8 +26,23 @@ def translated(error: grpc.RpcError, address: str) -> OutriderError:
         return LinkError(f"the stream to the server at {address} broke off")
     if status is grpc.StatusCode.UNKNOWN:
         return PeerError(f"the server at {address} failed: {details}", FailureCode.INTERNAL)
-    if "handshake" in details.lower() or "certificate" in details.lower():
+    return _out_of_reach(status, details.lower(), address)
+
+
+def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> OutriderError:
+    # What went wrong on the way, gRPC tells in its details alone.
+    if "wrong_version_number" in details:
+        return MisuseError(f"the server at {address} speaks no TLS; leave the TLS options out")
+    if "handshake" in details or "certificate" in details:
         return MisuseError(
             f"no secure connection to {address} could be made; check the certificates, and that both ends use TLS"
         )
-    return LinkError(f"the server at {address} cannot be reached; check its address and your link")
+    connecting = "failed to connect" in details
+    if connecting and "socket closed" in details:
+        return LinkError(
+            f"the server at {address} hung up at once; if it speaks TLS, do so too, with a certificate of your own "
+            "where it asks for one"
+        )
+    if connecting or status is not grpc.StatusCode.UNAVAILABLE:
+        return LinkError(f"the server at {address} cannot be reached; check its address and your link")
+    return LinkError(f"the connection to the server at {address} was lost; ask again when it is back")

@@ -4,7 +4,8 @@ It may not know the engine, the target or sessions: it carries messages between 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -32,13 +33,17 @@ class OutriderService(ABC):
     def describe(self) -> ServerDescription: ...
 
     @abstractmethod
-    def fetch(self, request: FileRequest) -> AsyncIterator[bytes]:
+    def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         """The file's bytes in chunks. Raises PeerError where the request names nothing that is handed out."""
 
     @abstractmethod
-    def generate(self, messages: AsyncIterator[FromClient]) -> AsyncIterator[FromServer]:
-        """One stream. `messages` ends when the client ends it, and raises PeerError at a malformed frame; the
-        stream lasts until the returned iterator ends, which is closed early where the client is gone."""
+    def generate(self, messages: AsyncIterator[FromClient]) -> AsyncGenerator[FromServer]:
+        """One stream. `messages` ends where the client closes its side, and raises PeerError at a malformed frame.
+
+        The stream lasts until the returned generator ends, which is closed early where the client is gone. A client
+        that has closed its side still gets its answer to the end, or a Failed where that would take another word
+        from it, such as an acknowledgement.
+        """
 
 
 def register(service: OutriderService, server: grpc.aio.Server) -> None:
@@ -53,19 +58,24 @@ class _Servicer(OutriderServicer):
     async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:  # noqa: N802
         return description_frame(self._service.describe())
 
-    async def FetchBundle(self, request: pb.FetchBundleRequest, context: Any) -> AsyncIterator[pb.BundleChunk]:  # noqa: N802
+    # Coroutines that write, not generators: gRPC leaves a generator that it abandons to the garbage collector, and with
+    # it the slots of a session.
+
+    async def FetchBundle(self, request: pb.FetchBundleRequest, context: Any) -> None:  # noqa: N802
         try:
-            async for data in self._service.fetch(file_request(request)):
-                yield pb.BundleChunk(data=data)
+            async with aclosing(self._service.fetch(file_request(request))) as chunks:
+                async for data in chunks:
+                    await context.write(pb.BundleChunk(data=data))
         except PeerError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
-    async def Generate(self, frames: AsyncIterator[pb.ClientFrame], context: Any) -> AsyncIterator[pb.ServerFrame]:  # noqa: N802
-        async for message in self._service.generate(_messages(frames)):
-            yield frame_from_server(message)
+    async def Generate(self, frames: AsyncIterator[pb.ClientFrame], context: Any) -> None:  # noqa: N802
+        async with aclosing(self._service.generate(_messages(frames))) as answers:
+            async for message in answers:
+                await context.write(frame_from_server(message))
 
 
-async def _messages(frames: AsyncIterator[pb.ClientFrame]) -> AsyncIterator[FromClient]:
+async def _messages(frames: AsyncIterator[pb.ClientFrame]) -> AsyncGenerator[FromClient]:
     try:
         async for frame in frames:
             yield message_from_client(frame)

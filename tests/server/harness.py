@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 from common.address import Address
 from common.protocol.client_session import ClientSession, Limits
@@ -53,6 +54,6 @@ async def running(options: ServeOptions) -> AsyncIterator[Running]:
             await passes
 
 
-async def new_session(connection: Connection, name: str) -> ClientSession:
+async def new_session(connection: Connection) -> ClientSession:
     said = await connection.describe()
-    return ClientSession(name, Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes))
+    return ClientSession(uuid4().hex, Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes))

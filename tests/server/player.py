@@ -47,6 +47,8 @@ async def play(session: ClientSession, wire: Wire, opening: Open | Extend, propo
     drafting = asyncio.create_task(turn.draft())
     try:
         await turn.listen()
+        # Not cancelled: gRPC ends a call whose write is cancelled, and a next turn needs it.
+        await drafting
     finally:
         drafting.cancel()
     return session.answer

@@ -21,3 +21,9 @@ class Reference:
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count, pad_token_id=0
         )
         return [int(token) for token in made[0, len(prompt) :]]
+
+    @torch.inference_mode()
+    def regrets(self, prompt: Sequence[int], answer: Sequence[int]) -> list[float]:
+        """How far each token's logit lies below the best at its place: 0 for the argmax."""
+        logits = self._model(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
+        return (logits.amax(-1) - logits.gather(-1, torch.tensor(answer)[:, None])[:, 0]).tolist()

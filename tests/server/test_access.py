@@ -1,17 +1,21 @@
 """Who may connect: bearer tokens, TLS and mutual TLS, health for everyone."""
 
+import socket
 from pathlib import Path
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from common.address import Address
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Ack
-from common.rpc.credentials import ClientTls
+from common.rpc.credentials import ClientTls, Metadata, bearer_metadata
 from common.rpc.errors import LinkError
+from common.rpc.service import SERVICE_NAME
 from common.rpc.stub import connect
+from server import assembly
 from server.access import port_credentials
 from server.options import AccessOptions
 from tests.common.rpc.certificates import make_authority, make_certificate
@@ -34,8 +38,17 @@ async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path)
                 with pytest.raises(MisuseError, match="bearer token"):
                     await stream.send(Ack(0, 1))
         async with grpc.aio.insecure_channel(server.address) as channel:
-            health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-            assert health.status == health_pb2.HealthCheckResponse.SERVING
+            reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            assert reply.status == health_pb2.HealthCheckResponse.SERVING
+            with pytest.raises(grpc.RpcError) as refusal:
+                await _services(channel)
+            assert refusal.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            assert SERVICE_NAME in await _services(channel, bearer_metadata("s3cret"))
+
+
+async def test_reflection_names_the_services(target: Path) -> None:
+    async with running(options_for(target)) as server, grpc.aio.insecure_channel(server.address) as channel:
+        assert {SERVICE_NAME, health.SERVICE_NAME} <= await _services(channel)
 
 
 async def test_tls_and_mutual_tls(target: Path, tmp_path: Path) -> None:
@@ -48,9 +61,12 @@ async def test_tls_and_mutual_tls(target: Path, tmp_path: Path) -> None:
     async with running(secured) as server:
         async with connect(server.address, tls=ClientTls(authority)) as connection:
             assert (await connection.describe()).vocab_size == 300
-        for tls in (ClientTls(stranger), None):
+        for tls, sentence in (
+            (ClientTls(stranger), "no secure connection"),
+            (None, "hung up at once; if it speaks TLS"),
+        ):
             async with connect(server.address, tls=tls) as connection:
-                with pytest.raises(OutriderError):
+                with pytest.raises(OutriderError, match=sentence):
                     await connection.describe(timeout=5)
 
     async with running(with_access(secured, client_ca=authority)) as server:
@@ -58,7 +74,7 @@ async def test_tls_and_mutual_tls(target: Path, tmp_path: Path) -> None:
             assert (await connection.describe()).vocab_size == 300
         for tls in (ClientTls(authority), ClientTls(authority, foreign, foreign_key)):
             async with connect(server.address, tls=tls) as connection:
-                with pytest.raises(OutriderError):
+                with pytest.raises(OutriderError, match="a certificate of your own"):
                     await connection.describe(timeout=5)
 
 
@@ -77,9 +93,35 @@ def test_plain_text_off_loopback_must_be_asked_for(tmp_path: Path) -> None:
         port_credentials(half)
 
 
-async def test_a_port_in_use_is_a_sentence(target: Path) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_port_in_use_costs_no_time(host: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another of the host's addresses is free; weights are not loaded, drafts not hashed."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the port should have come first")
+
+    for slow in ("make_offer", "load_target"):
+        monkeypatch.setattr(assembly, slow, refuse)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = Address(host, other.getsockname()[1])
+        with pytest.raises(MisuseError, match=f"{taken} is in use"):
+            assembly.assemble(with_access(options_for(target), listen=taken))
+
+
+async def test_two_servers_share_no_port(target: Path) -> None:
     async with running(options_for(target)) as server:
         taken = Address("127.0.0.1", int(server.address.rpartition(":")[2]))
         with pytest.raises(MisuseError, match="in use"):
             async with running(with_access(options_for(target), listen=taken)):
                 raise AssertionError("two servers share a port")
+
+
+async def _services(channel: grpc.aio.Channel, metadata: Metadata = ()) -> set[str]:
+    """What reflection lists."""
+    ask = reflection_pb2.ServerReflectionRequest(list_services="")
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    async for reply in stub.ServerReflectionInfo(iter([ask]), metadata=metadata):
+        return {service.name for service in reply.list_services_response.service}
+    return set()

@@ -12,7 +12,7 @@ from common.rpc.description import FileRequest
 from common.rpc.stub import connect
 from server.bundles import CHUNK_BYTES, write_bundle
 from server.offer import make_offer
-from tests.families import make_checkpoint
+from tests.families import make_checkpoint, make_tokenizer
 from tests.server.harness import options_for, running
 
 
@@ -60,6 +60,20 @@ def test_a_bundle_is_written_as_a_directory(target: Path, draft: Path, tmp_path:
 def test_a_draft_with_another_tokenizer_is_refused(target: Path, foreign_draft: Path) -> None:
     with pytest.raises(MisuseError, match="another tokenizer"):
         make_offer(str(target), (str(foreign_draft),))
+
+
+def test_a_draft_must_know_every_token_and_may_be_padded_further(target: Path, tmp_path: Path) -> None:
+    for vocab in (280, 320):
+        make_tokenizer(300).save_pretrained(make_checkpoint(tmp_path / str(vocab), "qwen3", layers=1, vocab=vocab))
+    with pytest.raises(MisuseError, match="knows only 280 of its tokenizer's"):
+        make_offer(str(target), (str(tmp_path / "280"),))
+    (padded,) = make_offer(str(target), (str(tmp_path / "320"),)).drafts
+    assert padded.manifest.kind == "independent"
+
+
+def test_files_are_hashed_once(target: Path) -> None:
+    offer = make_offer(str(target), ())
+    assert offer.lookup is offer.lookup
 
 
 def test_two_drafts_of_one_name_are_refused(target: Path, draft: Path, tmp_path: Path) -> None:

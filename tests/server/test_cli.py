@@ -19,17 +19,18 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("serve --target no/such/target", "neither a directory nor"),
-        ("serve --target TARGET --draft FOREIGN", "another tokenizer"),
+        ("serve --target no/such/target --listen FREE", "neither a directory nor"),
+        ("serve --target TARGET --listen FREE --draft FOREIGN", "another tokenizer"),
         ("serve --target TARGET --listen 0.0.0.0:0", "--insecure"),
         ("serve --target TARGET --tls-cert no.pem --tls-key no.key", "no.key cannot be read"),
         ("serve --target TARGET --token-file no.token", "no.token cannot be read"),
-        ("serve --target TARGET --dtype int3", "dtype 'int3' is unknown"),
-        ("serve --target TARGET --device abacus", "device 'abacus' is unknown"),
+        ("serve --target TARGET --listen FREE --dtype int3", "dtype 'int3' is unknown"),
+        ("serve --target TARGET --listen FREE --device abacus", "device 'abacus' is unknown"),
         ("serve --target TARGET --idle lazy", "idle policy 'lazy' is unknown"),
         ("serve --target TARGET --pace-pass soon", "'soon' is no duration"),
         ("serve --target TARGET --listen here", "'here' is not an address"),
         ("serve --target TARGET --listen TAKEN", "is in use"),
+        ("serve --target TARGET --pass-tokens 3", "--pass-tokens"),
         ("serve", "--target"),
         ("bundle --target TARGET --draft TARGET --out TARGET", "not an empty directory"),
         ("ride", "No such command 'ride'"),
@@ -47,7 +48,8 @@ def test_misuse_is_one_sentence(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        names = {"TARGET": target, "FOREIGN": foreign_draft, "TAKEN": f"127.0.0.1:{taken.getsockname()[1]}"}
+        names = {"TARGET": target, "FOREIGN": foreign_draft, "FREE": "127.0.0.1:0"}
+        names["TAKEN"] = f"127.0.0.1:{taken.getsockname()[1]}"
         assert run(monkeypatch, *(str(names.get(word, word)) for word in arguments.split())) == 2
     said = capsys.readouterr()
     (line,) = said.err.splitlines()

@@ -5,10 +5,14 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import torch
 
+from common.drafters.independent import IndependentDrafter
+from common.models.checkpoint import load_causal_lm
+from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import Settings
 from common.protocol.terms import Terms
@@ -28,11 +32,13 @@ CAPACITY = 4096
 TOKENS = 40
 
 
-def make_engine(directory: Path, idle: str = "eager", device: str = "cpu") -> tuple[Engine, Sessions, Limits]:
+def make_engine(
+    directory: Path, idle: str = "eager", device: str = "cpu", dtype: str = "float64"
+) -> tuple[Engine, Sessions, Limits]:
     offer = make_offer(str(directory), ())
     terms = offer.terms(SessionOptions(idle, 128, 64, 16, Pace()), CAPACITY)
     sessions = Sessions(terms, Bounds(16, 64), CAPACITY)
-    target = load_target(str(directory), device=device, dtype="float64", capacity=CAPACITY, threads=1)
+    target = load_target(str(directory), device=device, dtype=dtype, capacity=CAPACITY, threads=1)
     limits = Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
     return Engine(sessions, target, Pace()), sessions, limits
 
@@ -49,7 +55,7 @@ async def test_answers_equal_transformers_generation(
     truths = [reference(family).answer(prompt, TOKENS) for prompt in prompts]
     proposers = [nothing, guessing(300), knowing(prompts[2] + truths[2], 0.8, 300)]
     wires = [EngineWire(engine) for _ in prompts]
-    clients = [ClientSession(str(index), limits) for index in range(len(prompts))]
+    clients = [ClientSession(uuid4().hex, limits) for _ in prompts]
     plays = [
         play(client, wire, client.open(prompt, Settings(TOKENS)), propose)
         for client, wire, prompt, propose in zip(clients, wires, prompts, proposers, strict=True)
@@ -67,7 +73,7 @@ async def test_turns_of_one_session_stay_exact(
 ) -> None:
     engine, _, limits = make_engine(checkpoint("qwen2"))
     running = asyncio.create_task(engine.run())
-    client, wire = ClientSession("s", limits), EngineWire(engine)
+    client, wire = ClientSession(uuid4().hex, limits), EngineWire(engine)
     opening = client.open([7, 8, 9], Settings(TOKENS))
     for _ in range(3):
         prompt = list(client.tree.tokens)
@@ -82,7 +88,7 @@ async def test_passes_take_their_stated_cost() -> None:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
     engine = Engine(Sessions(terms, Bounds(4, 64), 500), Thinker(), Pace(per_pass=0.01, per_token=0.001))
     running = asyncio.create_task(engine.run())
-    client = ClientSession("s", Limits("f", VOCAB, 400, 512))
+    client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
     begun = time.perf_counter()
     answer = await play(client, EngineWire(engine), client.open(list(range(1, 31)), Settings(10)), nothing)
     assert time.perf_counter() - begun >= 0.030 + 9 * 0.010
@@ -98,6 +104,30 @@ async def test_passes_that_overrun_are_counted() -> None:
     assert not timed.overran
 
 
+CUDA = pytest.param(
+    "cuda",
+    marks=[pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-2), ("bfloat16", 0.6)])
+async def test_with_smaller_dtypes_and_a_draft_model_every_token_is_near_the_best(
+    device: str, dtype: str, tolerance: float, checkpoint: Callable[[str], Path], reference: Callable[[str], Reference]
+) -> None:
+    directory = checkpoint("llama")
+    # Waiting for each tree, because so small a target is done before its draft.
+    engine, _, limits = make_engine(directory, "lockstep", device, dtype)
+    running = asyncio.create_task(engine.run())
+    drafter = IndependentDrafter(PackedModel(load_causal_lm(directory, device, dtype), CAPACITY), limits.vocab_size)
+    client, prompt = ClientSession(uuid4().hex, limits), list(range(5, 45))
+    answer = await play(client, EngineWire(engine), client.open(prompt, Settings(TOKENS)), drafter.draft)
+    assert client.passes < len(answer)
+    assert max(reference("llama").regrets(prompt, answer)) < tolerance
+    assert engine.counters.recomputed_tokens == 0
+    running.cancel()
+
+
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("family", FAMILIES)
@@ -108,7 +138,7 @@ async def test_answers_on_cuda_equal_those_on_the_cpu(
     running = asyncio.create_task(engine.run())
     prompt = list(range(5, 45))
     truth = reference(family).answer(prompt, TOKENS)
-    client = ClientSession("s", limits)
+    client = ClientSession(uuid4().hex, limits)
     propose = knowing(prompt + truth, 0.8, 300)
     assert await play(client, EngineWire(engine), client.open(prompt, Settings(TOKENS)), propose) == truth
     running.cancel()

@@ -2,18 +2,21 @@
 
 import asyncio
 import json
+import resource
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import run
 
+import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
+from common.rpc.errors import LinkError
 from common.rpc.stub import connect
 from tests.server.harness import new_session
 from tests.server.player import play
@@ -40,7 +43,7 @@ async def daemon(target: Path, *options: str) -> AsyncIterator[tuple[asyncio.sub
 
 async def test_it_drains_at_the_first_signal(target: Path) -> None:
     async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
-        running = await new_session(connection, "running")
+        running = await new_session(connection)
         playing = asyncio.create_task(play(running, connection.generate(), running.open([5, 6], Settings(60)), nothing))
         while len(running.tree.tokens if hasattr(running, "tree") else ()) < 4:
             await asyncio.sleep(0.01)
@@ -54,10 +57,25 @@ async def test_it_drains_at_the_first_signal(target: Path) -> None:
     assert (word, counters["committed_tokens"], counters["recomputed_tokens"]) == ("summary", 60, 0)
 
 
+async def test_health_says_when_it_drains(target: Path) -> None:
+    states = health_pb2.HealthCheckResponse
+    async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
+        async with grpc.aio.insecure_channel(address) as channel:
+            watch = aiter(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest()))
+            assert (await anext(watch)).status == states.SERVING
+            running = await new_session(connection)
+            stream = connection.generate()
+            await stream.send(running.open([5, 6], Settings(60)))
+            await stream.receive()
+            process.send_signal(signal.SIGTERM)
+            assert (await anext(watch)).status == states.NOT_SERVING
+        assert process.returncode is None
+
+
 async def test_answers_that_take_too_long_are_told(target: Path) -> None:
     options = ("--pace-pass", "20ms", "--drain-seconds", "0.3")
     async with daemon(target, *options) as (process, address), connect(address) as connection:
-        session = await new_session(connection, "s")
+        session = await new_session(connection)
         playing = asyncio.create_task(
             play(session, connection.generate(), session.open([5, 6], Settings(1000)), nothing)
         )
@@ -71,7 +89,7 @@ async def test_answers_that_take_too_long_are_told(target: Path) -> None:
 
 async def test_the_second_signal_ends_it_at_once(target: Path) -> None:
     async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
-        session = await new_session(connection, "s")
+        session = await new_session(connection)
         playing = asyncio.create_task(
             play(session, connection.generate(), session.open([5, 6], Settings(1000)), nothing)
         )
@@ -81,13 +99,19 @@ async def test_the_second_signal_ends_it_at_once(target: Path) -> None:
         assert process.returncode is None
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), 5) == 0
-        with pytest.raises(Exception, match=r"cannot be reached|ended"):
+        with pytest.raises(LinkError, match=f"{address}"):
             await playing
 
 
 def test_help_comes_without_loading_torch() -> None:
     code = "import sys, server.cli; sys.exit(bool({'torch', 'grpc', 'transformers'} & set(sys.modules)))"
     assert run([sys.executable, "-c", code]).returncode == 0
-    begun = time.perf_counter()
+    assert min(_seconds_of_help() for _ in range(3)) <= 0.6
+
+
+def _seconds_of_help() -> float:
+    """Of computing, so that what else this machine does is not counted."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert run([*DAEMON, "--help"], capture_output=True).returncode == 0
-    assert time.perf_counter() - begun < 3  # 0.6 s on a machine that does nothing else
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

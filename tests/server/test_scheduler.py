@@ -26,10 +26,7 @@ def test_everyone_is_served_before_long(demands: list[Demand], budget: int) -> N
         for index, tokens in enumerate(share(current, budget)):
             if tokens:
                 served[index] = now
-    decoding = any(demand.chain == 1 for demand in demands)
-    prompts = any(demand.chain > 1 for demand in demands)
-    if budget >= 4 or not (decoding and prompts):
-        assert all(turn >= first for turn in served)
+    assert all(turn >= first for turn in served)
 
 
 def test_a_long_prompt_fills_what_decoding_leaves() -> None:
@@ -42,6 +39,14 @@ def test_large_trees_are_cut_to_fair_shares_and_leave_room_for_a_prompt() -> Non
 
 def test_a_short_prompt_reserves_no_more_than_it_needs() -> None:
     assert share([Demand(1, 400, 0), Demand(5, 0, 0)], 100) == [95, 5]
+
+
+def test_a_prompt_moves_on_however_small_the_budget() -> None:
+    demands = [Demand(1, 8, 2), Demand(1, 8, 3), Demand(900, 0, 4)]
+    assert share(demands, 3) == [1, 1, 1]
+    assert share(demands, 2) == [1, 0, 1]
+    assert share(demands, 1) == [1, 0, 0]
+    assert share([*demands[:2], Demand(900, 0, 1)], 1) == [0, 0, 1]
 
 
 def test_who_was_served_longest_ago_goes_first() -> None:

@@ -40,5 +40,23 @@ def test_only_the_same_tokens_at_the_same_place_are_repeats() -> None:
     sequence.keep(pool.take(3), [5, 6, 7])
     sequence.cut(1)
     assert sequence.count_repeats([6, 8]) == 1
-    assert sequence.count_repeats([6, 8, 9]) == 2
-    assert sequence.count_repeats([6, 8, 9, 1]) == 3
+    assert sequence.count_repeats([8, 7]) == 0
+    sequence.keep(pool.take(2), [6, 8])
+    sequence.cut(1)
+    assert sequence.count_repeats([6, 7]) == 1
+
+
+def test_what_was_computed_counts_even_where_its_slot_was_lost() -> None:
+    pool = SlotPool(100)
+    sequence = HeldSequence(pool)
+    sequence.keep(pool.take(1), [5, 6, 7])
+    assert sequence.count_repeats([6, 7, 8]) == 2
+
+
+def test_what_was_released_on_purpose_is_no_repeat() -> None:
+    pool = SlotPool(100)
+    sequence = HeldSequence(pool)
+    sequence.keep(pool.take(2), [5, 6])
+    sequence.release()
+    assert (len(sequence), pool.free) == (0, 100)
+    assert sequence.count_repeats([5, 6]) == 0

@@ -26,7 +26,7 @@ async def test_eight_clients_at_once_are_exact_and_share_passes(
 
     async def client(index: int, address: str) -> list[int]:
         async with connect(address) as connection:
-            session = await new_session(connection, str(index))
+            session = await new_session(connection)
             known = prompts[index] + truths[index]
             propose = [knowing(known, 0.8, 300, index), guessing(300, index), nothing][index % 3]
             return await play(session, connection.generate(), session.open(prompts[index], Settings(TOKENS)), propose)
@@ -45,7 +45,7 @@ async def test_the_newest_stream_of_a_session_wins(target: Path, reference: Call
     prompt = list(range(5, 25))
     options = with_sessions(options_for(target), pace=Pace(per_pass=0.005))
     async with running(options) as server, connect(server.address) as connection:
-        session = await new_session(connection, "s")
+        session = await new_session(connection)
         older = connection.generate()
         await older.send(session.open(prompt, Settings(TOKENS)))
         while len(session.answer) < 8:
@@ -53,7 +53,8 @@ async def test_the_newest_stream_of_a_session_wins(target: Path, reference: Call
             assert message is not None
             session.receive(message)
         session.lost()
-        answer = await play(session, connection.generate(), session.reopen(), nothing)
+        (opening,) = session.reopen()
+        answer = await play(session, connection.generate(), opening, nothing)
         while await older.receive() is not None:
             pass
         assert server.engine.counters.sessions == 1
@@ -64,7 +65,7 @@ async def test_a_stream_that_ends_gives_its_slots_back(target: Path) -> None:
     options = with_sessions(options_for(target), run_ahead=4)
     async with running(options) as server, connect(server.address) as connection:
         for close in (True, False):
-            session = await new_session(connection, "s")
+            session = await new_session(connection)
             stream = connection.generate()
             await stream.send(session.open([1, 2, 3], Settings(TOKENS)))
             assert await stream.receive() is not None
@@ -72,13 +73,27 @@ async def test_a_stream_that_ends_gives_its_slots_back(target: Path) -> None:
                 stream.close()
             else:
                 await connection.close()
-            await _until(lambda: len(server.engine.sessions) == 0)
-            assert server.engine.sessions.free_slots == 8192
+            # A pass that is under way gives its slots back when it is done.
+            await _until(lambda: len(server.engine.sessions) == 0 and server.engine.sessions.free_slots == 8192)
+
+
+async def test_a_client_that_closes_its_side_still_gets_its_answer(
+    target: Path, reference: Callable[[str], Reference]
+) -> None:
+    async with running(options_for(target)) as server, connect(server.address) as connection:
+        session = await new_session(connection)
+        stream = connection.generate()
+        await stream.send(session.open([5, 6, 7], Settings(TOKENS)))
+        await stream._call.done_writing()
+        while (message := await stream.receive()) is not None:
+            session.receive(message)
+        assert session.answer == reference("llama").answer([5, 6, 7], TOKENS)
+        assert len(server.engine.sessions) == 0
 
 
 async def test_a_session_goes_on_over_several_turns(target: Path, reference: Callable[[str], Reference]) -> None:
     async with running(options_for(target)) as server, connect(server.address) as connection:
-        session: ClientSession = await new_session(connection, "s")
+        session: ClientSession = await new_session(connection)
         stream = connection.generate()
         opening = session.open([5, 6, 7], Settings(TOKENS))
         for _ in range(3):

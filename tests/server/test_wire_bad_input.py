@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from common.protocol.messages import (
     Grow,
     GrownNode,
     Open,
+    Opened,
     Settings,
 )
 from common.rpc.stub import Connection, connect
@@ -31,8 +33,8 @@ SETTINGS = Settings(TOKENS)
 
 
 def opening(fingerprint: str, **changes: object) -> Open:
-    fields = {"version": PROTOCOL_VERSION, "fingerprint": fingerprint, "session": "bad", "turn": 0, "tokens": (5, 6)}
-    return Open(**{**fields, "prompt_length": 2, "settings": SETTINGS, **changes})  # type: ignore[arg-type]
+    plain = Open(PROTOCOL_VERSION, fingerprint, "bad" * 8, turn=0, tokens=(5, 6), prompt_length=2, settings=SETTINGS)
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def chain(count: int, first: int = 1, parent: int = 0) -> tuple[GrownNode, ...]:
@@ -97,7 +99,7 @@ async def reply_to(connection: Connection, messages: list[FromClient]) -> Failed
 async def test_faults_end_their_session_alone(target: Path, reference: Callable[[str], Reference]) -> None:
     options = with_sessions(options_for(target), pace=Pace(per_pass=0.02))
     async with running(options) as server, connect(server.address) as connection:
-        good = await new_session(connection, "good")
+        good = await new_session(connection)
         stream = connection.generate()
         playing = asyncio.create_task(play(good, stream, good.open([5, 6], Settings(200)), nothing))
         fingerprint = (await connection.describe()).fingerprint
@@ -106,6 +108,21 @@ async def test_faults_end_their_session_alone(target: Path, reference: Callable[
             assert (reply.code, sentence in reply.message) == (code, True), (name, reply)
         assert await playing == reference("llama").answer([5, 6], 200)
         stream.close()
+
+
+async def test_why_it_failed_reaches_a_client_that_reads_late(target: Path) -> None:
+    async with running(options_for(target)) as server, connect(server.address) as connection:
+        stream = connection.generate()
+        await stream.send(opening((await connection.describe()).fingerprint))
+        await stream.send(Ack(0, 10_000))
+        while len(server.engine.sessions) or not server.engine.counters.failures:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        messages = []
+        while (message := await stream.receive()) is not None:
+            messages.append(message)
+        assert isinstance(messages[0], Opened)
+        assert isinstance(messages[-1], Failed)
 
 
 async def test_bytes_that_are_no_frame_end_their_stream_alone(target: Path) -> None:
@@ -119,7 +136,7 @@ async def test_bytes_that_are_no_frame_end_their_stream_alone(target: Path) -> N
 async def test_more_sessions_than_allowed_are_refused(target: Path) -> None:
     options = with_sessions(options_for(target), max_sessions=1, run_ahead=2)
     async with running(options) as server, connect(server.address) as connection:
-        first, second = await new_session(connection, "1"), await new_session(connection, "2")
+        first, second = await new_session(connection), await new_session(connection)
         stream = connection.generate()
         await stream.send(first.open([5], SETTINGS))
         await stream.receive()

@@ -43,9 +43,9 @@ def packed(_taken_over: Callable[[str], PreTrainedModel]) -> Callable[[str], Pac
 
     def build(family: str) -> PackedModel:
         model = PackedModel(_taken_over(family), CAPACITY)
-        for layer in range(model.model.config.num_hidden_layers):
-            model.pool.keys(layer).fill_(3.0)
-            model.pool.values(layer).fill_(-7.0)
+        for layers, value in ((model.pool.keys_SX, 3.0), (model.pool.values_SX, -7.0)):
+            for layer in layers:
+                layer.fill_(value)
         return model
 
     return build

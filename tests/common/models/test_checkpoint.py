@@ -1,5 +1,6 @@
 """Every way in which a checkpoint can be unusable is one plain sentence."""
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -9,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.checkpoint import load_causal_lm, load_config, load_tokenizer
 from common.models.errors import CheckpointError
 from tests.families import make_checkpoint
 
@@ -158,7 +159,37 @@ def test_an_unknown_device(copy: Path) -> None:
         load_causal_lm(copy, device="gpu")
 
 
-def test_a_device_that_is_absent(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(CheckpointError, match="this machine has none; use cpu"):
-        load_causal_lm(copy, device="cuda")
+@pytest.mark.parametrize("device", ["mps", "xpu", "meta"])
+def test_a_device_that_passes_do_not_run_on(device: str, copy: Path) -> None:
+    with pytest.raises(CheckpointError, match=f"passes do not run on the device '{device}'; use cpu or cuda"):
+        load_causal_lm(copy, device=device)
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "here"), [(0, "cuda", "cpu"), (0, "cuda:0", "cpu"), (1, "cuda:99", "cpu, cuda:0")]
+)
+def test_a_device_that_is_absent(
+    count: int, device: str, here: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(CheckpointError, match=f"the device '{device}' is not in this machine; use one of: {here}\\.$"):
+        load_causal_lm(copy, device=device)
+
+
+@pytest.mark.parametrize("load", [load_config, load_tokenizer])
+def test_code_that_comes_with_a_checkpoint_is_never_run(
+    load: Callable[[Path], object], copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the person at the terminal would say yes."""
+    (copy / "trap.py").write_text(f"from pathlib import Path\nPath({str(copy / 'sprung')!r}).touch()\n")
+    for name, kind in (("config.json", "AutoConfig"), ("tokenizer_config.json", "AutoTokenizer")):
+        content = json.loads((copy / name).read_text())
+        mapped = "trap.Trap" if kind == "AutoConfig" else ["trap.Trap", "trap.Trap"]
+        content |= {"model_type": "trap", "tokenizer_class": "Trap", "auto_map": {kind: mapped}}
+        (copy / name).write_text(json.dumps(content))
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "y")
+    with contextlib.suppress(CheckpointError):
+        load(copy)
+    assert not asked
+    assert not (copy / "sprung").exists()

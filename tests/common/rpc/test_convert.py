@@ -1,5 +1,7 @@
 """Every message survives the wire, and every frame that is no message is refused."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +110,13 @@ def test_malformed_frames_of_a_client_are_refused(frame: pb.ClientFrame) -> None
         convert.message_from_client(frame)
 
 
+def test_a_grow_of_too_many_columns_is_refused_before_it_is_read() -> None:
+    count = convert.MAX_COLUMNS + 1
+    # Its columns differ in length too: the first fault found must be the cheap one.
+    with pytest.raises(PeerError, match=f"{count} nodes"):
+        convert.message_from_client(pb.ClientFrame(grow=pb.Grow(id=[1] * count)))
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -127,3 +136,13 @@ def test_a_bundle_cannot_name_files_outside_itself(path: str) -> None:
     frame = pb.DescribeReply(bundles=[pb.Bundle(files=[pb.BundleFile(path=path)])])
     with pytest.raises(PeerError, match="outside"):
         convert.description(frame)
+
+
+@pytest.mark.parametrize("id_", ["..", "../../elsewhere", "/etc", "", "0" * 64])
+def test_a_bundle_cannot_choose_its_id(id_: str) -> None:
+    bundle = make_manifest("d", "lookup", "f", [BundleFile("a", 1, "b")])
+    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, (), (), (), (replace(bundle, id=id_),))
+    with pytest.raises(PeerError, match="contradicts its id"):
+        convert.description(convert.description_frame(said))
+    with pytest.raises(PeerError, match="contradicts its id"):
+        convert.description(convert.description_frame(replace(said, fingerprint="g", bundles=(bundle,))))

@@ -1,0 +1,52 @@
+"""What gRPC says when a call fails, as sentences that say what to do."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+
+from common.protocol.errors import MisuseError, OutriderError
+from common.rpc.channel import SERVER_OPTIONS
+from common.rpc.credentials import ClientTls, ServerTls, server_credentials
+from common.rpc.errors import LinkError, translated
+from common.rpc.stub import connect
+from tests.common.rpc.certificates import make_authority, make_certificate
+
+
+async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path, "ca")
+    pair = make_certificate(tmp_path, "server", authority)
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    plain = server.add_insecure_port("127.0.0.1:0")
+    secure = server.add_secure_port("127.0.0.1:0", server_credentials(ServerTls(*pair)))
+    mutual = server.add_secure_port("127.0.0.1:0", server_credentials(ServerTls(*pair, authority)))
+    await server.start()
+    stranger = make_authority(tmp_path, "stranger")
+    expected: list[tuple[int, ClientTls | None, type[OutriderError], str]] = [
+        (secure, None, LinkError, "hung up at once; if it speaks TLS"),
+        (plain, ClientTls(authority), MisuseError, "speaks no TLS"),
+        (mutual, ClientTls(authority), LinkError, "a certificate of your own"),
+        (secure, ClientTls(stranger), MisuseError, "check the certificates"),
+    ]
+    for port, tls, kind, says in expected:
+        async with connect(f"127.0.0.1:{port}", tls=tls) as connection:
+            with pytest.raises(kind, match=says):
+                await connection.describe(5)
+    await server.stop(None)
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "says"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; Connection refused", "cannot be reached"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", "cannot be reached"),
+        (grpc.StatusCode.UNAVAILABLE, "Socket closed", "was lost"),
+        (grpc.StatusCode.UNAVAILABLE, "recvmsg:Connection reset by peer", "was lost"),
+        (grpc.StatusCode.UNAVAILABLE, "ping timeout", "was lost"),
+    ],
+)
+def test_a_lost_connection_is_not_one_that_was_never_made(status: grpc.StatusCode, details: str, says: str) -> None:
+    metadata = grpc.aio.Metadata()
+    error = translated(grpc.aio.AioRpcError(status, metadata, metadata, details), "host:1")
+    assert isinstance(error, LinkError)
+    assert says in str(error)

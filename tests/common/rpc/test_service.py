@@ -1,0 +1,62 @@
+"""The server's end of the wire closes what it opened, at once and in every case."""
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import pytest
+
+from common.protocol.messages import FromClient, FromServer, Opened
+from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.service import OutriderService, _Servicer
+
+
+class Endless(OutriderService):
+    """Never stops answering; knows whether it was closed."""
+
+    closed = False
+
+    def describe(self) -> ServerDescription:
+        raise NotImplementedError
+
+    def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
+        raise NotImplementedError
+
+    async def generate(self, messages: AsyncIterator[FromClient]) -> AsyncGenerator[FromServer]:
+        try:
+            while True:
+                yield Opened("s")
+        finally:
+            self.closed = True
+
+
+class Unread:
+    """The context of a call whose client reads nothing."""
+
+    def __init__(self) -> None:
+        self.is_writing = asyncio.Event()
+
+    async def write(self, _: Any) -> None:
+        self.is_writing.set()
+        await asyncio.Event().wait()
+
+
+async def nothing() -> AsyncGenerator[Any]:
+    return
+    yield
+
+
+async def test_a_call_that_is_over_has_given_back_what_it_held() -> None:
+    service, context = Endless(), Unread()
+    call = asyncio.create_task(_Servicer(service).Generate(nothing(), context))
+    await context.is_writing.wait()
+    gc.disable()
+    try:
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError) as held:  # with the frames of the call, out of the collector's reach
+            await call
+        assert service.closed
+        assert held
+    finally:
+        gc.enable()

@@ -1,0 +1,39 @@
+"""Streams that never become sessions."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from common.protocol.messages import Failed, FromClient
+from common.protocol.terms import Terms
+from server.bundles import Shelf
+from server.engine import Engine
+from server.pace import Pace
+from server.servicer import Servicer
+from server.sessions import Bounds, Sessions
+from tests.server.thinker import VOCAB, Thinker
+
+
+async def silence() -> AsyncGenerator[FromClient]:
+    await asyncio.Event().wait()
+    yield  # type: ignore[misc]
+
+
+async def nothing() -> AsyncGenerator[FromClient]:
+    return
+    yield
+
+
+def make_servicer() -> Servicer:
+    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
+    engine = Engine(Sessions(terms, Bounds(4, 64), 500), Thinker(), Pace())
+    return Servicer(None, Shelf(()), engine, first_frame_seconds=0.01)  # type: ignore[arg-type]
+
+
+async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:
+    (failed,) = [message async for message in make_servicer().generate(silence())]
+    assert isinstance(failed, Failed)
+    assert failed.message == "no Open came within 0.01 seconds"
+
+
+async def test_a_stream_that_ends_before_it_begins_ends_without_a_word() -> None:
+    assert [message async for message in make_servicer().generate(nothing())] == []

@@ -4,8 +4,8 @@ The only place that knows all the parts; it decides nothing of drafting and show
 """
 
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from client.bundles import Advance, bundle_directory, cache_directory, choose_bundle, is_complete, pull
 from client.conversation import Conversation
 from client.drafting import DraftingLoop
-from client.errors import RefusedError
+from client.errors import BundleError, RefusedError
 from client.link import Access, QueuedStream
 from client.policies import Policy
-from common.bundle import TOKENIZER_FOLDER, BundleManifest
+from common.bundle import TOKENIZER_FOLDER, BundleManifest, first_damaged
 from common.drafters.drafter import Drafter
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import PROTOCOL_VERSION
@@ -68,7 +68,8 @@ class Client:
             self.description.context,
             self.description.vocab_size,
         )
-        return load_drafter(self.manifest.kind, site)
+        with _telling_damage(self.bundle, self.manifest):
+            return load_drafter(self.manifest.kind, site)
 
     @asynccontextmanager
     async def converse(self, policy: Policy, drafter: Drafter | None, pace: float = 0.0) -> AsyncIterator[Conversation]:
@@ -107,11 +108,24 @@ async def fetch_bundle(
 ) -> tuple[BundleManifest, Path]:
     """The chosen bundle and its directory, fetched where it is not complete yet."""
     manifest = choose_bundle(description.bundles, draft)
-    directory = bundle_directory(cache, manifest)
-    if not is_complete(directory):
+    if not is_complete(cache, manifest):
         with download(manifest) as advance:
             await pull(connection, description, manifest, cache, advance)
-    return manifest, directory
+    return manifest, bundle_directory(cache, manifest)
+
+
+@contextmanager
+def _telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
+    """A checkpoint that cannot be used may have been damaged since it was fetched; then a pull mends it."""
+    from common.models.errors import CheckpointError
+
+    try:
+        yield
+    except CheckpointError as error:
+        damaged = first_damaged(bundle, manifest)
+        if damaged is None:
+            raise
+        raise BundleError(f"{damaged} in the bundle is damaged; fetch it again with `outrider pull`") from error
 
 
 @asynccontextmanager
@@ -124,5 +138,6 @@ async def client_for(
     async with access.connect() as connection:
         description = await describe(connection)
         manifest, bundle = await fetch_bundle(connection, description, choice.draft, cache_directory(cache), download)
-        tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
+        with _telling_damage(bundle, manifest):
+            tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
         yield Client(connection, description, manifest, bundle, tokenizer, choice)

@@ -1,15 +1,18 @@
 """The bundle cache: which bundle a client takes, and fetching it so that an interruption loses nothing.
 
-A file grows as `NAME.part` and takes its name when its checksum is right; `bundle.json` comes last. Knows neither
-gRPC nor what the files mean.
+A file grows as `NAME.part` and takes its name when its checksum is right; `bundle.json` comes last. One process at
+a time works on a bundle. Knows neither gRPC nor what the files mean.
 """
 
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from client.directory_lock import locked
 from client.errors import BundleError
 from common.bundle import (
     MANIFEST_FILE,
@@ -18,6 +21,7 @@ from common.bundle import (
     BundleManifest,
     TargetCard,
     describe_file,
+    first_damaged,
     write_bundle_file,
 )
 from common.protocol.errors import MisuseError
@@ -63,8 +67,11 @@ def bundle_directory(cache: Path, manifest: BundleManifest) -> Path:
     return cache / "bundles" / manifest.id
 
 
-def is_complete(directory: Path) -> bool:
-    return (directory / MANIFEST_FILE).is_file()
+def is_complete(cache: Path, manifest: BundleManifest) -> bool:
+    """Whether every file is there in its whole size; checksums take too long for every start."""
+    directory = bundle_directory(cache, manifest)
+    whole = all(_has_size(directory / file.path, file.size) for file in manifest.files)
+    return whole and (directory / MANIFEST_FILE).is_file()
 
 
 async def pull(
@@ -75,9 +82,9 @@ async def pull(
     Raises BundleError where a file arrives damaged or cannot be kept, LinkError where the link breaks.
     """
     directory = bundle_directory(cache, manifest)
-    if is_complete(directory):
-        return directory
-    try:
+    async with _kept_alone(cache, manifest):
+        if is_complete(cache, manifest):
+            return directory
         in_place = 0
         for file in manifest.files:
             await _fetch_file(source, manifest.id, file, directory, in_place, advance)
@@ -91,30 +98,37 @@ async def pull(
             description.end_tokens,
         )
         write_bundle_file(directory, Bundle(manifest, card))
-    except OSError as error:
-        raise BundleError(f"the bundle cannot be kept in {cache}: {error.strerror}; try another --cache-dir") from error
     return directory
 
 
-def discard_damaged(cache: Path, manifest: BundleManifest) -> None:
+async def discard_damaged(cache: Path, manifest: BundleManifest) -> None:
     """Reads a bundle whole and takes out what differs from its manifest, so that the next pull fetches it again."""
     directory = bundle_directory(cache, manifest)
-    damaged = [file.path for file in manifest.files if not _is_intact(directory / file.path, file)]
-    for path in damaged:
-        (directory / path).unlink(missing_ok=True)
-    if damaged:
-        (directory / MANIFEST_FILE).unlink(missing_ok=True)
+    async with _kept_alone(cache, manifest):
+        for file in manifest.files:
+            if first_damaged(directory, replace(manifest, files=(file,))) is not None:
+                (directory / MANIFEST_FILE).unlink(missing_ok=True)
+                (directory / file.path).unlink(missing_ok=True)
 
 
-def _is_intact(path: Path, file: BundleFile) -> bool:
-    return path.is_file() and path.stat().st_size == file.size and describe_file(file.path, path) == file
+@asynccontextmanager
+async def _kept_alone(cache: Path, manifest: BundleManifest) -> AsyncIterator[None]:
+    try:
+        async with locked(bundle_directory(cache, manifest)):
+            yield
+    except OSError as error:
+        raise BundleError(f"the bundle cannot be kept in {cache}: {error.strerror}; try another --cache-dir") from error
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
 
 
 async def _fetch_file(
     source: Source, bundle: str, file: BundleFile, directory: Path, before: int, advance: Advance
 ) -> None:
     path = directory / file.path
-    if path.is_file() and path.stat().st_size == file.size:
+    if _has_size(path, file.size):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -130,9 +144,9 @@ async def _fetch_file(
                     break
                 output.write(data)
                 advance(before + size)
-    if not await asyncio.to_thread(_is_intact, part, file):
-        if size >= file.size:
-            part.unlink()
-            raise BundleError(f"{file.path} arrived damaged and was thrown away; run the command again")
+    if size < file.size:
         raise BundleError(f"the server ended {file.path} early; run the command again to resume")
+    if await asyncio.to_thread(describe_file, file.path, part) != file:
+        part.unlink()
+        raise BundleError(f"{file.path} arrived damaged and was thrown away; run the command again")
     part.replace(path)

@@ -5,6 +5,7 @@ No drafting, no link and no text here. Commands import what they need when they 
 
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 
 
 @app.command()
+@option.with_credentials
 def run(
     prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
     server: option.Server,
@@ -40,29 +42,24 @@ def run(
     policy: option.PolicyName = "stream",
     pace_draft: option.PaceDraft = 0.0,
     cache_dir: option.CacheDir = None,
-    token: option.Token = None,
-    token_file: option.TokenFile = None,
-    tls: option.Tls = False,
-    tls_ca: option.TlsCa = None,
-    tls_cert: option.TlsCert = None,
-    tls_key: option.TlsKey = None,
+    *,
+    credentials: option.Credentials,
 ) -> None:
     """Ask once and show the answer as it is committed."""
-    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key)
-    from client.answering import AnswerOptions, find_policy
-
-    answer_options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle, pace_draft / 1000)
     import asyncio
 
+    from client.answering import AnswerOptions, find_policy
     from client.assembly import DraftChoice
     from client.commands.run import run as run_command
 
-    text = sys.stdin.read() if prompt == "-" else prompt
+    access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads)
-    asyncio.run(run_command(access, choice, cache_dir, text, answer_options, raw=raw, as_json=as_json))
+    options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle, pace_draft / 1000)
+    asyncio.run(run_command(access, choice, cache_dir, _read_prompt(prompt), options, raw=raw, as_json=as_json))
 
 
 @app.command()
+@option.with_credentials
 def chat(
     server: option.Server,
     max_new_tokens: option.MaxNewTokens = 512,
@@ -74,63 +71,52 @@ def chat(
     idle: option.Idle = "",
     policy: option.PolicyName = "stream",
     cache_dir: option.CacheDir = None,
-    token: option.Token = None,
-    token_file: option.TokenFile = None,
-    tls: option.Tls = False,
-    tls_ca: option.TlsCa = None,
-    tls_cert: option.TlsCert = None,
-    tls_key: option.TlsKey = None,
+    *,
+    credentials: option.Credentials,
 ) -> None:
     """Talk, several turns in one session; Ctrl-C stops an answer, /quit leaves."""
-    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key)
     from client.answering import AnswerOptions, find_policy
-
-    answer_options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle)
     from client.assembly import DraftChoice
     from client.commands.chat import chat as chat_command
 
-    chat_command(access, DraftChoice(draft, device, dtype, threads), cache_dir, answer_options)
+    access = credentials.access_to(server)
+    choice = DraftChoice(draft, device, dtype, threads)
+    options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle)
+    chat_command(access, choice, cache_dir, options)
 
 
 @app.command()
+@option.with_credentials
 def pull(
     server: option.Server,
     draft: option.Draft = None,
     cache_dir: option.CacheDir = None,
-    token: option.Token = None,
-    token_file: option.TokenFile = None,
-    tls: option.Tls = False,
-    tls_ca: option.TlsCa = None,
-    tls_cert: option.TlsCert = None,
-    tls_key: option.TlsKey = None,
+    *,
+    credentials: option.Credentials,
 ) -> None:
     """Fetch what this machine needs for a server's target; an interrupted pull goes on where it stopped."""
-    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key)
     import asyncio
 
     from client.commands.pull import pull as pull_command
 
-    asyncio.run(pull_command(access, draft, cache_dir))
+    asyncio.run(pull_command(credentials.access_to(server), draft, cache_dir))
 
 
 @app.command()
+@option.with_credentials
 def doctor(
     server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this one too.")] = None,
     device: option.Device = "cpu",
     cache_dir: option.CacheDir = None,
-    token: option.Token = None,
-    token_file: option.TokenFile = None,
-    tls: option.Tls = False,
-    tls_ca: option.TlsCa = None,
-    tls_cert: option.TlsCert = None,
-    tls_key: option.TlsKey = None,
+    *,
+    credentials: option.Credentials,
 ) -> None:
     """Check this machine, and a server from here, and say what to mend."""
-    access = option.access_to(server, token, token_file, tls, tls_ca, tls_cert, tls_key) if server else None
     import asyncio
 
     from client.commands.doctor import doctor as doctor_command
 
+    access = credentials.access_to(server) if server else None
     if not asyncio.run(doctor_command(access, device, cache_dir)):
         raise typer.Exit(_FAILURE)
 
@@ -161,6 +147,9 @@ def main() -> NoReturn:
 
     # gRPC writes errors of its own to stderr otherwise, beside ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # An answer may hold characters that this terminal's encoding lacks.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as misuse:
@@ -171,6 +160,19 @@ def main() -> NoReturn:
         _exit_with(str(failure), _FAILURE)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(_INTERRUPTED)
+    # A person gets a sentence, whatever happens.
+    except Exception as failure:
+        _exit_with(f"it failed unexpectedly: {type(failure).__name__}: {failure}", _FAILURE)
+
+
+def _read_prompt(argument: str) -> str:
+    from client.text import valid_text
+    from common.protocol.errors import MisuseError
+
+    try:
+        return valid_text(sys.stdin.read() if argument == "-" else argument)
+    except UnicodeError as error:
+        raise MisuseError("the prompt is not valid text; give it in UTF-8") from error
 
 
 def _exit_with(sentence: str, code: int) -> NoReturn:

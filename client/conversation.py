@@ -1,24 +1,23 @@
-"""One session in real time: drives the drafting loop with a stream, a drafter's thread and a clock.
+"""One session in real time: drives the drafting loop with a stream, a paced drafter and a clock.
 
 Every decision is made in `drafting`; here are only the two tasks that ask for them. Knows no text and no screen.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from client.drafting import DraftingLoop
 from client.errors import RefusedError
+from client.pace import Levels, PacedDrafter
 from client.provisional import ProvisionalTally, likeliest_run
 from client.stats import Clock, Meter, Stats, Traffic, per
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
 from common.protocol.messages import Commit, Failed, Finished, FromClient, FromServer, Opened, Settings
 from common.protocol.transitions import ClientState
-from common.protocol.views import Proposal, TreeView
 
 
 class Stream(Protocol):
@@ -45,6 +44,8 @@ class Answer:
     tokens: tuple[int, ...]  # committed, the end token included
     finish_reason: str  # a FinishReason, or "error"
     stats: Stats
+    levels: int = 0  # drafted
+    overrun_levels: int = 0  # of these, that took longer than the stated pace
     failure: str = ""  # why the answer broke off
     note: str = ""  # what a person should know of an answer that is whole
 
@@ -63,11 +64,9 @@ class Conversation:
     ):
         self._stream = stream
         self._loop = loop
-        self._drafter = drafter
+        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, clock)
         self._draft_name = draft_name
-        self._pace = pace
         self._clock = clock
-        self._executor = ThreadPoolExecutor(1, "drafter")
         self._changed = asyncio.Event()
         self._rtt = 0.0
         self._note = ""
@@ -76,34 +75,37 @@ class Conversation:
         """The answer that follows `tokens`.
 
         Raises OutriderError where nothing of it came; one that breaks off later is returned with its `failure`.
+        What `watch` raises is raised.
         """
         session = self._loop.session
         self._note = ""
-        before = self._stream.traffic
         opening = self._loop.begin_turn(tokens, settings)
-        turn = _Turn(Meter(self._clock), ProvisionalTally(), watch)
+        turn = _Turn(Meter(self._clock), ProvisionalTally(), watch, self._stream.traffic, self._levels)
         self._send(opening)
-        drafting = asyncio.create_task(self._draft(turn))
         failure: OutriderError | None = None
         try:
-            await self._receive(turn)
+            await _first_of(self._receive(turn), self._draft(turn))
         except OutriderError as error:
             failure = error
         finally:
             if session.state is not ClientState.FINISHED:
                 session.lost()
-            self._changed.set()
-            await drafting
         if failure is not None and not session.answer:
             raise failure
-        return self._summarise(turn, settings, self._stream.traffic.since(before), failure)
+        return self._summarise(turn, settings, failure)
 
     def cancel(self) -> None:
         """Stops the answer that is being made, if any."""
         self._send(self._loop.cancel())
 
     def close(self) -> None:
-        self._executor.shutdown()
+        """Waits for a level that is still being drafted."""
+        if self._drafter is not None:
+            self._drafter.close()
+
+    @property
+    def _levels(self) -> Levels:
+        return Levels() if self._drafter is None else self._drafter.levels
 
     def _send(self, messages: Sequence[FromClient]) -> None:
         for message in messages:
@@ -123,37 +125,33 @@ class Conversation:
                     turn.meter.committed()
                     turn.show(tokens, likeliest_run(session.tree))
                 case Finished():
+                    turn.meter.finished()
                     turn.show((), ())
                 case Failed():
                     raise RefusedError(message.message)
 
-    async def _draft(self, turn: "_Turn") -> None:
+    async def _draft(self, turn: "_Turn") -> NoReturn:
         loop, session = self._loop, self._loop.session
-        while loop.answering:
+        while True:
             self._changed.clear()
             step = loop.begin_step()
             if step is None or self._drafter is None:
                 await self._changed.wait()
                 continue
             try:
-                proposals = await self._paced_level(self._drafter, step.view)
-            except Exception as error:  # whatever a model raises
+                grows = loop.drafted(step, await self._drafter.draft(step.view))
+            except Exception as error:  # whatever a model raises, or is wrong with what it proposes
                 self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
                 self._send(loop.retire())
                 continue
-            self._send(loop.drafted(step, proposals))
+            self._send(grows)
             if loop.answering:
                 turn.show((), likeliest_run(session.tree))
 
-    async def _paced_level(self, drafter: Drafter, view: TreeView) -> Sequence[Proposal]:
-        due = self._clock() + self._pace
-        proposals = await asyncio.get_running_loop().run_in_executor(self._executor, drafter.draft, view)
-        if (early := due - self._clock()) > 0:
-            await asyncio.sleep(early)
-        return proposals
-
-    def _summarise(self, turn: "_Turn", settings: Settings, traffic: Traffic, failure: OutriderError | None) -> Answer:
+    def _summarise(self, turn: "_Turn", settings: Settings, failure: OutriderError | None) -> Answer:
         session = self._loop.session
+        traffic = self._stream.traffic.since(turn.traffic_before)
+        levels = self._levels.since(turn.levels_before)
         tokens = tuple(session.answer)
         seconds = turn.meter.elapsed()
         stats = Stats(
@@ -173,7 +171,20 @@ class Conversation:
             rule=settings.rule,
         )
         reason = "error" if failure or session.finished is None else session.finished.reason.value
-        return Answer(tokens, reason, stats, str(failure or ""), self._note)
+        return Answer(tokens, reason, stats, levels.drafted, levels.overrun, str(failure or ""), self._note)
+
+
+async def _first_of(*both: Coroutine[None, None, None]) -> None:
+    """Runs them side by side until the first ends or fails, which ends the others."""
+    tasks = [asyncio.create_task(one) for one in both]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,8 @@ class _Turn:
     meter: Meter
     tally: ProvisionalTally
     watch: Watch
+    traffic_before: Traffic
+    levels_before: Levels
 
     def show(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
         self.tally.update(committed, provisional)

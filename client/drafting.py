@@ -18,13 +18,18 @@ from common.protocol.views import Proposal, TreeView
 
 _ANSWERING = (ClientState.OPENING, ClientState.GENERATING)
 
+_UNTOLD_AT_MOST = 16
+"""Tokens that a step in progress may leave unacknowledged, far fewer than a server runs ahead. Not every commit is
+acknowledged at once, because the server measures from a commit to the first Grow that knows it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level to draft, from the tree as it was when the step began."""
+    """One level to draft, from the tree as it was when the step began. What a `warm_up` proposes is not sent."""
 
     turn: int
     view: TreeView
+    warm_up: bool = False
 
 
 class DraftingLoop:
@@ -34,7 +39,7 @@ class DraftingLoop:
         self._has_drafter = has_drafter
         self._round_levels = policy.round_levels
         self._stepping = False
-        self._begin_round()
+        self._start_afresh(0)
 
     @property
     def answering(self) -> bool:
@@ -49,24 +54,30 @@ class DraftingLoop:
         else:
             keep = common_prefix(session.tree.tokens, tokens)
             opening = session.extend(keep, tokens[keep:], settings)
-        self._begin_round()
-        # Rounds begin with the token that the prompt's own pass commits.
-        begins_idle = self._policy.drafts and (self._round_levels or not self._has_drafter)
-        return [opening, *self._rest()] if begins_idle else [opening]
+        self._start_afresh(session.tree.frontier)
+        if not self._policy.drafts or (self._has_drafter and self._round_levels is None):
+            return [opening]
+        # Rounds begin with the token that the prompt's own pass commits; the drafter reads the prompt meanwhile.
+        self._warms_up = self._has_drafter
+        return [opening, *self._rest()]
 
     def begin_step(self) -> Step | None:
         """What to draft now; None to wait until a frame arrives. Each step must be handed to `drafted`."""
         if self._stepping or not self._has_something_to_draft:
             return None
         self._stepping = True
-        return Step(self.session.turn, self.session.view())
+        warm_up, self._warms_up = self._warms_up, False
+        return Step(self.session.turn, self.session.view(), warm_up)
 
     def drafted(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         """Takes the drafter's result for `step`; what a later turn or commit has overtaken is dropped."""
-        self._stepping = False
         session = self.session
-        if step.turn != session.turn or not self.answering:
+        if step.turn != session.turn:
             return []
+        self._stepping = False
+        if step.warm_up or not self.answering:
+            return []
+        self._told = session.tree.frontier
         drafted_at = len(step.view.tokens)
         grow = session.propose(drafted_at, proposals) if proposals else None
         if grow is not None:
@@ -81,9 +92,12 @@ class DraftingLoop:
         tokens = self.session.receive(message)
         if tokens:
             self._levels = 0
-        # A step that runs or begins now tells the frontier soon enough.
-        told_soon = self._stepping or self._has_something_to_draft
-        return tokens, [] if told_soon else self._answer_commit()
+        frontier = self.session.tree.frontier
+        told_by_a_step = self._stepping or self._has_something_to_draft
+        if told_by_a_step and frontier - self._told < _UNTOLD_AT_MOST:
+            return tokens, []
+        self._told = frontier
+        return tokens, self._acknowledge() if told_by_a_step else self._answer_commit()
 
     def retire(self) -> list[FromClient]:
         """The drafter failed in mid-step: the answer goes on without it."""
@@ -96,13 +110,16 @@ class DraftingLoop:
 
     @property
     def _has_something_to_draft(self) -> bool:
-        drafts = self._policy.drafts and self._has_drafter
-        return drafts and self.answering and self._resting_at != self.session.tree.frontier
+        drafts = self._policy.drafts and self._has_drafter and self.answering
+        return drafts and (self._warms_up or self._resting_at != self.session.tree.frontier)
 
-    def _begin_round(self) -> None:
+    def _start_afresh(self, told: int) -> None:
+        self._stepping = False  # a step of the last turn may still run; its result will be dropped
+        self._told = told  # the frontier that the server knows we know
         self._levels = 0
         self._held: Grow | None = None
         self._resting_at = 0
+        self._warms_up = False
 
     def _add_to_round(self, grow: Grow, round_levels: int) -> list[FromClient]:
         overtaken: list[FromClient] = []

@@ -1,10 +1,14 @@
 """The options that several commands of `outrider` share, and what they mean together.
 
-Only typer is imported at once, so that --help is quick.
+Nothing heavier than typer is imported at once, so that --help is quick.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,27 +41,44 @@ PaceDraft = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def access_to(
-    server: str,
-    token: str | None,
-    token_file: Path | None,
-    tls: bool,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-) -> "Access":
-    """Raises MisuseError for an address or a token file that cannot be used."""
-    from client.link import Access
-    from common.address import parse_destination
-    from common.protocol.errors import MisuseError
-    from common.rpc.credentials import ClientTls, read_token
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How a server is spoken to and who we are; each field is an option."""
 
-    address = parse_destination(server)
-    if token and token_file:
-        raise MisuseError("--token and --token-file say the same thing twice; give one of them")
-    secured = tls or tls_ca or tls_cert or tls_key
-    return Access(
-        address,
-        ClientTls(tls_ca, tls_cert, tls_key) if secured else None,
-        read_token(token_file) if token_file else token,
-    )
+    token: Token = None
+    token_file: TokenFile = None
+    tls: Tls = False
+    tls_ca: TlsCa = None
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+
+    def access_to(self, server: str) -> "Access":
+        """Raises MisuseError for an address or a token file that cannot be used."""
+        from client.link import Access
+        from common.address import parse_destination
+        from common.protocol.errors import MisuseError
+        from common.rpc.credentials import ClientTls, read_token
+
+        address = parse_destination(server)
+        if self.token and self.token_file:
+            raise MisuseError("--token and --token-file say the same thing twice; give one of them")
+        secured = self.tls or self.tls_ca or self.tls_cert or self.tls_key
+        return Access(
+            address,
+            ClientTls(self.tls_ca, self.tls_cert, self.tls_key) if secured else None,
+            read_token(self.token_file) if self.token_file else self.token,
+        )
+
+
+def with_credentials(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with the options of `Credentials` in the place of its parameter `credentials`."""
+    options = signature(Credentials).parameters
+    others = [parameter for parameter in signature(command).parameters.values() if parameter.name != "credentials"]
+
+    @wraps(command)
+    def folded(**given: Any) -> None:
+        credentials = Credentials(**{name: given.pop(name) for name in options})
+        command(**given, credentials=credentials)
+
+    vars(folded)["__signature__"] = Signature([*others, *options.values()])
+    return folded

@@ -12,7 +12,12 @@ from common.bundle import BundleManifest
 
 @contextmanager
 def download_bar(manifest: BundleManifest) -> Iterator[Advance]:
-    columns = (TextColumn("fetching {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (
+        TextColumn("fetching {task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         total = sum(file.size for file in manifest.files)

@@ -57,9 +57,8 @@ class LivePaper:
     """Final text, and dim behind it what is provisional."""
 
     def __init__(self, console: Console, clock: Clock):
-        self._file = console.file
-        width, height = console.size
-        self._screen = Screen(width, min(_TAIL_ROWS, max(0, height - 2)))
+        self._console = console
+        self._screen = Screen()
         self._clock = clock
         self._drawn = clock() - _PROVISIONAL_SECONDS
 
@@ -68,15 +67,17 @@ class LivePaper:
         if not final and now - self._drawn < _PROVISIONAL_SECONDS:
             return
         self._drawn = now
-        self._put(self._screen.update(final, provisional()))
+        self._update(final, provisional(), "")
 
     def end(self) -> None:
-        self._put(self._screen.update("", "") + "\n")
+        self._update("", "", "\n")
 
-    def _put(self, characters: str) -> None:
+    def _update(self, final: str, provisional: str, after: str) -> None:
+        width, height = self._console.size  # asked each time, because a person may resize a terminal at any time
+        characters = self._screen.update(final, provisional, width, min(_TAIL_ROWS, max(0, height - 2))) + after
         if characters:
-            self._file.write(characters)
-            self._file.flush()
+            self._console.file.write(characters)
+            self._console.file.flush()
 
 
 def paper_for(console: Console, clock: Clock) -> Paper:

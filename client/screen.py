@@ -8,6 +8,9 @@ import re
 from rich.cells import get_character_cell_size
 
 _UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+# Terminals disagree on the cells of what these join, so nothing behind them could be erased exactly: zero-width
+# joiners, variation selectors, keycaps, flags, skin tones.
+_JOINED = re.compile("[\u200d\ufe00-\ufe0f\u20e3\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 _TAB = " " * 4
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _ERASE_BELOW = "\x1b[J"
@@ -16,28 +19,41 @@ _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class Screen:
-    """Keeps the row that the final text ends in, since a redraw begins at that row's first column."""
+    """Keeps the line that the final text ends in, as much as the terminal may have wrapped anew by the next update."""
 
-    def __init__(self, width: int, tail_rows: int):
-        """`width` in cells. Provisional text is cut where it would reach more than `tail_rows` rows further."""
-        self._width = width
-        self._tail_rows = tail_rows
-        self._row = ""
-        self._tail = ""
-        self._rows_below = 0  # rows that the tail reaches below the row
+    def __init__(self) -> None:
+        self._line = ""  # final text since the last newline
+        self._tail = ""  # provisional text behind it
 
-    def update(self, final: str, provisional: str) -> str:
-        """The characters that append `final` for good and replace what is provisional."""
-        rows = wrapped(self._row + printable(final), self._width)
-        row = rows[-1]
-        behind = wrapped(row + printable(provisional), self._width)[: self._tail_rows + 1]
-        tail = "".join(behind)[len(row) :].removesuffix("\n")
+    def update(self, final: str, provisional: str, width: int, tail_rows: int) -> str:
+        """The characters that append `final` for good and replace what is provisional.
+
+        `width` is the terminal's now, in cells. Provisional text is cut where it would reach more than `tail_rows`
+        rows further.
+        """
+        final = printable(final)
+        line = (self._line + final).rpartition("\n")[2]
+        tail = _tail_behind(line, printable(provisional), width, tail_rows)
         if not final and tail == self._tail:
             return ""
-        home = (f"\x1b[{self._rows_below}A" if self._rows_below else "") + "\r" + _ERASE_BELOW
-        self._row, self._tail, self._rows_below = row, tail, len(wrapped(row + tail, self._width)) - 1
+        back = self._before_tail(width) if self._tail else ""
+        self._line, self._tail = line, tail
         dim = f"{_DIM}{_on_terminal(tail)}{_PLAIN}" if tail else ""
-        return _BEGIN + home + _on_terminal("".join(rows)) + dim + _END
+        return _BEGIN + back + _on_terminal(final) + dim + _END
+
+    def _before_tail(self, width: int) -> str:
+        """Erases the tail, by drawing the final text's last row anew from its first column."""
+        rows = wrapped(self._line, width)
+        below = len(wrapped(self._line + self._tail, width)) - len(rows)
+        up = f"\x1b[{below}A" if below else ""
+        return up + "\r" + _ERASE_BELOW + rows[-1]
+
+
+def _tail_behind(line: str, provisional: str, width: int, tail_rows: int) -> str:
+    row = wrapped(line, width)[-1]
+    behind = wrapped(row + provisional, width)[: tail_rows + 1]
+    tail = "".join(behind)[len(row) :].removesuffix("\n")
+    return "" if _JOINED.search(line + tail) else tail
 
 
 def printable(text: str) -> str:

@@ -67,19 +67,23 @@ def combined(answers: Sequence[Stats]) -> Stats:
 
 
 class Meter:
-    """Times one answer, on a clock in seconds."""
+    """Times one answer, on a clock in seconds, until it is finished."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
         self._began = clock()
         self._first_commit: float | None = None
+        self._finished: float | None = None
 
     def committed(self) -> None:
         if self._first_commit is None:
             self._first_commit = self.elapsed()
 
+    def finished(self) -> None:
+        self._finished = self.elapsed()
+
     def elapsed(self) -> float:
-        return self._clock() - self._began
+        return self._clock() - self._began if self._finished is None else self._finished
 
     @property
     def ttft(self) -> float:

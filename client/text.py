@@ -16,6 +16,12 @@ _BROKEN = "\N{REPLACEMENT CHARACTER}"
 Message = dict[str, str]
 
 
+def valid_text(text: str) -> str:
+    """The text. Raises UnicodeError where it stands for bytes that were no text, as arguments of commands may."""
+    text.encode()
+    return text
+
+
 def raw_tokens(tokenizer: "Tokenizer", prompt: str) -> list[int]:
     return list(tokenizer(prompt)["input_ids"])
 
@@ -23,11 +29,17 @@ def raw_tokens(tokenizer: "Tokenizer", prompt: str) -> list[int]:
 def chat_tokens(tokenizer: "Tokenizer", messages: list[Message]) -> list[int]:
     """The whole conversation as the target's template writes it, up to where the answer begins.
 
-    Raises MisuseError where the target has no template.
+    Raises MisuseError where the target has no template or it refuses the conversation.
     """
     if tokenizer.chat_template is None:
         raise MisuseError("this target has no chat template; give it plain text with `outrider run --raw`")
-    return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False))
+    try:
+        tokens = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+    except Exception as error:  # a template is a program, and may fail as any program may
+        raise MisuseError(
+            f"the target's chat template fails ({error}); give it plain text with `outrider run --raw`"
+        ) from error
+    return list(tokens)
 
 
 def decode(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:

@@ -1,7 +1,6 @@
 """`outrider chat`: several turns in one session, on a terminal or through a pipe."""
 
 import asyncio
-import signal
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,10 +11,11 @@ from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
 from client.conversation import Answer, Conversation
 from client.errors import BrokenOffError
+from client.interrupt import until_interrupted
 from client.link import Access
 from client.progress import download_bar
 from client.render import AnswerView, paper_for, stats_line
-from client.text import Message, chat_tokens, decode
+from client.text import Message, chat_tokens, decode, valid_text
 
 _QUIT = "/quit"
 
@@ -23,9 +23,10 @@ _QUIT = "/quit"
 def chat(access: Access, choice: DraftChoice, cache: Path | None, options: AnswerOptions) -> None:
     """Talks until /quit or the end of input.
 
-    Ctrl-C stops an answer, never the program. Raises OutriderError where the session cannot go on.
+    Ctrl-C stops an answer, and leaves only where the answer does not end: then KeyboardInterrupt is raised. Raises
+    OutriderError where the session cannot go on.
     """
-    console, notes = Console(), Console(stderr=True, highlight=False)
+    console, notes = Console(), Console(stderr=True, highlight=False, soft_wrap=True)
     messages: list[Message] = []
     # Input is read between two runs of the loop, in the main thread, where Ctrl-C can interrupt it.
     with asyncio.Runner() as runner:
@@ -33,14 +34,21 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
         try:
             client, conversation = runner.run(_begin(stack, access, choice, cache, options))
             if console.is_terminal:
-                notes.print(f"{client.description.model}, draft {client.manifest.draft}; {_QUIT} leaves", style="dim")
+                greeting = f"{client.description.model}, draft {client.manifest.draft}; {_QUIT} leaves"
+                notes.print(greeting, style="dim", markup=False)
             while (question := _ask(console, notes)) is not None:
                 messages.append({"role": "user", "content": question})
                 tokens = chat_tokens(client.tokenizer, messages)
+                if len(tokens) >= client.description.context:
+                    notes.print(_too_long(len(tokens), client.description.context))
+                    messages.pop()
+                    continue
                 view = AnswerView(client.tokenizer, paper_for(console, time.monotonic))
                 answer = runner.run(_answer(conversation, tokens, options, view))
+                if answer is None:
+                    raise KeyboardInterrupt
                 if console.is_terminal:
-                    notes.print(stats_line(answer.stats), style="dim")
+                    notes.print(stats_line(answer.stats), style="dim", markup=False)
                 if answer.note:
                     notes.print(answer.note, markup=False)
                 if answer.failure:
@@ -64,11 +72,14 @@ def _ask(console: Console, notes: Console) -> str | None:
     """The next question; None to leave."""
     while True:
         try:
-            question = console.input("[bold]> [/]" if console.is_terminal else "").strip()
+            question = valid_text(console.input("[bold]> [/]" if console.is_terminal else "")).strip()
         except EOFError:
             return None
         except KeyboardInterrupt:
             notes.print(f"\n{_QUIT} leaves", style="dim")
+            continue
+        except UnicodeError:
+            notes.print("that was not valid text; type it again")
             continue
         if question == _QUIT:
             return None
@@ -76,11 +87,15 @@ def _ask(console: Console, notes: Console) -> str | None:
             return question
 
 
-async def _answer(conversation: Conversation, tokens: list[int], options: AnswerOptions, view: AnswerView) -> Answer:
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, conversation.cancel)
+def _too_long(tokens: int, context: int) -> str:
+    return f"with that the conversation has {tokens} tokens, but the target holds {context}; ask less, or start anew"
+
+
+async def _answer(
+    conversation: Conversation, tokens: list[int], options: AnswerOptions, view: AnswerView
+) -> Answer | None:
+    """None where the answer was abandoned."""
     try:
-        return await conversation.answer(tokens, options.settings(), view)
+        return await until_interrupted(conversation.answer(tokens, options.settings(), view), conversation.cancel)
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
         view.end()

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from client.assembly import describe
-from client.bundles import bundle_directory, cache_directory, choose_bundle, is_complete
+from client.bundles import cache_directory, choose_bundle, is_complete
 from client.link import Access
 from common.protocol.errors import OutriderError
 
@@ -100,6 +100,6 @@ async def check_server(access: Access, cache: Path) -> list[Finding]:
     server = Finding(
         "server", f"{description.model} at {access.address}, protocol {description.version}, {description.release}"
     )
-    state = "here" if is_complete(bundle_directory(cache, manifest)) else "not here yet; it is fetched when needed"
+    state = "here" if is_complete(cache, manifest) else "not here yet; it is fetched when needed"
     bundle = Finding("bundle", f"draft {manifest.draft} for target {description.fingerprint[:12]} is {state}")
     return [server, bundle]

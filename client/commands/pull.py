@@ -15,7 +15,7 @@ async def pull(access: Access, draft: str | None, cache: Path | None) -> None:
     directory = cache_directory(cache)
     async with access.connect() as connection:
         description = await describe(connection)
-        discard_damaged(directory, choose_bundle(description.bundles, draft))
+        await discard_damaged(directory, choose_bundle(description.bundles, draft))
         manifest, bundle = await fetch_bundle(connection, description, draft, directory, download_bar)
     typer.echo(f"the draft {manifest.draft} for {description.model} is in place", err=True)
     typer.echo(str(bundle))

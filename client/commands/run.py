@@ -47,7 +47,7 @@ async def run(
             "finish_reason": answer.finish_reason,
             "stats": answer.stats.as_dict(),
         }
-        typer.echo(json.dumps(result, ensure_ascii=False))
+        typer.echo(json.dumps(result))
     else:
         typer.echo(stats_line(answer.stats), err=True)
     if answer.note:

@@ -13,10 +13,12 @@ from common.protocol.messages import FromClient, FromServer, Grow, Open
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
 from common.protocol.views import Proposal, TreeView
+from common.rpc.convert import frame_from_client, frame_from_server
 from common.rpc.errors import LinkError
 
 VOCABULARY = 50
 END = 0
+SESSION = "a session of a test"
 LIMITS = Limits(fingerprint="target", vocab_size=VOCABULARY, context=400, max_nodes=64)
 TERMS = Terms("target", VOCABULARY, 400, frozenset({END}), lambda tokens: "", max_nodes=64, run_ahead=16)
 
@@ -36,11 +38,20 @@ def decoded(prompt: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(tokens[len(prompt) :])
 
 
+def up_bytes(message: FromClient) -> int:
+    return frame_from_client(message).ByteSize()
+
+
+def down_bytes(message: FromServer) -> int:
+    return frame_from_server(message).ByteSize()
+
+
 class FakeStream:
     """A stream to a server of its own. `breaks_after` commits it is gone."""
 
     def __init__(self, pass_seconds: float = 0.001, breaks_after: int | None = None):
         self.sent: list[FromClient] = []
+        self.received: list[FromServer] = []
         self.passes = 0
         self._session: ServerSession | None = None
         self._frames: asyncio.Queue[FromServer | LinkError] = asyncio.Queue()
@@ -51,7 +62,7 @@ class FakeStream:
 
     @property
     def traffic(self) -> Traffic:
-        return Traffic(len(self.sent), self.passes)
+        return Traffic(sum(map(up_bytes, self.sent)), sum(map(down_bytes, self.received)))
 
     @property
     def grows(self) -> list[Grow]:
@@ -70,6 +81,7 @@ class FakeStream:
         frame = await self._frames.get()
         if isinstance(frame, LinkError):
             raise frame
+        self.received.append(frame)
         return frame
 
     def close(self) -> None:

@@ -1,10 +1,13 @@
 """Fetching bundles from a source that breaks, lies or is never asked twice for the same byte."""
 
+import asyncio
 import hashlib
+import subprocess
+import sys
 
 import pytest
 
-from client.bundles import bundle_directory, choose_bundle, discard_damaged, is_complete, pull
+from client.bundles import choose_bundle, discard_damaged, is_complete, pull
 from client.errors import BundleError
 from common.bundle import BundleFile, first_damaged, make_manifest, read_bundle_file
 from common.protocol.errors import MisuseError
@@ -59,7 +62,7 @@ async def test_an_interrupted_pull_resumes_where_it_stopped(tmp_path):
     broken = Source(breaks_after=5000)
     with pytest.raises(LinkError):
         await fetched(broken, tmp_path)
-    assert not is_complete(bundle_directory(tmp_path, MANIFEST))
+    assert not is_complete(tmp_path, MANIFEST)
     rest = Source()
     directory = await fetched(rest, tmp_path)
     assert broken.served + rest.served == sum(file.size for file in FILES)
@@ -98,10 +101,46 @@ async def test_damage_in_the_cache_is_found_and_mended(tmp_path):
     directory = await fetched(Source(), tmp_path)
     for path in ("model.safetensors", "z"):
         (directory / path).write_bytes(b"x" * len(CONTENTS[path]))
-    discard_damaged(tmp_path, MANIFEST)
-    assert not is_complete(directory)
+    await discard_damaged(tmp_path, MANIFEST)
+    assert not is_complete(tmp_path, MANIFEST)
     await fetched(Source(), tmp_path)
     assert first_damaged(directory, MANIFEST) is None
+
+
+async def test_a_file_that_was_cut_short_makes_the_bundle_incomplete(tmp_path):
+    directory = await fetched(Source(), tmp_path)
+    (directory / "model.safetensors").write_bytes(CONTENTS["model.safetensors"][:-1])
+    assert not is_complete(tmp_path, MANIFEST)
+    await fetched(Source(), tmp_path)
+    assert is_complete(tmp_path, MANIFEST)
+    assert first_damaged(directory, MANIFEST) is None
+
+
+async def test_two_who_pull_at_once_fetch_once(tmp_path):
+    class Slow(Source):
+        async def fetch(self, request):
+            async for piece in super().fetch(request):
+                await asyncio.sleep(0.01)
+                yield piece
+
+    first, second = Slow(), Slow()
+    directory, _ = await asyncio.gather(fetched(first, tmp_path), fetched(second, tmp_path))
+    assert sorted([first.served, second.served]) == [0, sum(file.size for file in FILES)]
+    assert first_damaged(directory, MANIFEST) is None
+
+
+async def test_another_process_is_waited_for(tmp_path):
+    directory = tmp_path / "bundles" / MANIFEST.id
+    directory.mkdir(parents=True)
+    script = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], 0), fcntl.LOCK_EX); print(flush=True); input()"
+    holder = subprocess.Popen([sys.executable, "-c", script, directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    pulling = asyncio.create_task(fetched(Source(), tmp_path))
+    await asyncio.sleep(0.3)
+    assert list(directory.iterdir()) == []
+    holder.kill()
+    holder.communicate()
+    assert first_damaged(await pulling, MANIFEST) is None
 
 
 async def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path):

@@ -1,11 +1,15 @@
 """The command line: quick help, and one sentence for every mistake."""
 
+import io
+import os
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
-from client import cli
+from client import cli, progress
+from common.bundle import BundleFile, make_manifest
 
 
 def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
@@ -52,6 +56,37 @@ def test_an_absent_server_is_one_sentence_and_exit_code_1(monkeypatch, capsys, t
     code, out, err = outrider(monkeypatch, capsys, *arguments)
     assert (code, out) == (1, "")
     assert err == "outrider: the server at 127.0.0.1:9 cannot be reached; check its address and your link\n"
+
+
+@pytest.mark.parametrize("argument", ["-", "\udcff"])
+def test_a_prompt_that_is_no_text_is_misuse(monkeypatch, capsys, argument):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))
+    code, out, err = outrider(monkeypatch, capsys, "run", argument, "--server", "localhost:1")
+    assert (code, out) == (2, "")
+    assert err == "outrider: the prompt is not valid text; give it in UTF-8\n"
+
+
+def test_what_nobody_foresaw_is_one_sentence(monkeypatch, capsys):
+    def fail(standalone_mode):
+        raise ValueError("odd")
+
+    monkeypatch.setattr(cli, "app", fail)
+    assert outrider(monkeypatch, capsys) == (1, "", "outrider: it failed unexpectedly: ValueError: odd\n")
+
+
+def test_characters_that_the_output_cannot_encode_are_replaced():
+    script = "import sys; from client import cli; cli.app = lambda **_: not sys.stdout.write('日本 ok'); cli.main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"?? ok", b"")
+
+
+def test_a_download_shows_names_as_they_are(monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=200))
+    with progress.download_bar(make_manifest("[/]small", "lookup", "f", [BundleFile("a", 9, "")])) as advance:
+        advance(9)
+    assert "[/]small" in shown.getvalue()
 
 
 def test_doctor_says_what_to_mend(monkeypatch, capsys, tmp_path):

@@ -1,22 +1,40 @@
 """The drafting loop against a server in memory: every drafter, every policy, the target's own answer."""
 
 import asyncio
+import time
 
 import pytest
 
 from client.conversation import Answer, Conversation
 from client.drafting import DraftingLoop
 from client.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
+from client.stats import Traffic
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Ack, Grow, Settings
+from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings
+from common.protocol.views import Proposal
 from common.rpc.errors import LinkError
-from tests.client.fakes import LIMITS, ChainDrafter, FakeStream, decoded, sometimes, target, wrong
+from tests.client.fakes import (
+    LIMITS,
+    SESSION,
+    ChainDrafter,
+    FakeStream,
+    decoded,
+    down_bytes,
+    sometimes,
+    target,
+    up_bytes,
+    wrong,
+)
 
 PROMPT = (3, 1, 4, 1, 5)
 
 
+def unseen(committed, provisional):
+    """Watches nothing."""
+
+
 def conversation(stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, pace: float = 0.0):
-    loop = DraftingLoop(ClientSession("s", LIMITS), policy, has_drafter=drafter is not None)
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS), policy, has_drafter=drafter is not None)
     return Conversation(stream, loop, drafter, "fake", pace)
 
 
@@ -25,9 +43,7 @@ async def ask(
 ) -> Answer:
     talk = conversation(stream, policy, drafter)
     try:
-        return await asyncio.wait_for(
-            talk.answer(PROMPT, Settings(count, idle=policy.idle), lambda committed, provisional: None), 20
-        )
+        return await asyncio.wait_for(talk.answer(PROMPT, Settings(count, idle=policy.idle), unseen), 20)
     finally:
         talk.close()
         stream.close()
@@ -75,10 +91,25 @@ async def test_without_drafting_every_commit_is_acknowledged():
     assert answer.stats.accept_length == 1
 
 
-async def test_a_slow_wrong_drafter_never_stalls_the_server():
+@pytest.mark.parametrize("drafter", [ChainDrafter(wrong, seconds=1.0), ChainDrafter(target, seconds=1.0)])
+async def test_a_slow_drafter_never_stalls_the_server(drafter):
+    alone = await ask(FakeStream(), STREAM)
+    answer = await ask(FakeStream(), STREAM, drafter)
+    assert answer.stats.seconds < alone.stats.seconds + 0.5
+
+
+async def test_the_answer_is_over_when_it_is_finished_whatever_is_still_drafted():
     stream = FakeStream()
-    answer = await ask(stream, STREAM, ChainDrafter(wrong, seconds=0.05))
-    assert answer.stats.seconds < 1.5
+    talk = conversation(stream, STREAM, ChainDrafter(target, seconds=1.0))
+    tokens = PROMPT
+    for _ in range(2):
+        began = time.perf_counter()
+        answer = await talk.answer(tokens, Settings(10), unseen)
+        assert answer.stats.seconds <= time.perf_counter() - began < 0.8
+        tokens = (*tokens, *answer.tokens)
+    assert tokens == (*PROMPT, *decoded(PROMPT, 20))
+    talk.close()
+    stream.close()
 
 
 async def test_a_drafter_that_is_spent_says_so_once_a_frontier():
@@ -98,11 +129,49 @@ async def test_a_drafter_that_fails_leaves_the_answer_whole():
     assert "out of memory" in answer.note
 
 
+@pytest.mark.parametrize("parent", [1000, -3])
+async def test_a_bad_proposal_retires_the_drafter(parent):
+    class Confused(ChainDrafter):
+        def draft(self, view):
+            return [Proposal(parent, 7, -0.1)]
+
+    answer = await ask(FakeStream(), STREAM, Confused(target))
+    assert answer.tokens == decoded(PROMPT, 40)
+    assert str(parent) in answer.note
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_what_the_watch_raises_is_raised(committed):
+    def blind(tokens, provisional):
+        if bool(tokens) is committed:
+            raise UnicodeError("cannot be shown")
+
+    stream = FakeStream(pass_seconds=0.03)
+    talk = conversation(stream, STREAM, ChainDrafter(target))
+    with pytest.raises(UnicodeError, match="cannot be shown"):
+        await asyncio.wait_for(talk.answer(PROMPT, Settings(300), blind), 5)
+    talk.close()
+    stream.close()
+
+
+async def test_levels_that_took_longer_than_the_pace_are_counted():
+    for pace, seconds, overrun in ((0.01, 0.0, False), (0.01, 0.03, True), (0.0, 0.01, False)):
+        stream, drafter = FakeStream(pass_seconds=0.01), ChainDrafter(target, depth=50, seconds=seconds)
+        talk = conversation(stream, STREAM, drafter, pace)
+        answer = await talk.answer(PROMPT, Settings(60), unseen)
+        again = await talk.answer((*PROMPT, *answer.tokens), Settings(60), unseen)
+        talk.close()
+        stream.close()
+        assert 0 <= len(drafter.views) - answer.levels - again.levels <= 2
+        assert min(answer.levels, again.levels) > 0
+        assert (answer.overrun_levels > answer.levels / 2) is overrun
+
+
 async def test_pace_is_the_least_time_of_a_level():
     stream = FakeStream(pass_seconds=0.01)
     drafter = ChainDrafter(target, depth=50)
     talk = conversation(stream, STREAM, drafter, pace=0.02)
-    answer = await talk.answer(PROMPT, Settings(30), lambda committed, provisional: None)
+    answer = await talk.answer(PROMPT, Settings(30), unseen)
     talk.close()
     stream.close()
     assert len(drafter.views) <= answer.stats.seconds / 0.02 + 1
@@ -114,7 +183,7 @@ async def test_several_turns_share_the_session():
     talk = conversation(stream, STREAM, drafter)
     tokens = PROMPT
     for _ in range(3):
-        answer = await talk.answer(tokens, Settings(15), lambda committed, provisional: None)
+        answer = await talk.answer(tokens, Settings(15), unseen)
         assert answer.tokens == decoded(tokens, 15)
         tokens = (*tokens, *answer.tokens[:-3], 9, 9, 9)
     talk.close()
@@ -125,13 +194,13 @@ async def test_several_turns_share_the_session():
 async def test_cancelling_ends_the_answer_and_keeps_the_session():
     stream = FakeStream(pass_seconds=0.01)
     talk = conversation(stream, STREAM, ChainDrafter(sometimes))
-    asking = asyncio.create_task(talk.answer(PROMPT, Settings(300), lambda committed, provisional: None))
+    asking = asyncio.create_task(talk.answer(PROMPT, Settings(300), unseen))
     await asyncio.sleep(0.15)
     talk.cancel()
     answer = await asyncio.wait_for(asking, 5)
     assert answer.finish_reason == "cancelled"
     assert answer.tokens == decoded(PROMPT, len(answer.tokens))
-    following = await talk.answer((*PROMPT, *answer.tokens, 2), Settings(5), lambda committed, provisional: None)
+    following = await talk.answer((*PROMPT, *answer.tokens, 2), Settings(5), unseen)
     talk.close()
     stream.close()
     assert following.tokens == decoded((*PROMPT, *answer.tokens, 2), 5)
@@ -150,3 +219,56 @@ async def test_a_stream_that_breaks_before_anything_came_is_an_error():
     stream._frames.put_nowait(LinkError("no server there"))
     with pytest.raises(LinkError, match="no server"):
         await ask(stream)
+
+
+class Recording:
+    """A stream that says what a test wrote down, each frame at its time on the clock `now`."""
+
+    traffic = Traffic()
+
+    def __init__(self, frames):
+        self.now = 0.0
+        self._frames = iter(frames)
+
+    def send(self, message):
+        pass
+
+    async def receive(self):
+        self.now, frame = next(self._frames)
+        return frame
+
+
+async def test_times_are_those_of_the_frames():
+    stream = Recording(
+        [
+            (0.25, Opened(SESSION)),
+            (0.5, Commit(0, 5, (7,))),
+            (1.5, Commit(0, 6, (8, 9))),
+            (2.0, Finished(0, 8, FinishReason.LENGTH)),
+        ]
+    )
+
+    def slow_to_look(committed, provisional):
+        stream.now += 10 if not committed else 0
+
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS), CLOUD, has_drafter=False)
+    stats = (
+        await Conversation(stream, loop, None, "none", clock=lambda: stream.now).answer(
+            PROMPT, Settings(3), slow_to_look
+        )
+    ).stats
+    assert (stats.rtt_ms, stats.ttft_seconds, stats.seconds) == (250, 0.5, 2.0)
+    assert (stats.tokens_per_second, stats.accept_length, stats.passes) == (1.5, 1.5, 2)
+
+
+async def test_bytes_are_those_of_the_answers_own_frames():
+    stream = FakeStream()
+    talk = conversation(stream, STREAM, ChainDrafter(target))
+    first = await talk.answer(PROMPT, Settings(15), unseen)
+    sent, received = list(stream.sent), list(stream.received)
+    second = await talk.answer((*PROMPT, *first.tokens, 9), Settings(15), unseen)
+    talk.close()
+    stream.close()
+    assert (first.stats.bytes_up, first.stats.bytes_down) == (sum(map(up_bytes, sent)), sum(map(down_bytes, received)))
+    assert second.stats.bytes_up == sum(map(up_bytes, stream.sent[len(sent) :]))
+    assert second.stats.bytes_down == sum(map(down_bytes, stream.received[len(received) :]))

@@ -5,15 +5,15 @@ from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, Commit, Extend, Finished, FinishReason, Grow, Open, Opened, Settings
 from common.protocol.views import Proposal
-from tests.client.fakes import LIMITS
+from tests.client.fakes import LIMITS, SESSION
 
 PROMPT = (3, 1, 4)
 GUESS = Proposal(0, 7, -0.5)
 
 
-def begun(policy: Policy = STREAM, has_drafter: bool = True) -> DraftingLoop:
-    loop = DraftingLoop(ClientSession("s", LIMITS), policy, has_drafter)
-    assert isinstance(loop.begin_turn(PROMPT, Settings(20))[0], Open)
+def begun(policy: Policy = STREAM, has_drafter: bool = True, longest: int = 20) -> DraftingLoop:
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS), policy, has_drafter)
+    assert isinstance(loop.begin_turn(PROMPT, Settings(longest))[0], Open)
     return loop
 
 
@@ -36,7 +36,7 @@ def test_a_spent_drafter_says_so_once_and_waits_for_a_commit():
     (grow,) = loop.drafted(loop.begin_step(), [])
     assert grow.nodes == ()
     assert loop.begin_step() is None
-    loop.received(Opened("s"))
+    loop.received(Opened(SESSION))
     tokens, replies = loop.received(Commit(0, 3, (7,)))
     assert tokens == (7,)
     assert replies == []
@@ -45,7 +45,7 @@ def test_a_spent_drafter_says_so_once_and_waits_for_a_commit():
 
 def test_a_commit_during_a_step_is_told_by_its_grow():
     loop = begun()
-    loop.received(Opened("s"))
+    loop.received(Opened(SESSION))
     step = loop.begin_step()
     assert loop.received(Commit(0, 3, (7,))) == ((7,), [])
     (grow,) = loop.drafted(step, [GUESS, Proposal(-1, 8, -0.5)])
@@ -55,7 +55,7 @@ def test_a_commit_during_a_step_is_told_by_its_grow():
 
 def test_a_step_that_a_commit_made_useless_acknowledges_and_drafts_again():
     loop = begun()
-    loop.received(Opened("s"))
+    loop.received(Opened(SESSION))
     step = loop.begin_step()
     loop.received(Commit(0, 3, (9,)))
     assert loop.drafted(step, [GUESS]) == [Ack(0, 4)]
@@ -64,19 +64,35 @@ def test_a_step_that_a_commit_made_useless_acknowledges_and_drafts_again():
 
 def test_a_step_of_an_earlier_turn_is_dropped():
     loop = begun()
-    loop.received(Opened("s"))
+    loop.received(Opened(SESSION))
     step = loop.begin_step()
     loop.received(Commit(0, 3, (7, 8)))
     loop.received(Finished(0, 5, FinishReason.END))
     (extend,) = loop.begin_turn((3, 1, 4, 7, 2, 2), Settings(20))
     assert extend == Extend(1, 4, (2, 2), Settings(20))
+    of_this_turn = loop.begin_step()
+    assert of_this_turn is not None
     assert loop.drafted(step, [GUESS]) == []
-    assert loop.begin_step() is not None
+    assert loop.begin_step() is None
+    (grow,) = loop.drafted(of_this_turn, [GUESS])
+    assert grow.turn == 1
+
+
+def test_a_long_step_holds_back_no_more_than_a_few_tokens():
+    loop = begun(longest=100)
+    loop.received(Opened(SESSION))
+    step = loop.begin_step()
+    told = [loop.received(Commit(0, 3 + done, (7,)))[1] for done in range(40)]
+    assert [index for index, replies in enumerate(told) if replies] == [15, 31]
+    assert told[15] == [Ack(0, 19)]
+    assert loop.drafted(step, [GUESS]) == [Ack(0, 43)]
+    loop.begin_step()
+    assert loop.received(Commit(0, 43, (7,)))[1] == []
 
 
 def test_a_full_tree_counts_as_spent():
     loop = begun()
-    many = [Proposal(0, token, -3.0) for token in range(LIMITS.max_nodes)]
+    many = [Proposal(-index, 1, -3.0) for index in range(LIMITS.max_nodes)]
     loop.drafted(loop.begin_step(), many)
     (grow,) = loop.drafted(loop.begin_step(), [Proposal(1, 5, -1.0)])
     assert grow.nodes == ()
@@ -84,12 +100,13 @@ def test_a_full_tree_counts_as_spent():
 
 
 def test_rounds_wait_for_the_prompts_commit_and_then_hold_their_levels():
-    loop = DraftingLoop(ClientSession("s", LIMITS), LOCKSTEP, has_drafter=True)
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS), LOCKSTEP, has_drafter=True)
     opening, go_on = loop.begin_turn(PROMPT, Settings(20))
     assert isinstance(opening, Open)
     assert go_on == Grow(0, 3, ())
+    loop.received(Opened(SESSION))
+    assert loop.drafted(loop.begin_step(), [GUESS]) == []
     assert loop.begin_step() is None
-    loop.received(Opened("s"))
     loop.received(Commit(0, 3, (7,)))
     sent = []
     for level in range(LOCKSTEP.round_levels):
@@ -99,16 +116,29 @@ def test_rounds_wait_for_the_prompts_commit_and_then_hold_their_levels():
     assert loop.begin_step() is None
 
 
+def test_rounds_begin_with_a_warm_up_that_sends_nothing_whenever_it_ends():
+    loop = begun(LOCKSTEP)
+    warm_up = loop.begin_step()
+    assert warm_up.view.tokens == PROMPT
+    loop.received(Opened(SESSION))
+    assert loop.received(Commit(0, 3, (7,))) == ((7,), [])
+    assert loop.drafted(warm_up, [GUESS]) == []
+    sent = []
+    for level in range(LOCKSTEP.round_levels):
+        sent += loop.drafted(loop.begin_step(), [Proposal(level, 5, -0.1)])
+    assert [(grow.frontier, len(grow.nodes)) for grow in sent] == [(4, LOCKSTEP.round_levels)]
+
+
 def test_without_a_drafter_the_stream_says_that_nothing_will_come():
     loop = begun(STREAM, has_drafter=False)
-    loop.received(Opened("s"))
+    loop.received(Opened(SESSION))
     assert loop.begin_step() is None
     assert loop.received(Commit(0, 3, (7,))) == ((7,), [Grow(0, 4, ())])
 
 
 def test_the_cloud_only_acknowledges():
     loop = begun(CLOUD)
-    loop.received(Opened("s"))
+    loop.received(Opened(SESSION))
     assert loop.begin_step() is None
     assert loop.received(Commit(0, 3, (7,))) == ((7,), [Ack(0, 4)])
 

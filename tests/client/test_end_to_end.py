@@ -2,16 +2,19 @@
 
 import io
 import json
+import shutil
 import signal
 import subprocess
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from client.render import AnswerView
 from client.text import chat_tokens, raw_tokens
 from tests.client.daemon import command, outriderd
 from tests.client.test_cli import outrider
@@ -19,6 +22,7 @@ from tests.families import make_checkpoint
 
 PROMPT = "the quick brown fox"
 TOKENS = 40
+NAME = "target[red]"  # no markup, though it looks like it
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +52,9 @@ def server(models):
 def slow_server(models, tmp_path):
     token = tmp_path / "token"
     token.write_text("secret\n")
-    arguments = ["--target", str(models / "target"), "--token-file", str(token), "--pace-pass", "40ms"]
+    target = tmp_path / NAME
+    shutil.copytree(models / "target", target)
+    arguments = ["--target", str(target), "--token-file", str(token), "--pace-pass", "40ms"]
     with outriderd(*arguments) as running:
         yield running
 
@@ -85,13 +91,40 @@ def test_every_policy_answers_alike(monkeypatch, capsys, models, cache, server, 
     assert json.loads(out)["token_ids"] == generated(models, tokens, TOKENS)
 
 
-def test_chat_keeps_one_session_over_its_turns(monkeypatch, capsys, cache, server):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("hello\n\nand again\n/quit\nnever\n"))
-    code, out, err = outrider(
-        monkeypatch, capsys, "chat", "--server", server, "--cache-dir", str(cache), "--max-new-tokens", "12"
-    )
+def test_chat_keeps_one_session_over_its_turns(monkeypatch, capsys, slow_server, cache):
+    process, address = slow_server
+    code, out, err = chat(monkeypatch, capsys, "hello\n\nand again\n/quit\nnever\n", address, cache)
     assert (code, err) == (0, "")
     assert out
+    process.terminate()
+    (summary,) = [line for line in process.stderr if line.startswith("summary ")]
+    counters = json.loads(summary.removeprefix("summary "))
+    assert counters["sessions"] == 1
+    assert counters["committed_tokens"] == 24
+
+
+def test_a_question_that_does_not_fit_is_dropped_and_the_chat_goes_on(monkeypatch, capsys, slow_server, cache):
+    _, address = slow_server
+    alone = chat(monkeypatch, capsys, "hello\n", address, cache)
+    code, out, err = chat(monkeypatch, capsys, "x " * 3000 + "\nhello\n", address, cache)
+    assert (code, out) == alone[:2] == (0, out)
+    assert out
+    assert "tokens, but the target holds" in err
+    assert err.count("\n") == 1
+
+
+def test_names_are_shown_as_they_are(monkeypatch, capsys, slow_server, cache):
+    _, address = slow_server
+    monkeypatch.setattr("client.commands.chat.Console", partial(Console, force_terminal=True, width=200))
+    code, _, err = chat(monkeypatch, capsys, "/quit\n", address, cache)
+    assert code == 0
+    assert NAME in err
+
+
+def chat(monkeypatch, capsys, typed: str, address: str, cache: Path) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "12"]
+    return outrider(monkeypatch, capsys, "chat", *arguments)
 
 
 def test_pull_says_where_the_bundle_is(monkeypatch, capsys, cache, server):
@@ -140,12 +173,17 @@ def test_a_server_killed_in_mid_answer_leaves_what_was_committed(slow_server, ca
 def test_an_answer_that_broke_off_is_in_the_json(monkeypatch, capsys, slow_server, cache):
     process, address = slow_server
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
-    killing = threading.Timer(4.0, process.kill)
-    killing.start()
+
+    class Killing(AnswerView):
+        def __call__(self, committed, provisional):
+            if committed:
+                process.kill()
+
+    monkeypatch.setattr("client.commands.run.AnswerView", Killing)
     code, out, err = outrider(monkeypatch, capsys, "run", PROMPT, "--json", *arguments)
     result = json.loads(out)
     assert code == 1
-    assert "broke off" in err
+    assert "the answer broke off: the connection to the server" in err
     assert result["finish_reason"] == "error"
     assert 0 < len(result["token_ids"]) == result["stats"]["tokens"] < 500
 
@@ -166,6 +204,41 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(slow_server, cache):
         chat.send_signal(signal.SIGINT)
     _, err = chat.communicate(b"/quit\n", timeout=60)
     assert (chat.returncode, err) == (0, b"")
+
+
+def test_ctrl_c_leaves_a_chat_whose_link_is_dead(slow_server, cache):
+    process, address = slow_server
+    arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
+    chat = subprocess.Popen(
+        [command("outrider"), "chat", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    chat.stdin.write(b"hello\n")
+    chat.stdin.flush()
+    assert chat.stdout.read(8)
+    process.send_signal(signal.SIGSTOP)
+    chat.send_signal(signal.SIGINT)
+    rest = chat.stdout.read()
+    assert chat.wait(timeout=20) == 130
+    assert rest.endswith(b"\n")
+    assert chat.stderr.read() == b""
+
+
+@pytest.mark.parametrize("path", ["tokenizer/tokenizer.json", "model.safetensors"])
+def test_a_bundle_that_was_damaged_in_the_cache_is_pulled_again(monkeypatch, capsys, tmp_path, server, path):
+    arguments = ["--server", server, "--cache-dir", str(tmp_path)]
+    directory = Path(outrider(monkeypatch, capsys, "pull", *arguments)[1].strip())
+    (directory / path).write_bytes(b"x" * (directory / path).stat().st_size)
+    run = ["run", PROMPT, "--max-new-tokens", "4", *arguments]
+    code, _, err = outrider(monkeypatch, capsys, *run)
+    assert (code, err) == (
+        1,
+        f"outrider: {path} in the bundle is damaged; fetch it again with `outrider pull`\n",
+    )
+    assert outrider(monkeypatch, capsys, "pull", *arguments)[0] == 0
+    assert outrider(monkeypatch, capsys, *run)[0] == 0
 
 
 def test_a_wrong_token_is_misuse(monkeypatch, capsys, slow_server, tmp_path):

@@ -8,12 +8,14 @@ from client.screen import Screen, printable, wrapped
 from tests.client.terminal import Terminal
 
 TEXTS = st.text(alphabet="ab \n日🦊", max_size=30)
+JOINING = st.text(alphabet="ab \n👩\u200d\ufe0f", max_size=30)
+TAIL_ROWS = 3
 
 
 def seen(width: int, *updates: tuple[str, str]) -> Terminal:
-    screen, terminal = Screen(width, tail_rows=3), Terminal(width, height=8)
+    screen, terminal = Screen(), Terminal(width, height=8)
     for final, provisional in updates:
-        terminal.write(screen.update(final, provisional))
+        terminal.write(screen.update(final, provisional, width, TAIL_ROWS))
     return terminal
 
 
@@ -33,15 +35,47 @@ def test_long_provisional_text_is_cut_to_its_rows():
 
 
 def test_nothing_is_written_where_nothing_changed():
-    screen = Screen(20, 3)
-    assert screen.update("a", "b")
-    assert screen.update("", "b") == ""
+    screen = Screen()
+    assert screen.update("a", "b", 20, TAIL_ROWS)
+    assert screen.update("", "b", 20, TAIL_ROWS) == ""
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=12), st.integers(4, 12))
 def test_final_text_is_always_whole(updates, width):
     terminal = seen(width, *updates, ("", ""))
     assert terminal.text == on_paper("".join(final for final, _ in updates), width)
+
+
+def test_a_terminal_made_narrower_in_mid_answer_keeps_no_residue():
+    screen, terminal = Screen(), Terminal(20, height=12)
+    terminal.write(screen.update("the quick brown fox jumps", " over the lazy dog", 20, TAIL_ROWS))
+    terminal.resize(7)
+    terminal.write(screen.update(" high", "", 7, TAIL_ROWS))
+    assert terminal.lines == "the quick brown fox jumps high"
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, st.integers(4, 12)), max_size=12))
+def test_final_text_is_whole_whatever_the_sizes(updates):
+    screen, terminal = Screen(), Terminal(12, height=80)
+    for final, provisional, width in (*updates, ("", "", 5)):
+        terminal.resize(width)
+        terminal.write(screen.update(final, provisional, width, TAIL_ROWS))
+    assert terminal.lines == "".join(final for final, _, _ in updates)
+
+
+@pytest.mark.parametrize("joins", [True, False])
+@given(st.lists(st.tuples(JOINING, JOINING), max_size=8), st.integers(4, 12))
+def test_final_text_is_whole_whatever_cells_joined_emoji_take(joins, updates, width):
+    screen, terminal = Screen(), Terminal(width, height=80, joins=joins)
+    for final, provisional in (*updates, ("", "")):
+        terminal.write(screen.update(final, provisional, width, TAIL_ROWS))
+    assert terminal.lines == "".join(final for final, _ in updates)
+
+
+def test_nothing_provisional_is_shown_beside_joined_emoji():
+    assert seen(20, ("a", "👩\u200d👧")).dim_text == ""
+    assert seen(20, ("❤\ufe0f", " b")).dim_text == ""
+    assert seen(20, ("❤\ufe0f\n", "b")).dim_text == "b"
 
 
 @given(TEXTS, st.integers(2, 12))

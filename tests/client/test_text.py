@@ -52,6 +52,14 @@ def test_later_turns_begin_as_earlier_ones_did(tokenizer):
     assert chat_tokens(tokenizer, both)[: len(first)] == first
 
 
+def test_a_template_that_fails_is_one_sentence():
+    tokenizer = make_tokenizer()
+    for template in ("{{ raise_exception('roles must alternate') }}", "{{ messages[0]['content'] + 1 }}", "{% if %}"):
+        tokenizer.chat_template = template
+        with pytest.raises(MisuseError, match=r"template fails \(.+\); .*--raw"):
+            chat_tokens(tokenizer, [{"role": "user", "content": "hi"}])
+
+
 def test_a_target_without_a_chat_template_is_asked_raw():
     tokenizer = make_tokenizer()
     tokenizer.chat_template = None

@@ -1,0 +1,61 @@
+"""What answers cost, alone and together."""
+
+from dataclasses import replace
+
+from client.stats import Meter, Stats, Traffic, combined
+
+ONE = Stats(
+    tokens=10,
+    seconds=2.0,
+    tokens_per_second=5.0,
+    ttft_seconds=0.1,
+    accept_length=2.0,
+    passes=5,
+    bytes_up=100,
+    bytes_down=1000,
+    rtt_ms=40.0,
+    provisional_tokens=8,
+    retracted_tokens=3,
+    reconnects=0,
+    draft="small",
+    rule="greedy",
+)
+
+
+def test_rates_of_several_answers_are_sums_over_sums_and_delays_medians():
+    other = replace(ONE, tokens=50, seconds=4.0, passes=10, ttft_seconds=0.9, rtt_ms=60.0, bytes_up=1, reconnects=2)
+    third = replace(ONE, tokens=0, seconds=0.0, passes=0, ttft_seconds=0.2, rtt_ms=41.0)
+    assert combined([ONE, other, third]) == replace(
+        ONE,
+        tokens=60,
+        seconds=6.0,
+        tokens_per_second=10.0,
+        ttft_seconds=0.2,
+        accept_length=4.0,
+        passes=15,
+        bytes_up=201,
+        bytes_down=3000,
+        rtt_ms=41.0,
+        provisional_tokens=24,
+        retracted_tokens=9,
+        reconnects=2,
+    )
+
+
+def test_an_answer_without_a_commit_has_rates_of_nothing():
+    nothing = replace(ONE, tokens=0, seconds=0.0, passes=0)
+    assert (combined([nothing]).tokens_per_second, combined([nothing]).accept_length) == (0.0, 0.0)
+
+
+def test_a_meter_keeps_the_first_commit_and_the_end():
+    times = iter([10.0, 10.5, 11.0, 13.0])
+    meter = Meter(lambda: next(times))
+    assert meter.ttft == 0.5
+    for _ in range(2):
+        meter.committed()
+    meter.finished()
+    assert (meter.ttft, meter.elapsed()) == (1.0, 3.0)
+
+
+def test_traffic_of_an_answer_is_what_came_since():
+    assert Traffic(7, 900).since(Traffic(5, 100)) == Traffic(2, 800)

@@ -11,10 +11,12 @@ import typer
 
 if TYPE_CHECKING:
     from common.address import Address
+    from netem.experiments.experiment import Advance, Experiment, Report, Request
     from netem.links.profile import Direction, LinkProfile
 
 _FAILURE = 1
 _MISUSE = 2
+_INTERRUPTED = 130
 
 app = typer.Typer(
     help="Run Outrider, or anything that speaks TCP, over links that are worse than yours.",
@@ -77,18 +79,28 @@ def run(
     """Run an experiment and write its results."""
     import asyncio
 
+    from client.demo.family import find_family
     from netem.experiments.experiment import Request, find_experiment
     from netem.experiments.progress import progress_bar
     from netem.experiments.provenance import provenance
-    from netem.experiments.report import write_report
+    from netem.experiments.report import prepare, write_report
 
     chosen = find_experiment(experiment)
+    prepare(out)
+    origin = provenance(seed, find_family(models))
     with progress_bar(chosen.name) as advance:
-        report = asyncio.run(chosen.run(Request(seed, quick, data, models), advance))
-    write_report(report, provenance(seed), out)
+        report = asyncio.run(_measure(chosen, Request(seed, quick, data, models), advance))
+    write_report(report, origin, out)
     typer.echo((out / "table.md").read_text(encoding="utf-8"))
-    if not report.valid:
+    if report.faults:
         _exit_with(f"the run is not valid; {out / 'table.md'} says why", _FAILURE)
+
+
+async def _measure(experiment: "Experiment", request: "Request", advance: "Advance") -> "Report":
+    from client.demo.children import ended_by_signals
+
+    with ended_by_signals():
+        return await experiment.run(request, advance)
 
 
 async def _proxy_until_interrupted(profile: "LinkProfile", target: "Address", listen: "Address") -> None:
@@ -127,6 +139,8 @@ def main() -> NoReturn:
         _exit_with(str(misuse), _MISUSE)
     except (OutriderError, OSError) as failure:
         _exit_with(str(failure), _FAILURE)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(_INTERRUPTED)
 
 
 def _exit_with(sentence: str, code: int) -> NoReturn:

@@ -1,4 +1,5 @@
-"""The parts of `outrider demo`: its child processes, its prompts, the systems that it compares.
+"""The whole system on one machine: what `outrider demo` and the lab's experiments have in common.
 
-May not import the server or the lab: both are started as processes.
+A family's models and prompts, child processes, stated costs, lanes on which systems answer, and what their answers
+say together. May not import the server or the lab: both are started as processes.
 """

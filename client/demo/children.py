@@ -1,92 +1,149 @@
-"""Outrider's other commands as child processes, which say when they are ready and never outlive us."""
+"""Outrider's other commands as child processes, which say when they are ready and never outlive us.
+
+Knows how commands start, speak and end, not what they do.
+"""
 
 import asyncio
 import json
 import shutil
+import signal
 import sys
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from client.demo import leash
 from client.errors import DemoError
 
 _READY = "ready on "
 _SUMMARY = "summary "
 _START_SECONDS = 180.0
 _STOP_SECONDS = 10.0
-_LAST_LINES = 5
+_CHUNK_BYTES = 65536
+_LINE_BYTES = 4096  # of a longer line only its beginning is kept
+_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Child:
-    """A command that runs. What it writes to stderr is kept in part, and read to the end so that it never blocks."""
+    """A command that runs. All that it writes to stderr is read at once, so that it never blocks."""
 
     def __init__(self, command: str, process: asyncio.subprocess.Process):
-        self.address = ""  # HOST:PORT on which it is ready
         self._command = command
         self._process = process
-        self._said: deque[str] = deque(maxlen=_LAST_LINES)
+        self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._asked_to_end = False
+        self._summary = ""
+        self._last_words = "it said nothing"
+        self._listening = asyncio.create_task(self._listen())
+
+    async def ready(self) -> str:
+        """The HOST:PORT on which it is ready, once it is. Raises DemoError where it ends before, or takes too long."""
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await asyncio.wait((self._address, self._listening), return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError as error:
+            raise DemoError(f"{self._command} was not ready within {_START_SECONDS:.0f} s; try again later") from error
+        if not self._address.done():
+            raise DemoError(f"{self._command} did not start: {self._last_words}")
+        return self._address.result()
 
     def summary(self) -> dict[str, Any]:
         """The counters that the command wrote when it ended. Raises DemoError where it wrote none."""
-        for line in self._said:
-            if line.startswith(_SUMMARY):
-                return dict(json.loads(line.removeprefix(_SUMMARY)))
-        raise DemoError(f"{self._command} ended without its summary; run it alone to see why")
+        if not self._summary:
+            raise DemoError(f"{self._command} ended without its summary: {self._last_words}")
+        return dict(json.loads(self._summary))
 
-    async def become_ready(self) -> None:
-        try:
-            async with asyncio.timeout(_START_SECONDS):
-                while not self.address:
-                    await self._read_line()
-        except TimeoutError as error:
-            raise DemoError(f"{self._command} was not ready within {_START_SECONDS:.0f} s; try again later") from error
+    def ask_to_end(self) -> None:
+        """Once: a server that is asked again ends without its last words."""
+        if not self._asked_to_end:
+            self._asked_to_end = True
+            with suppress(ProcessLookupError):
+                self._process.terminate()
 
     async def stop(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.terminate()
+        """Asks it to end, and kills it where it takes too long or we are in a hurry ourselves."""
+        self.ask_to_end()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                await self._drain()
+                await self._process.wait()
         except TimeoutError:
-            self._process.kill()
-        await self._process.wait()
+            pass
+        finally:
+            if self._process.returncode is None:
+                self._process.kill()
+            await self._process.wait()
+            await self._listening
 
-    async def _drain(self) -> None:
-        with suppress(DemoError):
-            while True:
-                await self._read_line()
-
-    async def _read_line(self) -> None:
+    async def _listen(self) -> None:
         assert self._process.stderr is not None
-        line = (await self._process.stderr.readline()).decode(errors="replace")
-        if not line:
-            last_words = self._said[-1].removeprefix(f"{self._command}: ") if self._said else "it said nothing"
-            raise DemoError(f"{self._command} did not start: {last_words}")
-        self._said.append(line.strip())
-        if line.startswith(_READY):
-            self.address = line.removeprefix(_READY).strip()
+        line = b""
+        while chunk := await self._process.stderr.read(_CHUNK_BYTES):
+            *whole, line = (line + chunk).split(b"\n")
+            for said in whole:
+                self._hear(said)
+            line = line[:_LINE_BYTES]
+        self._hear(line)
+
+    def _hear(self, said: bytes) -> None:
+        line = said[:_LINE_BYTES].decode(errors="replace").strip()
+        if line.startswith(_READY) and not self._address.done():
+            self._address.set_result(line.removeprefix(_READY))
+        elif line.startswith(_SUMMARY):
+            self._summary = line.removeprefix(_SUMMARY)
+        elif line:
+            self._last_words = line.removeprefix(f"{self._command}: ")
 
 
 @asynccontextmanager
-async def serving(command: str, *arguments: str) -> AsyncIterator[Child]:
-    """Runs a command until the block ends; it is ready when the block begins.
+async def running(command: str, *arguments: str) -> AsyncIterator[Child]:
+    """Runs a command until the block ends; it may not be ready when the block begins, so several start at once.
 
-    Raises DemoError where it does not become ready.
+    Raises DemoError where it is not installed.
     """
-    program = shutil.which(command, path=Path(sys.executable).parent)
-    if program is None:
-        raise DemoError(f"{command} is not installed beside {sys.executable}; run `make install`")
     process = await asyncio.create_subprocess_exec(
-        *(program, *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
+        *(sys.executable, "-P", "-m", leash.__name__, str(installed(command)), *arguments),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
     child = Child(command, process)
     try:
-        await child.become_ready()
         yield child
     finally:
         await child.stop()
+
+
+def installed(command: str) -> Path:
+    """The program of one of our commands. Raises DemoError where it is not installed."""
+    program = shutil.which(command, path=Path(sys.executable).parent)
+    if program is None:
+        raise DemoError(f"{command} is not installed beside {sys.executable}; run `make install`")
+    return Path(program)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP cancel the task that runs the block, which therefore stops its children.
+
+    Raises DemoError in place of that cancellation.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    received: list[str] = []
+
+    def end(number: signal.Signals) -> None:
+        received.append(number.name)
+        task.cancel()
+
+    for number in _END_SIGNALS:
+        loop.add_signal_handler(number, end, number)
+    try:
+        yield
+    except asyncio.CancelledError as cancelled:
+        if not received:
+            raise
+        raise DemoError(f"it was ended by {received[0]}, and its children with it") from cancelled
+    finally:
+        for number in _END_SIGNALS:
+            loop.remove_signal_handler(number)

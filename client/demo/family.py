@@ -28,10 +28,12 @@ def find_family(models: Path | None) -> Family:
 
 
 def choose_prompts(file: Path, count: int, seed: int) -> list[str]:
-    """`count` prompts of the file, or all where it has fewer. Raises DemoError where it cannot be read."""
+    """`count` prompts of the file, or all where it has fewer. Raises DemoError where it has none that can be read."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
         prompts = [str(json.loads(line)["prompt"]) for line in lines if line.strip()]
-    except (OSError, ValueError, KeyError) as error:
-        raise DemoError(f"the demo's prompts cannot be read from {file}; restore the file from the release") from error
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DemoError(f"{file} cannot be read as prompts; restore it from the release") from error
+    if not prompts:
+        raise DemoError(f"{file} holds no prompts; restore it from the release")
     return random.Random(seed).sample(prompts, min(count, len(prompts)))

@@ -13,30 +13,32 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
+from client.demo.asking import ask_tokens, prompt_tokens
 from client.demo.costs import HALF_THE_CORES
 from client.demo.family import find_family
-from client.demo.processes import serving
+from client.demo.lanes import serving
 from client.link import Access
 from client.policies import STREAM
-from client.text import chat_tokens
 from common.address import parse_destination
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 
-if TYPE_CHECKING:
-    pass
-
 LONGEST = 64
 PROMPTS = 200
 NEAR_TIE = 1e-5
 CLIENTS = 4
-SYSTEMS = tuple((draft, idle) for draft in ("draft", "lookup") for idle in ("eager", "patient"))
+DRAFTS = (None, "lookup")  # the family's own, whatever its name, and the one that needs no model
+IDLE_POLICIES = ("eager", "patient")
 HEADINGS = ("drafter", "idle policy", "answers", "identical", "near-ties", "different", "accept length")
+
+
+System = tuple[str, str]
+"""A draft's name and an idle policy."""
 
 
 @dataclass(frozen=True)
@@ -52,23 +54,20 @@ async def measure(request: Request, advance: Advance) -> Report:
         raise MisuseError("this experiment reads public prompts; name their folder with --data")
     texts = read_prompts(request.data, 12 if request.quick else PROMPTS)
     family = find_family(request.models)
-    tally: dict[tuple[str, str], Counter[str]] = {system: Counter() for system in SYSTEMS}
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
-        models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", str(HALF_THE_CORES))
-        server = await stack.enter_async_context(serving("outriderd", "serve", *models, "--listen", "127.0.0.1:0"))
-        access = Access(parse_destination(server.address))
-        clients = {
-            draft: await stack.enter_async_context(
-                client_for(access, DraftChoice(draft, threads=HALF_THE_CORES), cache, no_bar)
-            )
-            for draft in ("draft", "lookup")
-        }
-        references = await asyncio.to_thread(_references, family.target, texts, clients["draft"], advance)
-        for index, (draft, idle) in enumerate(SYSTEMS):
-            advance(f"{draft}, {idle}", 0.5 + 0.5 * index / len(SYSTEMS))
-            await _judge(clients[draft], idle, references, tally[draft, idle])
-    return _report(tally, len(references))
+        server = await stack.enter_async_context(serving(family))
+        access = Access(parse_destination(await server.ready()))
+        choices = [DraftChoice(draft, threads=HALF_THE_CORES) for draft in DRAFTS]
+        clients = [await stack.enter_async_context(client_for(access, choice, cache, no_bar)) for choice in choices]
+        references = await asyncio.to_thread(_references, family.target, texts, clients[0], advance)
+        systems = [(client, idle) for client in clients for idle in IDLE_POLICIES]
+        tally: dict[System, Counter[str]] = {}
+        for index, (client, idle) in enumerate(systems):
+            name = client.manifest.draft
+            advance(f"{name}, {idle}", 0.5 + 0.5 * index / len(systems))
+            tally[name, idle] = await _judge(client, idle, references)
+    return make_report(tally, len(references))
 
 
 def read_prompts(folder: Path, count: int) -> list[str]:
@@ -84,10 +83,6 @@ def read_prompts(folder: Path, count: int) -> list[str]:
     return [text for pair in zip(turns, code, strict=False) for text in pair][:count]
 
 
-def _choice(draft: str) -> DraftChoice:
-    return DraftChoice(draft, threads=HALF_THE_CORES)
-
-
 def _references(target: Path, texts: list[str], client: Client, advance: Advance) -> list[Reference]:
     from common.models.checkpoint import load_causal_lm
 
@@ -96,7 +91,7 @@ def _references(target: Path, texts: list[str], client: Client, advance: Advance
     references = []
     for index, text in enumerate(texts):
         advance("transformers generate", 0.5 * index / len(texts))
-        prompt = chat_tokens(client.tokenizer, [{"role": "user", "content": text}])[-room:]
+        prompt = prompt_tokens(client, text)[-room:]
         references.append(_reference(model, prompt, client.description.end_tokens))
     return references
 
@@ -119,17 +114,17 @@ def _reference(model: Any, prompt: list[int], end_tokens: tuple[int, ...]) -> Re
     return Reference(tuple(prompt), tuple(answer), tuple(float(two[0] - two[1]) for two in best))
 
 
-async def _judge(client: Client, idle: str, references: list[Reference], tally: Counter[str]) -> None:
-    waiting = iter(references)
+async def _judge(client: Client, idle: str, references: list[Reference]) -> Counter[str]:
+    waiting, tally = iter(references), Counter[str]()
     await asyncio.gather(*(_judge_in_turn(client, idle, waiting, tally) for _ in range(CLIENTS)))
+    return tally
 
 
 async def _judge_in_turn(client: Client, idle: str, waiting: Iterator[Reference], tally: Counter[str]) -> None:
     drafter = client.load_drafter()
-    settings = AnswerOptions(STREAM, LONGEST, idle=idle).settings()
+    options = AnswerOptions(STREAM, LONGEST, idle=idle)
     for reference in waiting:
-        async with client.converse(STREAM, drafter) as conversation:
-            answer = await conversation.answer(reference.prompt, settings, lambda committed, provisional: None)
+        answer = await ask_tokens(client, reference.prompt, options, drafter)
         tally[verdict(reference, answer.tokens)] += 1
         tally["tokens"] += answer.stats.tokens
         tally["passes"] += answer.stats.passes
@@ -144,10 +139,10 @@ def verdict(reference: Reference, tokens: tuple[int, ...]) -> str:
     return "near-tie" if parting is not None and reference.gaps[parting] < NEAR_TIE else "different"
 
 
-def _report(tally: dict[tuple[str, str], Counter[str]], count: int) -> Report:
+def make_report(tally: dict[System, Counter[str]], count: int) -> Report:
     rows = [
         [
-            "independent" if draft == "draft" else draft,
+            draft,
             idle,
             str(count),
             str(seen["identical"]),
@@ -168,11 +163,15 @@ def _report(tally: dict[tuple[str, str], Counter[str]], count: int) -> Report:
         ),
         results={f"{draft}, {idle}": dict(seen) for (draft, idle), seen in tally.items()},
         draw=lambda axes: _draw(axes, tally),
-        valid=not any(seen["different"] for seen in tally.values()),
+        faults=[
+            f"{seen['different']} answers with {draft}, {idle} differ from the reference where it is no near-tie"
+            for (draft, idle), seen in tally.items()
+            if seen["different"]
+        ],
     )
 
 
-def _draw(axes: Any, tally: dict[tuple[str, str], Counter[str]]) -> None:
+def _draw(axes: Any, tally: dict[System, Counter[str]]) -> None:
     names = [f"{draft}\n{idle}" for draft, idle in tally]
     below = [0] * len(names)
     for kind in ("identical", "near-tie", "different"):

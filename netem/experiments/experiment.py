@@ -3,7 +3,7 @@
 import difflib
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,7 @@ class Report:
     remarks: Sequence[str]  # what a reader must know to read the table right
     results: Mapping[str, Any]
     draw: Draw
-    valid: bool = True
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    faults: Sequence[str] = ()  # why the run is not valid, each as a phrase
 
 
 @dataclass(frozen=True)

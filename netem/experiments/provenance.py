@@ -10,26 +10,41 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from client.demo.family import Family
+from common.models.fingerprint import fingerprint
+
 _PACKAGES = ("outrider", "torch", "transformers", "grpcio", "numpy")
+_CARD = "README.md"
+_TITLE = "# "
 
 
-def provenance(seed: int) -> dict[str, Any]:
-    """Commit, versions, machine, command and time of the run that asks."""
+def provenance(seed: int, family: Family) -> dict[str, Any]:
+    """Commit, versions, models, machine, command and time of a run that is about to begin.
+
+    Asked for before the run, so that the load is what the run found and not what it made.
+    """
     return {
         "commit": _git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(_git("status", "--porcelain")),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        "models": {"target": _identity(family.target), "draft": _identity(family.draft)},
         "machine": {
             "processor": _processor(),
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "system": f"{platform.system()} {platform.release()}",
-            "tcp_congestion_control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
-            "load_average": os.getloadavg()[0],
+            "tcp_congestion_control": _read(Path("/proc/sys/net/ipv4/tcp_congestion_control")),
+            "load_average_before": os.getloadavg()[0],
         },
         "command": shlex.join(["outrider-lab", *sys.argv[1:]]),
         "seed": seed,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _identity(checkpoint: Path) -> dict[str, str]:
+    """The title of the checkpoint's model card, or its folder's name where it has none, and its fingerprint."""
+    titles = (line.removeprefix(_TITLE) for line in _read(checkpoint / _CARD).splitlines() if line.startswith(_TITLE))
+    return {"name": next(titles, checkpoint.name), "fingerprint": fingerprint(checkpoint)}
 
 
 def _git(*arguments: str) -> str:
@@ -42,14 +57,14 @@ def _git(*arguments: str) -> str:
 
 
 def _processor() -> str:
-    for line in _read("/proc/cpuinfo").splitlines():
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor()
 
 
-def _read(path: str) -> str:
+def _read(path: Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8").strip()
     except OSError:
         return ""

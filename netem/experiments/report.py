@@ -1,16 +1,33 @@
 """Writes a report as results.json, table.md and plot.png. Knows no experiment."""
 
+import importlib.util
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Report
 
 
-def write_report(report: Report, provenance: dict[str, Any], out: Path) -> None:
-    """Raises OSError where `out` cannot be written."""
+def prepare(out: Path) -> None:
+    """Finds out before a long run what would spoil its end.
+
+    Raises MisuseError where nothing can be drawn, OSError where `out` cannot be written.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MisuseError("experiments draw with matplotlib, which is not installed; run `make install`")
     out.mkdir(parents=True, exist_ok=True)
-    results = {"title": report.title, "valid": report.valid, "provenance": provenance, "results": report.results}
+
+
+def write_report(report: Report, provenance: dict[str, Any], out: Path) -> None:
+    """Into a prepared folder. Raises OSError where it cannot be written."""
+    results = {
+        "title": report.title,
+        "faults": list(report.faults),
+        "provenance": provenance,
+        "results": report.results,
+    }
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     (out / "table.md").write_text(_table(report, provenance), encoding="utf-8")
     _plot(report, out / "plot.png")
@@ -18,20 +35,29 @@ def write_report(report: Report, provenance: dict[str, Any], out: Path) -> None:
 
 def _table(report: Report, provenance: dict[str, Any]) -> str:
     lines = [f"# {report.title}", ""]
-    if not report.valid:
-        lines += ["**Invalid run:** a stated cost was overrun too often; see the remarks.", ""]
+    if report.faults:
+        lines += ["**This run is not valid:**", "", *_points(report.faults), ""]
     lines += [_row(report.headings), _row(["---"] * len(report.headings)), *map(_row, report.rows), ""]
-    lines += [f"- {remark}" for remark in report.remarks]
-    machine = provenance["machine"]
-    lines += [
-        "",
-        f"Commit {provenance['commit'][:12] or 'unknown'}, {provenance['finished']}, {machine['processor']}, "
-        f"{machine['cores']} cores, seed {provenance['seed']}: `{provenance['command']}`",
-    ]
+    lines += [*_points(report.remarks), "", _origin(provenance)]
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: Any) -> str:
+def _origin(provenance: dict[str, Any]) -> str:
+    machine, target = provenance["machine"], provenance["models"]["target"]
+    commit = provenance["commit"][:12] or "unknown"
+    changes = " with uncommitted changes" if provenance["uncommitted_changes"] else ""
+    return (
+        f"Commit {commit}{changes}, {provenance['started']}, {machine['processor']}, {machine['cores']} cores, load "
+        f"{machine['load_average_before']:.2f} before the run; {target['name']}, fingerprint "
+        f"{target['fingerprint'][:12]}; seed {provenance['seed']}: `{provenance['command']}`"
+    )
+
+
+def _points(sentences: Sequence[str]) -> list[str]:
+    return [f"- {sentence}" for sentence in sentences]
+
+
+def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 

@@ -1,10 +1,11 @@
 import gzip
 import json
+from collections import Counter
 
 import pytest
 
 from common.protocol.errors import MisuseError
-from netem.experiments.exactness import NEAR_TIE, Reference, read_prompts, verdict
+from netem.experiments.exactness import NEAR_TIE, Reference, make_report, read_prompts, verdict
 
 REFERENCE = Reference(prompt=(1,), answer=(5, 6, 7), gaps=(1.0, NEAR_TIE / 2, 1.0))
 
@@ -36,3 +37,12 @@ def test_prompts_alternate_between_both_sets(tmp_path):
 def test_missing_prompts_are_named(tmp_path):
     with pytest.raises(MisuseError, match=r"spec_bench_question\.jsonl cannot be read; --data names"):
         read_prompts(tmp_path, 4)
+
+
+def test_only_differences_are_faults():
+    seen = Counter(identical=3, tokens=8, passes=4)
+    tally = {("tiny", "eager"): seen + Counter({"near-tie": 1}), ("lookup", "patient"): seen + Counter(different=1)}
+    report = make_report(tally, 4)
+    assert report.rows[0] == ["tiny", "eager", "4", "3", "1", "0", "2.00"]
+    (fault,) = report.faults
+    assert fault.startswith("1 answers with lookup, patient differ")

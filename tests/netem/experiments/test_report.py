@@ -3,9 +3,13 @@ from dataclasses import replace
 
 import pytest
 
+from client.demo.family import Family
+from common.protocol.errors import MisuseError
+from netem.experiments import report as module
 from netem.experiments.experiment import Report
 from netem.experiments.provenance import provenance
-from netem.experiments.report import write_report
+from netem.experiments.report import prepare, write_report
+from tests.families import make_checkpoint
 
 REPORT = Report(
     title="A title",
@@ -18,29 +22,59 @@ REPORT = Report(
 
 
 @pytest.fixture(scope="module")
-def origin():
-    return provenance(seed=3)
+def origin(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    make_checkpoint(folder / "target", "llama", seed=1)
+    make_checkpoint(folder / "draft", "llama", seed=2)
+    (folder / "target" / "README.md").write_text("---\nlicense: none\n---\n# A small target\n\n## Measured\n")
+    return provenance(3, Family(folder / "target", folder / "draft", folder / "prompts.jsonl"))
 
 
 def test_a_report_is_three_files(tmp_path, origin):
-    write_report(REPORT, origin, tmp_path / "new")
-    results = json.loads((tmp_path / "new" / "results.json").read_text())
+    out = tmp_path / "new"
+    prepare(out)
+    write_report(REPORT, origin, out)
+    results = json.loads((out / "results.json").read_text())
     assert results["results"] == {"ours": 1.5}
-    assert results["valid"] is True
-    table = (tmp_path / "new" / "table.md").read_text()
+    assert results["faults"] == []
+    table = (out / "table.md").read_text()
     assert "| system | tokens/s |\n| --- | --- |\n| ours | 1.5 |\n| theirs | 0.5 |" in table
     assert "- a remark" in table
-    assert "Invalid" not in table
-    assert (tmp_path / "new" / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert "not valid" not in table
+    assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_invalid_run_says_so_first(tmp_path, origin):
-    write_report(replace(REPORT, valid=False), origin, tmp_path)
-    assert (tmp_path / "table.md").read_text().splitlines()[2].startswith("**Invalid run")
+def test_faults_come_first_as_they_are(tmp_path, origin):
+    write_report(replace(REPORT, faults=("it rained", "it snowed")), origin, tmp_path)
+    lines = (tmp_path / "table.md").read_text().splitlines()
+    assert lines[2:6] == ["**This run is not valid:**", "", "- it rained", "- it snowed"]
+    assert json.loads((tmp_path / "results.json").read_text())["faults"] == ["it rained", "it snowed"]
+
+
+def test_the_table_says_where_it_comes_from(tmp_path, origin):
+    clean, changed = ({**origin, "commit": "c" * 40, "uncommitted_changes": changes} for changes in (False, True))
+    write_report(REPORT, clean, tmp_path)
+    table = (tmp_path / "table.md").read_text()
+    assert "cccccccccccc, " in table
+    assert f"A small target, fingerprint {origin['models']['target']['fingerprint'][:12]}" in table
+    write_report(REPORT, changed, tmp_path)
+    assert "cccccccccccc with uncommitted changes, " in (tmp_path / "table.md").read_text()
+
+
+def test_what_would_spoil_the_end_is_found_before_the_run(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        prepare(tmp_path / "file")
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MisuseError, match="matplotlib"):
+        prepare(tmp_path)
 
 
 def test_provenance_is_recorded_by_code(origin):
     assert origin["seed"] == 3
     assert set(origin["versions"]) == {"python", "outrider", "torch", "transformers", "grpcio", "numpy"}
     assert origin["machine"]["cores"] >= 1
+    assert origin["machine"]["load_average_before"] >= 0
+    assert origin["models"]["draft"]["name"] == "draft"
+    assert origin["models"]["draft"]["fingerprint"] != origin["models"]["target"]["fingerprint"]
     assert origin["command"].startswith("outrider-lab")

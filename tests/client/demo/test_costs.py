@@ -1,0 +1,9 @@
+from client.demo.costs import IN_WORDS, SERVER_ARGUMENTS, STATED
+from server.options import parse_duration
+
+
+def test_what_is_stated_is_what_is_charged_and_told():
+    assert SERVER_ARGUMENTS[::2] == ("--pace-pass", "--pace-token")
+    charged = [1000 * parse_duration(value) for value in SERVER_ARGUMENTS[1::2]]
+    assert charged == [STATED["pass_ms"], STATED["token_ms"]]
+    assert all(f"{cost:g} ms" in IN_WORDS for cost in STATED.values())

@@ -1,0 +1,88 @@
+"""Clients, passes and bounds for tests of `Sessions`, without a model and without a link."""
+
+import random
+
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.errors import PeerError
+from common.protocol.messages import (
+    Cancel,
+    Extend,
+    Failed,
+    FromServer,
+    Grow,
+    Open,
+    Settings,
+)
+from common.protocol.terms import Terms
+from server.sessions import Bounds, Sessions
+from tests.server.proposers import Proposer
+from tests.server.thinker import END, VOCAB, Thinker
+
+TERMS = Terms("f", VOCAB, 400, frozenset({END}), lambda tokens: "", idle="eager", max_nodes=64)
+LIMITS = Limits("f", VOCAB, 400, 64)
+BOUNDS = Bounds(max_sessions=16, pass_tokens=48)
+SETTINGS = Settings(max_new_tokens=40)
+
+
+class Client:
+    """A listener with a client session behind it, on a link without delay."""
+
+    def __init__(self, sessions: Sessions, name: str):
+        self.sessions = sessions
+        self.session = ClientSession(f"a session called {name}", LIMITS)
+        self.inbox: list[FromServer] = []
+        self.ended = False
+
+    def put(self, message: FromServer) -> None:
+        self.inbox.append(message)
+
+    def end(self) -> None:
+        self.ended = True
+
+    def say(self, message: Open | Extend | Grow | Cancel | None, now: float = 0.0) -> None:
+        if message is not None:
+            try:
+                self.sessions.receive(self, message, now)
+            except PeerError as error:
+                self.sessions.fail(self, error)
+
+    def open(self, prompt: list[int], settings: Settings = SETTINGS) -> None:
+        self.say(self.session.open(prompt, settings))
+
+    def hear(self) -> None:
+        while self.inbox and not self.failed:
+            self.session.receive(self.inbox.pop(0))
+            self.say(self.session.acknowledge())
+
+    def draft(self, propose: Proposer) -> None:
+        view = self.session.view()
+        self.say(self.session.propose(len(view.tokens), propose(view)))
+
+    @property
+    def failed(self) -> Failed | None:
+        return next((message for message in self.inbox if isinstance(message, Failed)), None)
+
+    @property
+    def done(self) -> bool:
+        return self.failed is not None or self.ended or self.session.finished is not None
+
+
+def one_pass(sessions: Sessions, thinker: Thinker, now: float = 0.0) -> int:
+    batch = sessions.plan(now)
+    if batch is None:
+        return 0
+    sessions.complete(batch, thinker.choose(batch.segments), now)
+    return len(batch.parts)
+
+
+def answer(client: Client, sessions: Sessions, thinker: Thinker) -> None:
+    """Plain decoding to the end of the turn."""
+    client.hear()
+    while not client.done:
+        assert one_pass(sessions, thinker)
+        client.hear()
+
+
+def prompt_of(index: int, length: int) -> list[int]:
+    dice = random.Random(index)
+    return [1 + dice.randrange(VOCAB - 1) for _ in range(length)]

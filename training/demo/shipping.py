@@ -12,8 +12,13 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.utils import logging
 
 from training.demo.tokenizer import load_tokenizer
+
+# One small file is written and read at once; bars of its own would only disturb ours.
+hide_bars: Any = logging.disable_progress_bar
+hide_bars()
 
 
 def save_model(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
@@ -28,10 +33,17 @@ def save_model(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, fold
     rounded.generation_config = GenerationConfig.from_dict(generation)
     rounded.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    settings = folder / "config.json"
-    config = json.loads(settings.read_text(encoding="utf-8"))
-    config["dtype"] = "float32"
-    settings.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    edit_json(folder / "config.json", {"dtype": "float32"}, drop=())
+    edit_json(folder / "tokenizer_config.json", {}, drop=("is_local", "local_files_only"))
+    # The writer leaves the weights readable by their owner alone.
+    (folder / "model.safetensors").chmod(0o644)
+
+
+def edit_json(file: Path, changes: dict[str, Any], drop: tuple[str, ...]) -> None:
+    """Change top-level entries of a JSON file, and drop those that only say how it was loaded before."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    kept = {key: value for key, value in content.items() if key not in drop}
+    file.write_text(json.dumps({**kept, **changes}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def load_model(folder: Path) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:

@@ -16,7 +16,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from training.demo.answering import Answer, agreement, greedy_answers
 from training.demo.check import passes
 from training.demo.measures import accept_length, loops
-from training.demo.prompts import judged_prompts
+from training.demo.prompts import UNSEEN_QUESTIONS, judged_prompts
 from training.demo.render import Instance
 from training.demo.tokenizer import encode_turns
 
@@ -50,10 +50,9 @@ class TalkScore:
 class DraftScore:
     """How often the draft's greedy token is the target's, and tokens per target pass with `AHEAD` drafted."""
 
-    code_agreement: float
-    code_accept_length: float
-    talk_agreement: float
-    talk_accept_length: float
+    answers: int
+    agreement: float
+    accept_length: float
 
 
 @dataclass(frozen=True)
@@ -63,14 +62,14 @@ class Scores:
     instances: CodeScore
     families: CodeScore
     talk: TalkScore
-    draft: DraftScore | None
+    draft: dict[str, DraftScore]
     example: tuple[str, str]
 
 
 def evaluate(
     target: LlamaForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
-    draft: LlamaForCausalLM | None,
+    draft: LlamaForCausalLM,
     count: int,
     report: Callable[[str], None] = lambda stage: None,
 ) -> Scores:
@@ -87,7 +86,15 @@ def evaluate(
         code_score(target, tokenizer, judged.instances, known),
         code_score(target, tokenizer, judged.families, new),
         talk_score(judged.talk, talk),
-        draft_score(draft, known + new, talk, tokenizer.eos_token_id) if draft is not None else None,
+        {
+            name: draft_score(draft, answers, tokenizer.eos_token_id)
+            for name, answers in {
+                "held-out instances": known,
+                "held-out families": new,
+                "small talk, trained wordings": talk[len(UNSEEN_QUESTIONS) :],
+                "unseen questions": talk[: len(UNSEEN_QUESTIONS)],
+            }.items()
+        },
         (judged.instances[0].prompt, known[0].text),
     )
 
@@ -145,17 +152,10 @@ def talk_score(prompts: Sequence[str], answers: Sequence[Answer]) -> TalkScore:
     )
 
 
-def draft_score(draft: LlamaForCausalLM, code: Sequence[Answer], talk: Sequence[Answer], end: int) -> DraftScore:
-    code_agreed = [agreement(draft, answer, end) for answer in code if answer.ids]
-    talk_agreed = [agreement(draft, answer, end) for answer in talk if answer.ids]
+def draft_score(draft: LlamaForCausalLM, answers: Sequence[Answer], end: int) -> DraftScore:
+    agreed = [agreement(draft, answer, end) for answer in answers if answer.ids]
     return DraftScore(
-        share(code_agreed), mean_accept_length(code_agreed), share(talk_agreed), mean_accept_length(talk_agreed)
+        answers=len(agreed),
+        agreement=sum(map(sum, agreed)) / max(1, sum(map(len, agreed))),
+        accept_length=statistics.fmean(accept_length(same, AHEAD) for same in agreed) if agreed else 0.0,
     )
-
-
-def share(answers: Sequence[Sequence[bool]]) -> float:
-    return sum(map(sum, answers)) / sum(map(len, answers))
-
-
-def mean_accept_length(answers: Sequence[Sequence[bool]]) -> float:
-    return statistics.fmean(accept_length(agreed, AHEAD) for agreed in answers)

@@ -109,9 +109,10 @@ def train_demo(out: Path, settings: DemoSettings, data: Path | None, resume: boo
     draft, _ = load_model(out / "draft")
     scores = evaluate(target, tokenizer, draft, settings.judged, watcher.stage)
     write_prompts(out / "prompts.jsonl")
-    cards = (("target", target_card, target_trained), ("draft", draft_card, draft_trained))
-    for role, card, trained in cards:
-        (out / role / "README.md").write_text(card(trained, scores, settings.seed, list(public)), encoding="utf-8")
+    target_text = target_card(target_trained, scores, corpus.seed, list(public))
+    draft_text = draft_card(draft_trained, scores, draft_feed.corpus.seed, list(public))
+    (out / "target" / "README.md").write_text(target_text, encoding="utf-8")
+    (out / "draft" / "README.md").write_text(draft_text, encoding="utf-8")
     return scores
 
 

@@ -22,6 +22,7 @@ Tls = Annotated[bool, typer.Option("--tls", help="Speak TLS, trusting the system
 TlsCa = Annotated[Path | None, typer.Option("--tls-ca", help="Speak TLS, trusting this authority (PEM).")]
 TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="This client's own certificate (PEM).")]
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The key of --tls-cert (PEM).")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Send prompts in plain text off this machine.")]
 
 Draft = Annotated[str | None, typer.Option("--draft", help="Which of the server's drafts; its first by default.")]
 Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu or cuda.")]
@@ -51,9 +52,10 @@ class Credentials:
     tls_ca: TlsCa = None
     tls_cert: TlsCert = None
     tls_key: TlsKey = None
+    insecure: Insecure = False
 
     def access_to(self, server: str) -> "Access":
-        """Raises MisuseError for an address or a token file that cannot be used."""
+        """Raises MisuseError for an address or a token file that cannot be used, and for plaintext off loopback."""
         from client.link import Access
         from common.address import parse_destination
         from common.protocol.errors import MisuseError
@@ -63,6 +65,10 @@ class Credentials:
         if self.token and self.token_file:
             raise MisuseError("--token and --token-file say the same thing twice; give one of them")
         secured = self.tls or self.tls_ca or self.tls_cert or self.tls_key
+        if not (secured or address.is_loopback or self.insecure):
+            raise MisuseError(
+                f"prompts would travel to {address} in plain text; use --tls or --tls-ca, or allow it with --insecure"
+            )
         return Access(
             address,
             ClientTls(self.tls_ca, self.tls_cert, self.tls_key) if secured else None,

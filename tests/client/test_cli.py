@@ -115,3 +115,14 @@ def test_a_demo_without_models_is_one_sentence(monkeypatch, capsys, tmp_path):
     code, out, err = outrider(monkeypatch, capsys, "demo", "--json", "--models", str(tmp_path))
     assert (code, out) == (1, "")
     assert "target and draft" in err
+
+
+def test_prompts_leave_this_machine_in_plain_text_only_when_asked() -> None:
+    from client.options import Credentials
+    from common.protocol.errors import MisuseError
+
+    with pytest.raises(MisuseError, match="plain text; use --tls"):
+        Credentials(token="secret").access_to("gpu.example.org:7070")
+    assert Credentials(insecure=True).access_to("gpu.example.org:7070").tls is None
+    assert Credentials(tls=True).access_to("gpu.example.org:7070").tls is not None
+    assert Credentials().access_to("127.0.0.1:7070").tls is None

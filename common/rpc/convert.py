@@ -175,8 +175,8 @@ def _finished(frame: pb.Finished) -> Finished:
 def _failed(frame: pb.Failed) -> Failed:
     try:
         code = FailureCode(frame.code)
-    except ValueError as error:
-        raise PeerError(f"Failed gives the unknown code '{frame.code}'") from error
+    except ValueError:
+        code = FailureCode.INTERNAL  # of a newer server, whose sentence still serves
     return Failed(code, frame.message)
 
 

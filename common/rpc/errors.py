@@ -24,6 +24,8 @@ def translated(error: grpc.RpcError, address: str) -> OutriderError:
     if status is grpc.StatusCode.INTERNAL:
         # gRPC's word for a transport that failed under a call, a write to an ended stream included.
         return LinkError(f"the stream to the server at {address} broke off")
+    if status is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return LinkError(f"the server at {address} has no room for this now; try again later or send less")
     if status is grpc.StatusCode.UNKNOWN:
         return PeerError(f"the server at {address} failed: {details}", FailureCode.INTERNAL)
     return _out_of_reach(status, details.lower(), address)

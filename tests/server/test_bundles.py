@@ -1,5 +1,7 @@
 """Bundles: what each holds, fetching with resumption, and nothing but what the manifest lists."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,14 @@ def test_a_bundle_is_written_as_a_directory(target: Path, draft: Path, tmp_path:
 def test_a_draft_with_another_tokenizer_is_refused(target: Path, foreign_draft: Path) -> None:
     with pytest.raises(MisuseError, match="another tokenizer"):
         make_offer(str(target), (str(foreign_draft),))
+
+
+def test_a_draft_of_a_foreign_family_is_refused_before_any_client_fetches_it(target: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(target, tmp_path / "draft")
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
+    with pytest.raises(MisuseError, match="'mamba' is not supported"):
+        make_offer(str(target), (str(copy),))
 
 
 def test_a_draft_must_know_every_token_and_may_be_padded_further(target: Path, tmp_path: Path) -> None:

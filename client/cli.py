@@ -3,7 +3,6 @@
 No drafting, no link and no text here. Commands import what they need when they run, so that --help is quick.
 """
 
-import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -12,10 +11,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from client import options as option
-
-_FAILURE = 1
-_MISUSE = 2
-_INTERRUPTED = 130
+from common.command_line import FAILURE
+from common.command_line import run as run_command_line
 
 app = typer.Typer(
     help="Talk to a large model over a bad link: a small one on this machine rides ahead of it.",
@@ -118,7 +115,7 @@ def doctor(
 
     access = credentials.access_to(server) if server else None
     if not asyncio.run(doctor_command(access, device, cache_dir)):
-        raise typer.Exit(_FAILURE)
+        raise typer.Exit(FAILURE)
 
 
 @app.command()
@@ -141,30 +138,6 @@ def demo(
     asyncio.run(demo_command(DemoOptions(prompts, max_new_tokens, profile, seed, models), as_json=as_json))
 
 
-def main() -> NoReturn:
-    """Run the command line and exit: 0 done, 1 failure, 2 misuse."""
-    from common.protocol.errors import MisuseError, OutriderError
-
-    # gRPC writes errors of its own to stderr otherwise, beside ours.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # An answer may hold characters that this terminal's encoding lacks.
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    try:
-        sys.exit(app(standalone_mode=False))
-    except typer.TyperException as misuse:
-        _exit_with(f"{misuse.format_message().rstrip('.')}; see `outrider --help`", _MISUSE)
-    except MisuseError as misuse:
-        _exit_with(str(misuse), _MISUSE)
-    except OutriderError as failure:
-        _exit_with(str(failure), _FAILURE)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(_INTERRUPTED)
-    # A person gets a sentence, whatever happens.
-    except Exception as failure:
-        _exit_with(f"it failed unexpectedly: {type(failure).__name__}: {failure}", _FAILURE)
-
-
 def _read_prompt(argument: str) -> str:
     from client.text import valid_text
     from common.protocol.errors import MisuseError
@@ -175,9 +148,12 @@ def _read_prompt(argument: str) -> str:
         raise MisuseError("the prompt is not valid text; give it in UTF-8") from error
 
 
-def _exit_with(sentence: str, code: int) -> NoReturn:
-    typer.echo(f"outrider: {sentence}", err=True)
-    sys.exit(code)
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    # An answer may hold characters that this terminal's encoding lacks.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    run_command_line(app, "outrider")
 
 
 if __name__ == "__main__":

@@ -3,20 +3,19 @@
 No measuring and no emulation here. Commands import what they need when they run, so that --help is quick.
 """
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+
+from common.command_line import FAILURE, exit_with
+from common.command_line import run as run_command_line
 
 if TYPE_CHECKING:
     from common.address import Address
     from netem.experiments.experiment import Advance, Experiment, Report, Request
     from netem.links.profile import Direction, LinkProfile
 
-_FAILURE = 1
-_MISUSE = 2
-_INTERRUPTED = 130
 
 app = typer.Typer(
     help="Run Outrider, or anything that speaks TCP, over links that are worse than yours.",
@@ -93,7 +92,7 @@ def run(
     write_report(report, origin, out)
     typer.echo((out / "table.md").read_text(encoding="utf-8"))
     if report.faults:
-        _exit_with(f"the run is not valid; {out / 'table.md'} says why", _FAILURE)
+        exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
 
 
 async def _measure(experiment: "Experiment", request: "Request", advance: "Advance") -> "Report":
@@ -128,21 +127,5 @@ def _in_words(way: "Direction") -> str:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit: 0 done, 1 failure, 2 misuse."""
-    from common.protocol.errors import MisuseError, OutriderError
-
-    try:
-        sys.exit(app(standalone_mode=False))
-    except typer.TyperException as misuse:
-        _exit_with(f"{str(misuse).rstrip('.')}; `outrider-lab --help` lists what there is", _MISUSE)
-    except MisuseError as misuse:
-        _exit_with(str(misuse), _MISUSE)
-    except (OutriderError, OSError) as failure:
-        _exit_with(str(failure), _FAILURE)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(_INTERRUPTED)
-
-
-def _exit_with(sentence: str, code: int) -> NoReturn:
-    typer.echo(f"outrider-lab: {sentence}", err=True)
-    sys.exit(code)
+    """Run the command line and exit."""
+    run_command_line(app, "outrider-lab")

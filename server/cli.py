@@ -3,15 +3,14 @@
 Heavy imports wait until a command runs, so that `--help` answers at once.
 """
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from common.address import parse_address
-from common.protocol.errors import MisuseError, OutriderError
+from common.command_line import run
+from common.protocol.errors import MisuseError
 from server.options import (
     AccessOptions,
     ServeOptions,
@@ -20,10 +19,6 @@ from server.options import (
     parse_duration,
 )
 from server.pace import Pace
-
-_FAILURE = 1
-_MISUSE = 2
-_INTERRUPTED = 130
 
 app = typer.Typer(
     help="The Outrider server: a large target that decides what small drafts far away propose.",
@@ -98,27 +93,8 @@ def check_idle(name: str) -> str:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit: 0 done, 1 failure, 2 misuse."""
-    # gRPC writes errors of its own to stderr otherwise, beside ours.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    try:
-        sys.exit(app(standalone_mode=False))
-    except typer.TyperException as misuse:
-        _exit_with(f"{misuse.format_message().rstrip('.?')}; see `outriderd --help`", _MISUSE)
-    except MisuseError as misuse:
-        _exit_with(str(misuse), _MISUSE)
-    except OutriderError as failure:
-        _exit_with(str(failure), _FAILURE)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(_INTERRUPTED)
-    # An operator gets a sentence, whatever happens.
-    except Exception as failure:
-        _exit_with(f"it failed unexpectedly: {type(failure).__name__}: {failure}", _FAILURE)
-
-
-def _exit_with(sentence: str, code: int) -> NoReturn:
-    typer.echo(f"outriderd: {sentence}", err=True)
-    sys.exit(code)
+    """Run the command line and exit."""
+    run(app, "outriderd")
 
 
 if __name__ == "__main__":

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from common.protocol.errors import MisuseError, OutriderError
-
-_FAILURE = 1
-_MISUSE = 2
-_INTERRUPTED = 130
+from common.command_line import run
+from common.protocol.errors import MisuseError
 
 app = typer.Typer(
     help="Train the drafts and the demo models of Outrider.",
@@ -89,22 +85,8 @@ def evaluate_demo(
 
 
 def main() -> NoReturn:
-    """Run the command line and exit: 0 done, 1 failure, 2 misuse."""
-    try:
-        sys.exit(app(standalone_mode=False))
-    except typer.TyperException as misuse:
-        _exit_with(f"{misuse.format_message().rstrip('.?')}; see `outrider-train --help`", _MISUSE)
-    except MisuseError as misuse:
-        _exit_with(str(misuse), _MISUSE)
-    except (OutriderError, OSError) as failure:
-        _exit_with(str(failure), _FAILURE)
-    except (KeyboardInterrupt, typer.Abort):
-        _exit_with("interrupted; the same command with --resume continues", _INTERRUPTED)
-
-
-def _exit_with(sentence: str, code: int) -> NoReturn:
-    typer.echo(f"outrider-train: {sentence}", err=True)
-    sys.exit(code)
+    """Run the command line and exit."""
+    run(app, "outrider-train", interrupted="interrupted; the same command with --resume continues")
 
 
 if __name__ == "__main__":

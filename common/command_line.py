@@ -1,0 +1,42 @@
+"""How every command of ours ends: 0 done, 1 failure, 2 misuse, 130 interrupted; a sentence instead of a traceback.
+
+Knows typer and our error families, and no command.
+"""
+
+import os
+import sys
+from typing import NoReturn
+
+import typer
+
+from common.protocol.errors import MisuseError, OutriderError
+
+FAILURE = 1
+MISUSE = 2
+INTERRUPTED = 130
+
+
+def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
+    """Runs the command line of the program `name` and exits; `interrupted` is said after Ctrl-C."""
+    # gRPC writes errors of its own to stderr otherwise, beside ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as misuse:
+        exit_with(name, f"{misuse.format_message().rstrip('.?')}; see `{name} --help`", MISUSE)
+    except MisuseError as misuse:
+        exit_with(name, str(misuse), MISUSE)
+    except (OutriderError, OSError) as failure:
+        exit_with(name, str(failure), FAILURE)
+    except (KeyboardInterrupt, typer.Abort):
+        if interrupted:
+            exit_with(name, interrupted, INTERRUPTED)
+        sys.exit(INTERRUPTED)
+    # A person gets a sentence, whatever happens.
+    except Exception as failure:
+        exit_with(name, f"it failed unexpectedly: {type(failure).__name__}: {failure}", FAILURE)
+
+
+def exit_with(name: str, sentence: str, code: int) -> NoReturn:
+    typer.echo(f"{name}: {sentence}", err=True)
+    sys.exit(code)

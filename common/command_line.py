@@ -21,20 +21,22 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     # gRPC writes errors of its own to stderr otherwise, beside ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
     except typer.TyperException as misuse:
         exit_with(name, f"{misuse.format_message().rstrip('.?')}; see `{name} --help`", MISUSE)
     except MisuseError as misuse:
         exit_with(name, str(misuse), MISUSE)
     except (OutriderError, OSError) as failure:
         exit_with(name, str(failure), FAILURE)
-    except (KeyboardInterrupt, typer.Abort):
-        if interrupted:
-            exit_with(name, interrupted, INTERRUPTED)
-        sys.exit(INTERRUPTED)
+    except typer.Abort:
+        code = INTERRUPTED
     # A person gets a sentence, whatever happens.
     except Exception as failure:
         exit_with(name, f"it failed unexpectedly: {type(failure).__name__}: {failure}", FAILURE)
+    # typer turns Ctrl-C into this code.
+    if code == INTERRUPTED and interrupted:
+        exit_with(name, interrupted, INTERRUPTED)
+    sys.exit(code)
 
 
 def exit_with(name: str, sentence: str, code: int) -> NoReturn:

@@ -123,7 +123,7 @@ class Conversation:
                     self._rtt = turn.meter.elapsed()
                 case Commit() if tokens:
                     turn.meter.committed()
-                    turn.show(tokens, likeliest_run(session.tree))
+                    turn.show(tokens, likeliest_run(session.tree, session.room))
                 case Finished():
                     turn.meter.finished()
                     turn.show((), ())
@@ -146,7 +146,7 @@ class Conversation:
                 continue
             self._send(grows)
             if loop.answering:
-                turn.show((), likeliest_run(session.tree))
+                turn.show((), likeliest_run(session.tree, session.room))
 
     def _summarise(self, turn: "_Turn", settings: Settings, failure: OutriderError | None) -> Answer:
         session = self._loop.session

@@ -9,11 +9,12 @@ from common.protocol.prefix import common_prefix
 from common.protocol.tree import TokenTree
 
 
-def likeliest_run(tree: TokenTree) -> tuple[int, ...]:
-    """The tokens below the root that the drafter holds likeliest, one a level."""
-    run = []
+def likeliest_run(tree: TokenTree, room: int) -> tuple[int, ...]:
+    """The tokens below the root that the drafter holds likeliest, one a level, at most `room`: a tree may reach
+    beyond the answer's end."""
+    run: list[int] = []
     node = tree.root
-    while node.children:
+    while node.children and len(run) < room:
         node = max(node.children.values(), key=lambda child: child.score)
         run.append(node.token)
     return tuple(run)

@@ -143,6 +143,11 @@ class ClientSession:
         """The committed tokens of this turn."""
         return self.tree.tokens[self._prompt_length :]
 
+    @property
+    def room(self) -> int:
+        """How many tokens the answer may still gain."""
+        return self._limit + 1 - self.tree.frontier
+
     # Details.
 
     @staticmethod

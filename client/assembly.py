@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from client.bundles import Advance, bundle_directory, cache_directory, choose_bundle, is_complete, pull
+from client.bundles import Advance, bundle_directory, choose_bundle, is_complete, pull
 from client.conversation import Conversation
 from client.drafting import DraftingLoop
 from client.errors import BundleError, RefusedError
 from client.link import Access, QueuedStream
 from client.policies import Policy
 from common.bundle import TOKENIZER_FOLDER, BundleManifest, first_damaged
+from common.cache import cache_directory
 from common.drafters.drafter import Drafter
 from common.protocol.client_session import ClientSession, Limits
-from common.protocol.messages import PROTOCOL_VERSION
+from common.protocol.draft_state import WIRE_DTYPES
+from common.protocol.errors import MisuseError
+from common.protocol.messages import PROTOCOL_VERSION, StateRequest
 from common.rpc.description import ServerDescription
 from common.rpc.stub import Connection
 
@@ -34,12 +37,20 @@ Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
 
 @dataclass(frozen=True, slots=True)
 class DraftChoice:
-    """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch."""
+    """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch. A draft
+    that needs draft state gets it in numbers of the dtype `state`, and runs the target's last `layers` itself."""
 
     draft: str | None = None
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 0
+    layers: int = 0
+    state: str = "int8"
+
+    def __post_init__(self) -> None:
+        """Raises MisuseError for a dtype in which no server sends state."""
+        if self.state not in WIRE_DTYPES:
+            raise MisuseError(f"draft state cannot come in '{self.state}'; choose from: {', '.join(WIRE_DTYPES)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +78,13 @@ class Client:
             self.choice.dtype,
             self.description.context,
             self.description.vocab_size,
+            StateRequest(self.manifest.draft, self.choice.layers, self.choice.state),
         )
         with _telling_damage(self.bundle, self.manifest):
-            return load_drafter(self.manifest.kind, site)
+            drafter = load_drafter(self.manifest.kind, site)
+        if self.choice.layers and drafter.state is None:
+            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target; leave --layers out")
+        return drafter
 
     @asynccontextmanager
     async def converse(self, policy: Policy, drafter: Drafter | None, pace: float = 0.0) -> AsyncIterator[Conversation]:
@@ -80,7 +95,7 @@ class Client:
             self.description.context,
             self.description.max_nodes,
         )
-        session = ClientSession(uuid.uuid4().hex, limits)
+        session = ClientSession(uuid.uuid4().hex, limits, drafter.state if drafter and policy.drafts else None)
         stream = QueuedStream(self.connection.generate())
         loop = DraftingLoop(session, policy, has_drafter=drafter is not None)
         name = self.manifest.draft if drafter is not None else "none"

@@ -5,7 +5,6 @@ a time works on a bundle. Knows neither gRPC nor what the files mean.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -27,7 +26,6 @@ from common.bundle import (
 from common.protocol.errors import MisuseError
 from common.rpc.description import FileRequest, ServerDescription
 
-CACHE_VARIABLE = "OUTRIDER_CACHE"
 LOOKUP = "lookup"
 
 Advance = Callable[[int], None]
@@ -38,13 +36,6 @@ class Source(Protocol):
     """Where bundles come from."""
 
     def fetch(self, request: FileRequest) -> AsyncIterator[bytes]: ...
-
-
-def cache_directory(chosen: Path | None = None) -> Path:
-    """Where bundles are kept: as chosen, else by environment, else this user's cache."""
-    import platformdirs
-
-    return chosen or Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("outrider"))
 
 
 def choose_bundle(offered: Sequence[BundleManifest], draft: str | None) -> BundleManifest:

@@ -33,6 +33,8 @@ def run(
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
     threads: option.Threads = 0,
+    layers: option.Layers = 0,
+    state: option.StateDtype = "int8",
     raw: Annotated[bool, typer.Option("--raw", help="Send the prompt as it is, without the chat template.")] = False,
     as_json: option.AsJson = False,
     idle: option.Idle = "",
@@ -50,7 +52,7 @@ def run(
     from client.commands.run import run as run_command
 
     access = credentials.access_to(server)
-    choice = DraftChoice(draft, device, dtype, threads)
+    choice = DraftChoice(draft, device, dtype, threads, layers, state)
     options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle, pace_draft / 1000)
     asyncio.run(run_command(access, choice, cache_dir, _read_prompt(prompt), options, raw=raw, as_json=as_json))
 
@@ -65,6 +67,8 @@ def chat(
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
     threads: option.Threads = 0,
+    layers: option.Layers = 0,
+    state: option.StateDtype = "int8",
     idle: option.Idle = "",
     policy: option.PolicyName = "stream",
     cache_dir: option.CacheDir = None,
@@ -77,7 +81,7 @@ def chat(
     from client.commands.chat import chat as chat_command
 
     access = credentials.access_to(server)
-    choice = DraftChoice(draft, device, dtype, threads)
+    choice = DraftChoice(draft, device, dtype, threads, layers, state)
     options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle)
     chat_command(access, choice, cache_dir, options)
 

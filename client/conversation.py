@@ -139,7 +139,7 @@ class Conversation:
                 await self._changed.wait()
                 continue
             try:
-                grows = loop.drafted(step, await self._drafter.draft(step.view))
+                grows = loop.drafted(step, await self._drafter.draft(step.view, step.states))
             except Exception as error:  # whatever a model raises, or is wrong with what it proposes
                 self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
                 self._send(loop.retire())
@@ -169,6 +169,7 @@ class Conversation:
             reconnects=0,
             draft=self._draft_name,
             rule=settings.rule,
+            state_bytes=traffic.state,
         )
         reason = "error" if failure or session.finished is None else session.finished.reason.value
         return Answer(tokens, reason, stats, levels.drafted, levels.overrun, str(failure or ""), self._note)

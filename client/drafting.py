@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from client.policies import Policy
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Ack, Cancel, FromClient, FromServer, Grow, Settings
+from common.protocol.messages import Ack, Cancel, FromClient, FromServer, Grow, Settings, State
 from common.protocol.prefix import common_prefix
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal, TreeView
@@ -25,11 +25,13 @@ acknowledged at once, because the server measures from a commit to the first Gro
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level to draft, from the tree as it was when the step began. What a `warm_up` proposes is not sent."""
+    """One level to draft, from the tree as it was when the step began, and the draft state that has come since the
+    last one. What a `warm_up` proposes is not sent."""
 
     turn: int
     view: TreeView
     warm_up: bool = False
+    states: tuple[State, ...] = ()
 
 
 class DraftingLoop:
@@ -39,6 +41,8 @@ class DraftingLoop:
         self._has_drafter = has_drafter
         self._round_levels = policy.round_levels
         self._stepping = False
+        self._states: list[State] = []  # that no step has carried yet
+        self._carried: tuple[State, ...] = ()  # by the latest step
         self._start_afresh(0)
 
     @property
@@ -53,6 +57,7 @@ class DraftingLoop:
             opening = session.open(tokens, settings)
         else:
             keep = common_prefix(session.tree.tokens, tokens)
+            self._keep_states(keep)
             opening = session.extend(keep, tokens[keep:], settings)
         self._start_afresh(session.tree.frontier)
         if not self._policy.drafts or (self._has_drafter and self._round_levels is None):
@@ -67,7 +72,8 @@ class DraftingLoop:
             return None
         self._stepping = True
         warm_up, self._warms_up = self._warms_up, False
-        return Step(self.session.turn, self.session.view(), warm_up)
+        self._carried, self._states = tuple(self._states), []
+        return Step(self.session.turn, self.session.view(), warm_up, self._carried)
 
     def drafted(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         """Takes the drafter's result for `step`; what a later turn or commit has overtaken is dropped."""
@@ -90,6 +96,8 @@ class DraftingLoop:
         Raises PeerError where the server breaks the protocol.
         """
         tokens = self.session.receive(message)
+        if isinstance(message, State):
+            return (), self._take_state(message)
         if tokens:
             self._levels = 0
         frontier = self.session.tree.frontier
@@ -102,6 +110,8 @@ class DraftingLoop:
     def retire(self) -> list[FromClient]:
         """The drafter failed in mid-step: the answer goes on without it."""
         self._has_drafter = self._stepping = False
+        self._states, self._carried = [], ()
+        self.session.wanted_state = None
         return self._answer_commit()
 
     def cancel(self) -> list[Cancel]:
@@ -112,6 +122,24 @@ class DraftingLoop:
     def _has_something_to_draft(self) -> bool:
         drafts = self._policy.drafts and self._has_drafter and self.answering
         return drafts and (self._warms_up or self._resting_at != self.session.tree.frontier)
+
+    def _take_state(self, state: State) -> list[FromClient]:
+        # The server sends no more where nobody would use it, because its window stays full.
+        if not self._has_drafter:
+            return []
+        if state.turn == self.session.turn:
+            self._states.append(state)
+            if self._round_levels is None:
+                self._resting_at = 0  # a drafter that was spent may know better now
+        acknowledgement = self.session.acknowledge_state()
+        return [] if acknowledgement is None else [acknowledgement]
+
+    def _keep_states(self, keep: int) -> None:
+        """History is rewritten from `keep` on. A step that is still under way may never run, so that what it carries
+        is offered again; the server believes that we have it."""
+        offered = (*self._carried, *self._states) if self._stepping else self._states
+        kept = [state for state in offered if state.start < keep]
+        self._states = [replace(state, count=min(state.count, keep - state.start)) for state in kept]
 
     def _start_afresh(self, told: int) -> None:
         self._stepping = False  # a step of the last turn may still run; its result will be dropped

@@ -4,12 +4,13 @@ Knows no sessions and no drafting. Calls fail with sentences already, by `common
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 
 from client.stats import Traffic
 from common.address import Address
 from common.protocol.errors import OutriderError
-from common.protocol.messages import FromClient, FromServer
+from common.protocol.messages import FromClient, FromServer, State
 from common.rpc.credentials import ClientTls
 from common.rpc.errors import LinkError
 from common.rpc.stub import Connection, GenerateStream, connect
@@ -34,20 +35,24 @@ class QueuedStream:
     def __init__(self, stream: GenerateStream):
         self._stream = stream
         self._outgoing: asyncio.Queue[FromClient] = asyncio.Queue()
+        self._state_bytes: Counter[str] = Counter()
         self._writer = asyncio.create_task(self._write())
 
     @property
     def traffic(self) -> Traffic:
-        return Traffic(self._stream.bytes_up, self._stream.bytes_down)
+        return Traffic(self._stream.bytes_up, self._stream.bytes_down, dict(self._state_bytes))
 
     def send(self, message: FromClient) -> None:
         self._outgoing.put_nowait(message)
 
     async def receive(self) -> FromServer:
         """The next frame. Raises OutriderError where the stream is broken or was ended by the server."""
+        before = self._stream.bytes_down
         message = await self._stream.receive()
         if message is None:
             raise LinkError("the server has ended the stream; ask again")
+        if isinstance(message, State):
+            self._state_bytes[message.kind] += self._stream.bytes_down - before
         return message
 
     def close(self) -> None:

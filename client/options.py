@@ -28,6 +28,12 @@ Draft = Annotated[str | None, typer.Option("--draft", help="Which of the server'
 Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu or cuda.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="What the drafter computes in: float32, bfloat16, ...")]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Of torch, for the drafter; 0 leaves it to torch.")]
+Layers = Annotated[
+    int, typer.Option("--layers", min=0, metavar="N", help="How many of the target's last layers the draft runs here.")
+]
+StateDtype = Annotated[
+    str, typer.Option("--state", metavar="DTYPE", help="How the server sends draft state: int8 or float16.")
+]
 CacheDir = Annotated[Path | None, typer.Option("--cache-dir", envvar="OUTRIDER_CACHE", help="Where bundles are kept.")]
 
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", min=1, help="The longest answer, in tokens.")]

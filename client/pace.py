@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from client.stats import Clock
 from common.drafters.drafter import Drafter
+from common.protocol.messages import State
 from common.protocol.views import Proposal, TreeView
 
 
@@ -34,10 +35,11 @@ class PacedDrafter:
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "drafter")
 
-    async def draft(self, view: TreeView) -> Sequence[Proposal]:
+    async def draft(self, view: TreeView, states: Sequence[State]) -> Sequence[Proposal]:
         """One level. Whoever is cancelled here leaves it running in the thread, where the next one waits for it."""
         began = self._clock()
-        proposals = await asyncio.get_running_loop().run_in_executor(self._thread, self._drafter.draft, view)
+        loop = asyncio.get_running_loop()
+        proposals = await loop.run_in_executor(self._thread, self._drafter.draft, view, states)
         took = self._clock() - began
         self.levels = Levels(self.levels.drafted + 1, self.levels.overrun + (took > self._pace > 0))
         if took < self._pace:

@@ -1,7 +1,8 @@
 """What one answer cost, as scripts read it, and the meter that measures it. The clock is injected; no I/O."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
@@ -10,13 +11,18 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Serialized frames on a stream with gRPC's message prefix, in bytes; HTTP/2, TLS and TCP add to it."""
+    """Serialized frames on a stream with gRPC's message prefix, in bytes; HTTP/2, TLS and TCP add to it.
+
+    `state` is the draft state's part of what came down, by its kind.
+    """
 
     up: int = 0
     down: int = 0
+    state: Mapping[str, int] = field(default_factory=dict)
 
     def since(self, earlier: "Traffic") -> "Traffic":
-        return Traffic(self.up - earlier.up, self.down - earlier.down)
+        state = {kind: size - earlier.state.get(kind, 0) for kind, size in self.state.items()}
+        return Traffic(self.up - earlier.up, self.down - earlier.down, state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class Stats:
     reconnects: int
     draft: str
     rule: str
+    state_bytes: Mapping[str, int] = field(default_factory=dict)  # of bytes_down, by kind of draft state
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,6 +55,9 @@ def combined(answers: Sequence[Stats]) -> Stats:
     tokens = sum(stats.tokens for stats in answers)
     seconds = sum(stats.seconds for stats in answers)
     passes = sum(stats.passes for stats in answers)
+    state_bytes: Counter[str] = Counter()
+    for stats in answers:
+        state_bytes.update(stats.state_bytes)
     return Stats(
         tokens=tokens,
         seconds=seconds,
@@ -63,6 +73,7 @@ def combined(answers: Sequence[Stats]) -> Stats:
         reconnects=sum(stats.reconnects for stats in answers),
         draft=answers[0].draft,
         rule=answers[0].rule,
+        state_bytes=dict(state_bytes),
     )
 
 

@@ -19,6 +19,9 @@ FORMAT = 1
 TOKENIZER_FOLDER = "tokenizer"
 """The target's tokenizer in every bundle; the draft's own files, if it has any, lie beside it."""
 
+TAIL_FOLDER = "tail"
+"""The target's embedding, last layers, final norm and head, in the bundles of drafts that run on them."""
+
 
 @dataclass(frozen=True, slots=True)
 class BundleFile:

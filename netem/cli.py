@@ -61,7 +61,7 @@ def list_experiments() -> None:
     from netem.experiments.experiment import EXPERIMENTS
 
     for experiment in EXPERIMENTS.values():
-        typer.echo(f"{experiment.name:12} {experiment.description}")
+        typer.echo(f"{experiment.name:14} {experiment.description}")
 
 
 @app.command()
@@ -72,23 +72,27 @@ def run(
     seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
     data: Annotated[Path | None, typer.Option("--data", help="The folder of public evaluation files.")] = None,
     models: Annotated[
-        Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl; else the shipped.")
+        Path | None, typer.Option("--models", help="A folder with target, drafts and prompts.jsonl; else the shipped.")
+    ] = None,
+    draft: Annotated[
+        list[str] | None,
+        typer.Option("--draft", metavar="NAME[:N]", help="A draft in that folder, of depth N; repeat it. Else all."),
     ] = None,
 ) -> None:
     """Run an experiment and write its results."""
     import asyncio
 
-    from client.demo.family import find_family
     from netem.experiments.experiment import Request, find_experiment
     from netem.experiments.progress import progress_bar
     from netem.experiments.provenance import provenance
     from netem.experiments.report import prepare, write_report
 
     chosen = find_experiment(experiment)
+    request = Request(seed, quick, data, models, tuple(draft or ()))
     prepare(out)
-    origin = provenance(seed, find_family(models))
+    origin = provenance(seed, chosen.checkpoints(request))
     with progress_bar(chosen.name) as advance:
-        report = asyncio.run(_measure(chosen, Request(seed, quick, data, models), advance))
+        report = asyncio.run(_measure(chosen, request, advance))
     write_report(report, origin, out)
     typer.echo((out / "table.md").read_text(encoding="utf-8"))
     if report.faults:

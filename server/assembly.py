@@ -14,11 +14,13 @@ from common.rpc.channel import NO_COMPRESSION, SERVER_OPTIONS
 from common.rpc.credentials import read_token
 from common.rpc.service import SERVICE_NAME, register
 from server.access import BearerGate, open_port, port_credentials
+from server.drafts import load_exporters
 from server.engine import Engine
 from server.offer import describe, make_offer
 from server.options import AccessOptions, ServeOptions
 from server.servicer import Servicer
 from server.sessions import Bounds, Sessions
+from server.state_maker import StateMaker
 from server.target import load_target
 
 
@@ -59,10 +61,12 @@ def _add_outrider(server: grpc.aio.Server, options: ServeOptions) -> Engine:
         dtype=options.target.dtype,
         capacity=capacity,
         threads=options.target.threads,
+        keep_hidden=offer.needs_hidden,
     )
-    terms = offer.terms(options.sessions, capacity)
+    maker = StateMaker(target.model.pool, load_exporters(offer.state_drafts, target.model))
+    terms = offer.terms(options.sessions, capacity, maker.kinds)
     bounds = Bounds(options.sessions.max_sessions, options.sessions.pass_tokens)
-    engine = Engine(Sessions(terms, bounds, capacity), target, options.sessions.pace)
+    engine = Engine(Sessions(terms, bounds, capacity), target, options.sessions.pace, maker)
     shelf = offer.shelf()
     register(Servicer(describe(offer.card, terms, shelf), shelf, engine), server)
     return engine

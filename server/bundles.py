@@ -13,6 +13,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from common.bundle import (
+    TAIL_FOLDER,
     TOKENIZER_FOLDER,
     Bundle,
     BundleManifest,
@@ -23,10 +24,11 @@ from common.bundle import (
 )
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.families import check_family
-from common.models.source import checkpoint_directory
+from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import FailureCode
 from common.rpc.description import FileRequest
+from server.drafts import StateDraft
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +82,16 @@ def offer_independent(target: Path, card: TargetCard, tokenizer: PreTrainedToken
     own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
     own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
     return _offer(checkpoint_name(draft), "independent", card, own | _tokenizer_sources(target))
+
+
+def offer_with_tail(target: Path, card: TargetCard, draft: StateDraft, tail: Path) -> OfferedBundle:
+    """The bundle of a draft that runs on the target's own embedding, last layers and head, which lie in `tail`.
+
+    Raises MisuseError where a file is missing.
+    """
+    own = {name: draft.directory / name for name in (CONFIG, WEIGHTS)}
+    end = {f"{TAIL_FOLDER}/{name}": tail / name for name in (CONFIG, WEIGHTS)}
+    return _offer(draft.name, draft.kind, card, own | end | _tokenizer_sources(target))
 
 
 class Shelf:

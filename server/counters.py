@@ -1,6 +1,7 @@
 """What the server counts about its own work, and how that is summed up. Nothing about anyone's text."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -17,15 +18,23 @@ class Counters:
     stale_nodes: int = 0  # nodes that arrived dead
     overrun_passes: int = 0  # passes that took longer than their stated cost
     busy_seconds: float = 0.0  # computing, what a stated cost adds not counted
+    state_frames: int = 0
+    state_bytes: dict[str, int] = field(default_factory=dict)  # of draft state's payloads, by kind
+    state_seconds: float = 0.0  # computing and encoding draft state; before a pass, it is also part of busy_seconds
 
     @property
     def sessions_per_pass(self) -> float:
         return self.session_passes / self.passes if self.passes else 0.0
 
-    def summary(self) -> dict[str, int | float]:
+    def state_sent(self, kind: str, size: int) -> None:
+        self.state_frames += 1
+        self.state_bytes[kind] = self.state_bytes.get(kind, 0) + size
+
+    def summary(self) -> dict[str, Any]:
         """All counters and the mean that people ask for first, for one line of JSON."""
         return {
             **asdict(self),
             "busy_seconds": round(self.busy_seconds, 3),
+            "state_seconds": round(self.state_seconds, 3),
             "sessions_per_pass": round(self.sessions_per_pass, 3),
         }

@@ -1,4 +1,5 @@
-"""Runs passes: waits until a session is due, lets the worker thread compute, hands out what came of it.
+"""Runs passes: waits until a session is due, lets the worker thread compute, hands out what came of it. Draft state
+is made in the same thread ahead of each pass, and alone while none is due.
 
 The asyncio shell around `Sessions`, which is only touched on the event loop's thread; frames that arrive during a
 pass grow the trees at once and meet the target in the next one. It may not know gRPC or how the target computes.
@@ -16,8 +17,9 @@ from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
 from server.counters import Counters
+from server.exports import Ask, Export
 from server.pace import Pace, run_paced
-from server.sessions import Listener, Sessions
+from server.sessions import Listener, Member, Sessions
 
 Clock = Callable[[], float]
 
@@ -31,11 +33,28 @@ class Chooser(Protocol):
         """One pass: for each segment the target's token at every wanted row, or None where there is none."""
 
 
+class Maker(Protocol):
+    """Draft state as the engine sees it."""
+
+    def make(self, asks: Sequence[Ask]) -> Sequence[bytes | None]:
+        """Encoded state for each ask, or None where it cannot be computed."""
+        ...
+
+
 class Engine:
-    def __init__(self, sessions: Sessions, target: Chooser, pace: Pace, clock: Clock = time.monotonic):
+    def __init__(
+        self,
+        sessions: Sessions,
+        target: Chooser,
+        pace: Pace,
+        maker: Maker | None = None,
+        clock: Clock = time.monotonic,
+    ):
+        """`maker` may be None where the sessions' terms offer no draft state."""
         self.sessions = sessions
         self._target = target
         self._pace = pace
+        self._maker = maker
         self._clock = clock
         self._stirred = asyncio.Event()
 
@@ -71,11 +90,16 @@ class Engine:
             while True:
                 self._stirred.clear()
                 batch = self.sessions.plan(self._clock())
-                if batch is None:
+                exports = self.sessions.claim_state()
+                if batch is None and not exports:
                     await self._wait()
                     continue
-                choose = partial(self._target.choose, batch.segments)
-                outcomes, timed = await loop.run_in_executor(worker, run_paced, self._pace, batch.tokens, choose)
+                make = partial(self._make_state, exports, loop)
+                if batch is None:
+                    await loop.run_in_executor(worker, make)
+                    continue
+                compute = partial(self._compute, make, batch.segments)
+                outcomes, timed = await loop.run_in_executor(worker, run_paced, self._pace, batch.tokens, compute)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds
                 self.sessions.complete(batch, outcomes, self._clock())
@@ -87,6 +111,23 @@ class Engine:
         while len(self.sessions) and self._clock() < deadline:
             await asyncio.sleep(_DRAIN_POLL)
         self.sessions.fail_all(PeerError("the server is going away; resume elsewhere", FailureCode.DRAINING))
+
+    def _compute(self, make: Callable[[], None], segments: Sequence[Segment]) -> Sequence[Sequence[int] | None]:
+        # What belongs to the last pass's commits would be old after this one.
+        make()
+        return self._target.choose(segments)
+
+    def _make_state(self, exports: Sequence[Export[Member]], loop: asyncio.AbstractEventLoop) -> None:
+        """Hands state over to the event loop's thread as soon as it is made, ahead of what the pass comes to."""
+        if not exports or self._maker is None:
+            return
+        begun = time.perf_counter()
+        payloads = self._maker.make([export.ask for export in exports])
+        loop.call_soon_threadsafe(self._send_state, exports, payloads, time.perf_counter() - begun)
+
+    def _send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], seconds: float) -> None:
+        self.counters.state_seconds += seconds
+        self.sessions.send_state(exports, payloads, self._clock())
 
     async def _wait(self) -> None:
         delay = self.sessions.next_due() - self._clock()

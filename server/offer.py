@@ -7,17 +7,30 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from common.bundle import TargetCard
+from common.cache import cache_directory
+from common.drafts.directory import read_draft_kind
 from common.models.checkpoint import load_tokenizer
 from common.models.shipped import shipped_family
 from common.models.source import checkpoint_directory
 from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import PROTOCOL_VERSION
 from common.protocol.rules import RULES
-from common.protocol.terms import Terms
+from common.protocol.terms import StateKinds, Terms, no_state
 from common.rpc.description import ServerDescription
-from server.bundles import OfferedBundle, Shelf, checkpoint_name, offer_independent, offer_lookup
+from server.bundles import (
+    OfferedBundle,
+    Shelf,
+    checkpoint_name,
+    offer_independent,
+    offer_lookup,
+    offer_with_tail,
+)
+from server.drafts import StateDraft, read_state_draft
 from server.options import SessionOptions
+from server.tails import keep_tail
 from server.target_card import read_card
+
+_INDEPENDENT = "independent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +41,18 @@ class Offer:
     card: TargetCard
     tokenizer: PreTrainedTokenizerBase
     drafts: tuple[OfferedBundle, ...]
+    state_drafts: tuple[StateDraft, ...]  # those of them that need draft state
     lookup: OfferedBundle
 
     def shelf(self) -> Shelf:
         return Shelf((*self.drafts, self.lookup))
 
-    def terms(self, options: SessionOptions, capacity: int) -> Terms:
+    @property
+    def needs_hidden(self) -> bool:
+        """Whether a draft needs the target's last hidden states."""
+        return any(draft.needs_hidden for draft in self.state_drafts)
+
+    def terms(self, options: SessionOptions, capacity: int, state_kinds: StateKinds = no_state) -> Terms:
         """What sessions are offered by a server whose cache holds `capacity` tokens."""
         return Terms(
             fingerprint=self.card.fingerprint,
@@ -43,23 +62,35 @@ class Offer:
             detokenise=lambda tokens: str(self.tokenizer.decode(list(tokens))),
             idle=options.idle,
             run_ahead=options.run_ahead,
+            state_kinds=state_kinds,
         )
 
 
 def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
-    """Reads everything but the target's weights. A shipped family brings its draft.
+    """Reads everything but the target's weights, of which it may copy the last layers. A shipped family brings its
+    drafts.
 
     Raises MisuseError where something is missing or does not fit together.
     """
     family = shipped_family(target)
     name = checkpoint_name(target)
     if family is not None:
-        target, drafts = str(family.target), drafts or (str(family.draft),)
+        target, drafts = str(family.target), drafts or tuple(map(str, family.drafts))
     directory = checkpoint_directory(target, with_weights=True)
     tokenizer = load_tokenizer(directory)
     card = read_card(name, directory, tokenizer)
-    offered = tuple(offer_independent(directory, card, tokenizer, draft) for draft in drafts)
-    return Offer(directory, card, tokenizer, offered, offer_lookup(directory, card))
+    bundles, state_drafts = [], []
+    for draft in drafts:
+        where = checkpoint_directory(draft, with_weights=True)
+        kind = read_draft_kind(where)
+        if kind == _INDEPENDENT:
+            bundles.append(offer_independent(directory, card, tokenizer, draft))
+            continue
+        state_draft = read_state_draft(checkpoint_name(draft), kind, where, directory, card.fingerprint)
+        tail = keep_tail(directory, card.fingerprint, max(state_draft.depths), cache_directory())
+        state_drafts.append(state_draft)
+        bundles.append(offer_with_tail(directory, card, state_draft, tail))
+    return Offer(directory, card, tokenizer, tuple(bundles), tuple(state_drafts), offer_lookup(directory, card))
 
 
 def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:

@@ -12,12 +12,13 @@ from typing import Protocol
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
-from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open
+from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open, StateRequest
 from common.protocol.server_session import Progress, ServerSession
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState
 from server.batch import Batch, Part, computed_tokens, make_segment
 from server.counters import Counters
+from server.exports import Export, claim
 from server.scheduler import Demand, share
 from server.sequence import HeldSequence
 
@@ -53,6 +54,8 @@ class Member:
     sequence: HeldSequence
     listener: Listener
     served: int  # the number of the last pass that it took part in
+    wanted: StateRequest | None  # the draft state that it is sent
+    fed: int = 0  # the number of its last claim of draft state, among those of all sessions
     silent: bool = False  # its client has closed its side of the stream
 
     @property
@@ -167,6 +170,25 @@ class Sessions:
                 _log.error("a session failed after its pass: %s: %s", type(error).__name__, error)
                 self._fail_internally(part.owner)
 
+    # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
+
+    def claim_state(self) -> list[Export[Member]]:
+        """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
+        return claim(self._members.values())
+
+    def send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], now: float) -> None:
+        """Takes what was encoded for each export; None where it could not be made. That session goes on without."""
+        for export, payload in zip(exports, payloads, strict=True):
+            if not self._is_here(export.owner):
+                continue
+            if payload is None:
+                export.owner.wanted = None
+                continue
+            frame = export.owner.session.state_frame(export.span, payload, now)
+            if frame is not None:
+                self.counters.state_sent(frame.kind, len(payload))
+                self._deliver(export.owner, [frame])
+
     # Details.
 
     def _open(self, listener: Listener, opened: Open, now: float) -> None:
@@ -177,6 +199,7 @@ class Sessions:
             member = self._admit(listener, opened, now)
         else:
             member.session.reopen(opened, now)
+            member.wanted = opened.state
             older, member.listener, member.silent = member.listener, listener, False
             del self._by_listener[older]
             older.end()
@@ -197,7 +220,7 @@ class Sessions:
                 FailureCode.OVERLOADED,
             )
         self.counters.sessions += 1
-        member = Member(session, HeldSequence(self._pool), listener, self._pass)
+        member = Member(session, HeldSequence(self._pool), listener, self._pass, opened.state)
         self._members[opened.session] = member
         return member
 

@@ -1,10 +1,10 @@
-"""What waits to be sent on one client's stream. It may not know sessions or gRPC."""
+"""What waits to be sent on one client's stream, tokens before draft state. It may not know sessions or gRPC."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-from common.protocol.messages import Failed, FailureCode, FromServer
+from common.protocol.messages import Failed, FailureCode, FromServer, State
 
 MAX_WAITING = 4096
 """Messages. Run-ahead keeps an honest client far below; one that does not read is cut off."""
@@ -15,6 +15,7 @@ class Stream:
 
     def __init__(self) -> None:
         self._waiting: deque[FromServer] = deque()
+        self._states: deque[State] = deque()  # overtaken by all else, and of no use once the stream has ended
         self._ended = False
         self._changed = asyncio.Event()
 
@@ -26,11 +27,14 @@ class Stream:
         """Nothing is taken after the end."""
         if self._ended:
             return
-        if len(self._waiting) == MAX_WAITING:
+        if len(self._waiting) + len(self._states) == MAX_WAITING:
             self._waiting.clear()
             message = Failed(FailureCode.OVERLOADED, "the client does not read its answer")
             self._ended = True
-        self._waiting.append(message)
+        if isinstance(message, State):
+            self._states.append(message)
+        else:
+            self._waiting.append(message)
         self._changed.set()
 
     def end(self) -> None:
@@ -40,8 +44,10 @@ class Stream:
 
     async def __aiter__(self) -> AsyncIterator[FromServer]:
         while self._waiting or not self._ended:
-            if not self._waiting:
+            if self._waiting:
+                yield self._waiting.popleft()
+            elif self._states:
+                yield self._states.popleft()
+            else:
                 self._changed.clear()
                 await self._changed.wait()
-                continue
-            yield self._waiting.popleft()

@@ -20,7 +20,7 @@ Choices = list[int]
 
 class Target:
     def __init__(self, model: PackedModel):
-        self._model = model
+        self.model = model
 
     def choose(self, segments: Sequence[Segment]) -> list[Choices | None]:
         """One pass: for each segment the argmax at each wanted row, or None where there is none.
@@ -39,7 +39,7 @@ class Target:
     @torch.inference_mode()
     def _choose(self, segments: Sequence[Segment]) -> list[Choices | None]:
         # In float32, as transformers' own generation loop chooses: ties must fall the same way.
-        logits = self._model.forward(segments).logits.float()
+        logits = self.model.forward(segments).logits.float()
         tokens = logits.argmax(-1)
         usable = logits.amax(-1).isfinite()
         rows = torch.stack([tokens, usable.to(tokens.dtype)]).tolist()
@@ -52,8 +52,12 @@ class Target:
         return choices
 
 
-def load_target(path: str, *, device: str, dtype: str, capacity: int, threads: int) -> Target:
+def load_target(
+    path: str, *, device: str, dtype: str, capacity: int, threads: int, keep_hidden: bool = False
+) -> Target:
     """Loads the weights, reserves K/V for `capacity` tokens, and runs one pass, so that no client waits for a first.
+
+    `keep_hidden` keeps last hidden states beside the K/V.
 
     Raises CheckpointError where something is amiss, or does not fit on the device.
     """
@@ -61,7 +65,7 @@ def load_target(path: str, *, device: str, dtype: str, capacity: int, threads: i
         torch.set_num_threads(threads)
     model = load_causal_lm(path, device, dtype)
     try:
-        packed = PackedModel(model, capacity)
+        packed = PackedModel(model, capacity, keep_hidden)
         packed.forward([Segment(tokens=[0], slots=[0], parents=[-1], wanted=[0])])
     except (RuntimeError, MemoryError) as error:
         raise CheckpointError(

@@ -15,6 +15,7 @@ import typer
 
 from common.command_line import run
 from common.protocol.errors import MisuseError
+from training.drafts.commands import add_draft_commands
 
 app = typer.Typer(
     help="Train the drafts and the demo models of Outrider.",
@@ -29,21 +30,30 @@ def recipes() -> None:
     """Train the drafts and the demo models of Outrider."""
 
 
+add_draft_commands(app)
+
+
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for target/, draft/ and prompts.jsonl.")],
-    minutes: Annotated[float, typer.Option(help="Active training time of target and draft together.")] = 75.0,
+    out: Annotated[Path, typer.Option(help="Folder for target/ and prompts.jsonl.")],
+    minutes: Annotated[float, typer.Option(help="Active training time.")] = 65.0,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the public text, which holds train/; without it, generators only.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of data and weights.")] = 7,
+    warm_start: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a target to go on from, with its tokenizer; without it, from nothing."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of data and weights; a second stage needs another one.")] = 7,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
-    """Train the demo target and its draft, judge them and write their model cards."""
+    """Train the demo target, judge it and write its model card."""
     if minutes <= 0:
         raise MisuseError(f"--minutes must be above 0, not {minutes:g}")
     if data is not None and not data.is_dir():
         raise MisuseError(f"the data folder {data} does not exist: pass the one that holds train/, or leave it out")
+    if warm_start is not None and not (warm_start / "model.safetensors").is_file():
+        raise MisuseError(f"{warm_start} holds no model.safetensors: pass a folder that `demo` wrote as target/")
     if out.exists() and not out.is_dir():
         raise MisuseError(f"--out {out} is a file: choose a folder")
     # Threads must sleep while they wait: beside other work, spinning ones cost more than half of the speed.
@@ -56,32 +66,47 @@ def demo(
             bar.stage,
             lambda now, budget: bar.advance(now.seconds, budget, now.loss, now.tokens / max(now.seconds, 1e-9)),
         )
-        settings = DemoSettings(seed=seed, minutes=minutes, data=data is not None)
-        scores = train_demo(out, settings, data, resume, watcher)
-    typer.echo(
-        f"{out}: pass@1 {scores.instances.pass_at_1:.1%} on held-out instances and "
-        f"{scores.families.pass_at_1:.1%} on held-out families."
-    )
+        settings = DemoSettings(seed=seed, minutes=minutes, data=data is not None, warm=warm_start is not None)
+        scores = train_demo(out, settings, data, resume, watcher, warm_start)
+    known, new = scores.pass_at_1
+    typer.echo(f"{out}: pass@1 {known:.1%} on held-out instances and {new:.1%} on held-out families.")
 
 
 @app.command("evaluate-demo")
 def evaluate_demo(
-    models: Annotated[Path, typer.Option(help="Folder that holds target/ and draft/.")],
-    count: Annotated[int, typer.Option(min=4, help="Coding prompts of each held-out split.")] = 400,
+    models: Annotated[Path, typer.Option(help="Folder that holds target/.")],
+    count: Annotated[int, typer.Option(min=4, help="Held-out prompts of each category.")] = 200,
 ) -> None:
-    """Judge saved demo models again and print the scores as JSON."""
-    missing = [role for role in ("target", "draft") if not (models / role / "model.safetensors").is_file()]
-    if missing:
-        raise MisuseError(f"{models} lacks {' and '.join(missing)}: pass the folder that `demo` wrote")
+    """Judge a saved demo target again and print the scores as JSON."""
+    if not (models / "target" / "model.safetensors").is_file():
+        raise MisuseError(f"{models} lacks target: pass the folder that `demo` wrote")
     from dataclasses import asdict
 
     from training.demo.evaluate import evaluate
     from training.demo.shipping import load_model
 
     target, tokenizer = load_model(models / "target")
-    draft, _ = load_model(models / "draft")
-    scores = evaluate(target, tokenizer, draft, count, lambda stage: typer.echo(stage, err=True))
+    scores = evaluate(target, tokenizer, count, lambda stage: typer.echo(stage, err=True))
     typer.echo(json.dumps(asdict(scores), indent=2, ensure_ascii=False))
+
+
+@app.command("demo-data")
+def demo_data(
+    out: Annotated[Path, typer.Option(help="File to write, one conversation a line.")],
+    count: Annotated[int, typer.Option(min=1, help="Conversations.")] = 12_000,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the public text, which holds train/; without it, generators only.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed; another one than the target was trained with.")] = 101,
+) -> None:
+    """Write what the demo target was trained on as JSONL, to train drafts on."""
+    if out.exists():
+        raise MisuseError(f"{out} exists: name a new file, or remove it")
+    from training.demo.public_data import load_public
+    from training.demo.written import write_conversations
+
+    write_conversations(out, seed, load_public(data) if data is not None else {}, count)
+    typer.echo(f"{out}: {count:,} conversations")
 
 
 def main() -> NoReturn:

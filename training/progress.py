@@ -1,25 +1,34 @@
-"""A progress bar of a training run on standard error: loss, tokens per second, time left.
+"""A progress bar of a training run on standard error: loss, accept length, tokens per second, time left.
 
 What may live here: how training progress looks. It may not know any recipe.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+LINE_SECONDS = 30.0
+"""On a stream that is no terminal, a plain line appears at most this often."""
+
 
 class TrainingBar:
-    """One bar per stage. Use as a context manager; on a stream that is no terminal only stage names appear."""
+    """One bar per stage; on a stream that is no terminal, stage names and now and then a plain line.
 
-    def __init__(self) -> None:
-        self.console = Console(stderr=True)
+    Use as a context manager.
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = console or Console(stderr=True)
+        self.clock = clock
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}"),
+            TextColumn("loss {task.fields[loss]:.3f}{task.fields[accept]}"),
             TextColumn("{task.fields[rate]:,.0f} tok/s"),
             TimeRemainingColumn(),
             console=self.console,
@@ -27,6 +36,8 @@ class TrainingBar:
         )
         self.name = ""
         self.task: TaskID | None = None
+        self.begun: tuple[float, float] = (0.0, 0.0)
+        self.next_line = 0.0
 
     def __enter__(self) -> TrainingBar:
         self.bar.start()
@@ -39,10 +50,27 @@ class TrainingBar:
 
     def stage(self, name: str) -> None:
         self.name, self.task = name, None
-        self.console.print(name)
+        self.console.print(name, highlight=False, soft_wrap=True)
 
-    def advance(self, seconds: float, budget: float, loss: float, rate: float) -> None:
-        """Show `seconds` of active time used out of `budget`."""
+    def advance(self, done: float, total: float, loss: float, rate: float, accept_length: float | None = None) -> None:
+        """Show `done` of `total`, in seconds or steps; `rate` in tokens per second."""
+        accept = "" if accept_length is None else f", accept length {accept_length:.2f}"
         if self.task is None:
-            self.task = self.bar.add_task(self.name, total=budget, loss=loss, rate=rate)
-        self.bar.update(self.task, completed=min(seconds, budget), loss=loss, rate=rate)
+            self.task = self.bar.add_task(self.name, total=total, loss=loss, rate=rate, accept=accept)
+            self.begun = (self.clock(), done)
+            self.next_line = self.clock()
+        self.bar.update(self.task, completed=min(done, total), loss=loss, rate=rate, accept=accept)
+        if not self.console.is_terminal and (self.clock() >= self.next_line or done >= total):
+            self.next_line = self.clock() + LINE_SECONDS
+            line = (
+                f"{self.name}: {done / total:.0%}, loss {loss:.3f}{accept}, {rate:,.0f} tok/s{self.left(done, total)}"
+            )
+            self.console.print(line, highlight=False, soft_wrap=True)
+
+    def left(self, done: float, total: float) -> str:
+        """The time left at the speed so far, once there is one."""
+        started, first = self.begun
+        if done <= first or done >= total:
+            return ""
+        seconds = (self.clock() - started) / (done - first) * (total - done)
+        return f", {seconds / 60:.0f} min left" if seconds >= 90 else f", {seconds:.0f} s left"

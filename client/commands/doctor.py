@@ -12,8 +12,9 @@ from pathlib import Path
 from rich.console import Console
 
 from client.assembly import describe
-from client.bundles import cache_directory, choose_bundle, is_complete
+from client.bundles import choose_bundle, is_complete
 from client.link import Access
+from common.cache import cache_directory
 from common.protocol.errors import OutriderError
 
 _OLDEST_PYTHON = (3, 11)

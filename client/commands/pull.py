@@ -5,9 +5,10 @@ from pathlib import Path
 import typer
 
 from client.assembly import describe, fetch_bundle
-from client.bundles import cache_directory, choose_bundle, discard_damaged
+from client.bundles import choose_bundle, discard_damaged
 from client.link import Access
 from client.progress import download_bar
+from common.cache import cache_directory
 
 
 async def pull(access: Access, draft: str | None, cache: Path | None) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from common.protocol.messages import State, StateRequest
 from common.protocol.views import Proposal, TreeView
 
 
@@ -14,11 +15,13 @@ class Drafter(Protocol):
     """
 
     kind: str
+    state: StateRequest | None  # the draft state that it needs; None for none
 
-    def draft(self, view: TreeView) -> Sequence[Proposal]:
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         """One level of drafting: proposals that extend the view's tree, parents first.
 
-        Empty where nothing is worth proposing until the view changes. Called from one thread at a time, but not
-        always the same one.
+        `states` are frames that came since the last call: of each the first `count` rows, of positions of this view.
+        Some may come twice, and some positions never. Empty where nothing is worth proposing until the view changes or
+        states come. Called from one thread at a time, not always the same. Raises PeerError for a corrupt state.
         """
         ...

@@ -1,25 +1,32 @@
 """Makes a drafter from a bundle's directory: the one table of drafter kinds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.bundle import TAIL_FOLDER
+from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
+from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
+from common.protocol.messages import StateRequest
 
 _SPARE_SLOTS = 512  # room for the tree beside a full context
 
 
 @dataclass(frozen=True, slots=True)
 class DraftSite:
-    """Where a drafter's files lie, what it runs on, and the dimensions of its target."""
+    """Where a drafter's files lie, what it runs on, the dimensions of its target, and which draft state it is to ask
+    for, if its kind needs any; `request.layers` are the target layers that it runs itself."""
 
     directory: Path
     device: str
     dtype: str
     context: int  # tokens of the longest sequence
     vocab_size: int
+    request: StateRequest
+    expansion: Expansion = field(default_factory=Expansion)
 
 
 def load_drafter(kind: str, site: DraftSite) -> Drafter:
@@ -35,12 +42,81 @@ def _lookup(site: DraftSite) -> Drafter:
 
 
 def _independent(site: DraftSite) -> Drafter:
-    from common.drafters.independent import IndependentDrafter
+    from common.drafters.independent import IndependentNetwork
+    from common.drafters.tree_drafter import TreeDrafter
     from common.models.checkpoint import load_causal_lm
     from common.models.packed import PackedModel
 
     model = load_causal_lm(site.directory, device=site.device, dtype=site.dtype)
-    return IndependentDrafter(PackedModel(model, site.context + _SPARE_SLOTS), site.vocab_size)
+    network = IndependentNetwork(PackedModel(model, site.context + _SPARE_SLOTS), site.vocab_size)
+    return TreeDrafter(network, site.expansion)
 
 
-_MAKERS: dict[str, Callable[[DraftSite], Drafter]] = {"lookup": _lookup, "independent": _independent}
+def _moa(site: DraftSite) -> Drafter:
+    from common.drafters.moa import MoaNetwork
+    from common.drafters.tree_drafter import TreeDrafter
+    from common.drafts.moa import load_moa
+    from common.drafts.tail import load_tail
+
+    draft = load_moa(site.directory, site.request.layers)
+    tail = load_tail(site.directory / TAIL_FOLDER, site.request.layers, site.device, site.dtype)
+    network = MoaNetwork(draft.to(tail.device, tail.dtype), tail, site.request, site.context, _SPARE_SLOTS)
+    return TreeDrafter(network, site.expansion)
+
+
+def _eagle(site: DraftSite) -> Drafter:
+    from common.drafters.eagle import EagleNetwork
+    from common.drafters.tree_drafter import TreeDrafter
+    from common.drafts.eagle import load_eagle
+    from common.drafts.tail import load_tail
+
+    draft, kept = load_eagle(site.directory)
+    tail = load_tail(site.directory / TAIL_FOLDER, 0, site.device, site.dtype)
+    _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
+    network = EagleNetwork(
+        draft.to(tail.device, tail.dtype),
+        tail.get_input_embeddings(),
+        tail.lm_head,
+        _without_layers(site.request),
+        site.context,
+        _SPARE_SLOTS,
+        kept,
+    )
+    return TreeDrafter(network, site.expansion)
+
+
+def _medusa(site: DraftSite) -> Drafter:
+    from common.drafters.medusa import MedusaDrafter
+    from common.drafts.medusa import load_medusa
+    from common.drafts.tail import load_tail
+
+    draft = load_medusa(site.directory)
+    tail = load_tail(site.directory / TAIL_FOLDER, 0, site.device, site.dtype)
+    _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
+    draft.to(tail.device, tail.dtype)
+    return MedusaDrafter(draft, tail.lm_head, _without_layers(site.request), site.expansion)
+
+
+def _check_width(directory: Path, hidden: int, targets: int) -> None:
+    """Raises CheckpointError for a draft whose hidden states are not as wide as the target's."""
+    if hidden != targets:
+        raise CheckpointError(
+            f"the draft in {directory} is made for hidden states of {hidden} numbers, but the target's have {targets}; "
+            "name a draft of this target."
+        )
+
+
+def _without_layers(request: StateRequest) -> StateRequest:
+    """Raises MisuseError where a draft that runs no target layer is asked to."""
+    if request.layers:
+        raise MisuseError(f"the draft '{request.draft}' runs no layer of the target; leave --layers out")
+    return request
+
+
+_MAKERS: dict[str, Callable[[DraftSite], Drafter]] = {
+    "lookup": _lookup,
+    "independent": _independent,
+    "moa": _moa,
+    "eagle": _eagle,
+    "medusa": _medusa,
+}

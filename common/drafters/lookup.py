@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.protocol.messages import State, StateRequest
 from common.protocol.views import Proposal, TreeView
 
 _LONGEST_MATCH = 5
@@ -30,6 +31,7 @@ class _Record:
 
 class LookupDrafter:
     kind = "lookup"
+    state: StateRequest | None = None
 
     def __init__(self) -> None:
         self._tokens: list[int] = []
@@ -37,7 +39,7 @@ class LookupDrafter:
         self._records = [_Record(_PRIOR_TRIALS * n / (n + 2)) for n in range(1, _LONGEST_MATCH + 1)]
         self._open: dict[int, tuple[int, int]] = {}  # position -> the token proposed there, and its match length
 
-    def draft(self, view: TreeView) -> Sequence[Proposal]:
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self._follow(view.tokens)
         parent, path = _tip(view)
         depth = len(path)

@@ -27,6 +27,35 @@ class PassContext:
     plan: PassPlan
     pool: KeyValuePool
 
+    def attend(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        scaling: float,
+        sliding_window: int | None = None,
+    ) -> torch.Tensor:
+        """Stores the new keys and values in their slots, then lets each segment attend to its own context.
+
+        `query` is `[1, H, N, D]`, `key` and `value` are `[1, K, N, D]`; the result is `[N, H * D]`.
+        """
+        plan, pool = self.plan, self.pool
+        heads, rows, dim = query.shape[1:]
+        kv_heads = key.shape[1]
+        keys_SX, values_SX = pool.keys_SX[layer], pool.values_SX[layer]
+        keys_SX.index_copy_(0, plan.written_slots, key.transpose(1, 2).reshape(rows, kv_heads * dim))
+        values_SX.index_copy_(0, plan.written_slots, value.transpose(1, 2).reshape(rows, kv_heads * dim))
+
+        query_NX = query.transpose(1, 2).reshape(rows, heads * dim)
+        results = [
+            _attend_group(group, query_NX, keys_SX, values_SX, kv_heads, dim, scaling, sliding_window)
+            for group in plan.groups
+        ]
+        if plan.packed_order is None:
+            return results[0]
+        return torch.cat(results).index_select(0, plan.packed_order)
+
 
 def attend(
     module: torch.nn.Module,
@@ -39,29 +68,14 @@ def attend(
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Stores the new keys and values in their slots, then lets each segment attend to its own context.
+    """What transformers calls: `PassContext.attend`, its result as `[1, N, H * D]`.
 
-    `query` is `[1, H, N, D]`, `key` and `value` are `[1, K, N, D]`; the result is `[1, N, H * D]`.
     Raises `TypeError` when the model is called without a plan.
     """
     if outrider is None:
         raise TypeError("this model belongs to a PackedModel: run it through PackedModel.forward")
-    plan, pool = outrider.plan, outrider.pool
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    heads, rows, dim = query.shape[1:]
-    kv_heads = key.shape[1]
-    keys_SX, values_SX = pool.keys_SX[layer], pool.values_SX[layer]
-    keys_SX.index_copy_(0, plan.written_slots, key.transpose(1, 2).reshape(rows, kv_heads * dim))
-    values_SX.index_copy_(0, plan.written_slots, value.transpose(1, 2).reshape(rows, kv_heads * dim))
-
-    query_NX = query.transpose(1, 2).reshape(rows, heads * dim)
-    results = [
-        _attend_group(group, query_NX, keys_SX, values_SX, kv_heads, dim, scaling, sliding_window)
-        for group in plan.groups
-    ]
-    if plan.packed_order is None:
-        return results[0][None], None
-    return torch.cat(results).index_select(0, plan.packed_order)[None], None
+    return outrider.attend(layer, query, key, value, scaling, sliding_window)[None], None
 
 
 def _attend_group(

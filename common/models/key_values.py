@@ -1,4 +1,4 @@
-"""The K/V of a model's layers, one preallocated pool each, addressed by slot.
+"""The K/V of a model's layers, one preallocated pool each, addressed by slot; its last hidden states where asked.
 
 It may not know which slots are taken, by whom, or what attends to them.
 """
@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from transformers import PreTrainedModel
 
-# Shape letters: S slots, X = key/value heads * head dimension.
+# Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
 # ruff: noqa: N815
 
 
@@ -22,9 +22,11 @@ class KeyValuePool:
 
     keys_SX: tuple[torch.Tensor, ...]
     values_SX: tuple[torch.Tensor, ...]
+    hidden_SE: torch.Tensor | None = None
+    """The last hidden states, after the final norm."""
 
     @classmethod
-    def for_model(cls, model: PreTrainedModel, capacity: int) -> Self:
+    def for_model(cls, model: PreTrainedModel, capacity: int, keep_hidden: bool = False) -> Self:
         """`capacity` slots in the model's dtype, on its device. Raises `ValueError` below one slot."""
         if capacity < 1:
             raise ValueError(f"a K/V pool needs a positive capacity, not {capacity}")
@@ -37,7 +39,10 @@ class KeyValuePool:
                 for _ in range(config.num_hidden_layers)
             )
 
-        return cls(keys_SX=allocate(), values_SX=allocate())
+        hidden = None
+        if keep_hidden:
+            hidden = torch.zeros((capacity, config.hidden_size), dtype=model.dtype, device=model.device)
+        return cls(keys_SX=allocate(), values_SX=allocate(), hidden_SE=hidden)
 
     @property
     def capacity(self) -> int:

@@ -30,8 +30,8 @@ class PassOutput:
 class PackedModel:
     """A causal LM with K/V for `capacity` tokens of any sessions. One pass at a time."""
 
-    def __init__(self, model: PreTrainedModel, capacity: int) -> None:
-        """Takes over `model`: from here on only passes may run it.
+    def __init__(self, model: PreTrainedModel, capacity: int, keep_hidden: bool = False) -> None:
+        """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool.
 
         Raises `CheckpointError` for a foreign family and `ValueError` for a capacity below one slot.
         """
@@ -39,7 +39,7 @@ class PackedModel:
         check_family(config.model_type)
         model.set_attn_implementation(ATTENTION)
         self.model = model
-        self.pool = KeyValuePool.for_model(model, capacity)
+        self.pool = KeyValuePool.for_model(model, capacity, keep_hidden)
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=config.vocab_size,
@@ -62,4 +62,6 @@ class PackedModel:
             use_cache=False,
             outrider=PassContext(plan, self.pool),
         ).last_hidden_state.squeeze(0)
+        if self.pool.hidden_SE is not None:
+            self.pool.hidden_SE.index_copy_(0, plan.written_slots, hidden)
         return PassOutput(self.model.lm_head(hidden.index_select(0, plan.wanted_rows)), hidden)

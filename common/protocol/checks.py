@@ -6,15 +6,25 @@ Knows what a server offers, and no session.
 import math
 from collections.abc import Iterable, Sequence
 
+from common.protocol.draft_state import DIMENSIONS, WIRE_DTYPES, most_bytes
 from common.protocol.errors import PeerError
 from common.protocol.idle import IDLE_POLICIES
-from common.protocol.messages import PROTOCOL_VERSION, FailureCode, GrownNode, Open, Settings
+from common.protocol.messages import (
+    PROTOCOL_VERSION,
+    FailureCode,
+    GrownNode,
+    Open,
+    Settings,
+    State,
+    StateRequest,
+)
 from common.protocol.rules import RULES
 from common.protocol.terms import Terms
 
 SESSION_NAME_LENGTHS = range(16, 65)
 _MOST_STOP_STRINGS = 16
 _LONGEST_STOP_STRING = 256  # characters
+_MOST_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
 
 
 def check_open(opened: Open, terms: Terms) -> None:
@@ -36,6 +46,8 @@ def check_open(opened: Open, terms: Terms) -> None:
     if not 0 < opened.prompt_length <= len(opened.tokens):
         raise PeerError(f"prompt_length {opened.prompt_length} does not fit {len(opened.tokens)} tokens")
     check_settings(opened.settings)
+    if opened.state is not None and opened.state.dtype not in WIRE_DTYPES:
+        raise _unknown("dtype of draft state", opened.state.dtype, WIRE_DTYPES)
 
 
 def check_sequence(tokens: Sequence[int], terms: Terms) -> None:
@@ -81,6 +93,23 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
             raise PeerError(f"node {node.id} proposes token {node.token}, outside the vocabulary")
         if not node.logp <= 0 or math.isinf(node.logp):
             raise PeerError(f"node {node.id} has the log-probability {node.logp}; it must be finite and <= 0")
+
+
+def check_state(state: State, request: StateRequest | None) -> None:
+    """A server's frame, as far as it can be judged without the sequence that it belongs to."""
+    if request is None:
+        raise PeerError("the server sends draft state that was not asked for")
+    if state.kind not in DIMENSIONS:
+        raise PeerError(f"the server sends draft state of the kind '{state.kind}', which this client does not know")
+    if state.dtype != request.dtype:
+        raise PeerError(f"the server sends draft state in {state.dtype}, but {request.dtype} was asked for")
+    count, *position = state.shape or (0,)
+    if count != state.count or len(position) != DIMENSIONS[state.kind] or min(state.shape, default=0) < 1:
+        raise PeerError(f"{state.count} positions of '{state.kind}' cannot have the shape {list(state.shape)}")
+    if state.kind == "kv" and position[0] != request.layers:
+        raise PeerError(f"the server sends the state of {position[0]} layers, but {request.layers} were asked for")
+    if math.prod(state.shape) > _MOST_STATE_NUMBERS or len(state.payload) > most_bytes(state.dtype, state.shape):
+        raise PeerError(f"a State frame of {len(state.payload)} bytes for the shape {list(state.shape)} is too large")
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> PeerError:

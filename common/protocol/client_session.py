@@ -6,6 +6,7 @@ Knows no drafter, no link and no clock. Methods that speak to the server return 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.protocol.checks import check_state
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -20,6 +21,9 @@ from common.protocol.messages import (
     GrownNode,
     Open,
     Settings,
+    State,
+    StateAck,
+    StateRequest,
 )
 from common.protocol.transitions import ClientState, Lost, client_after
 from common.protocol.tree import TokenTree
@@ -37,8 +41,10 @@ class Limits:
 
 
 class ClientSession:
-    def __init__(self, session: str, limits: Limits):
+    def __init__(self, session: str, limits: Limits, state: StateRequest | None = None):
+        """`state` is the draft state that every Open asks for."""
         self.id = session
+        self.wanted_state = state
         self.state = ClientState.NEW
         self.turn = 0
         self.passes = 0  # commits of this turn, one for each pass that chose tokens
@@ -46,6 +52,9 @@ class ClientSession:
         self._limits = limits
         self._told = 0
         self._exhausted_at = 0
+        self._asked_state: StateRequest | None = None  # on this stream
+        self._state_frames = 0  # received on this stream
+        self._state_frames_told = 0
 
     # What the client says.
 
@@ -116,6 +125,14 @@ class ClientSession:
         self._told = self.tree.frontier
         return Ack(self.turn, self.tree.frontier)
 
+    def acknowledge_state(self) -> StateAck | None:
+        """Tells how many State frames came on this stream, where it has not been told yet."""
+        if self._state_frames_told == self._state_frames:
+            return None
+        self._advance(StateAck)
+        self._state_frames_told = self._state_frames
+        return StateAck(self._state_frames)
+
     # What the server says, and what the link does.
 
     def receive(self, message: FromServer) -> tuple[int, ...]:
@@ -127,6 +144,9 @@ class ClientSession:
             return self._receive_commit(message)
         if isinstance(message, Finished):
             self._receive_finished(message)
+            return ()
+        if isinstance(message, State):
+            self._receive_state(message)
             return ()
         self._advance(type(message))
         return ()
@@ -183,7 +203,16 @@ class ClientSession:
         self._advance(Finished)
         self.finished = finished
 
+    def _receive_state(self, state: State) -> None:
+        self._advance(State)
+        check_state(state, self._asked_state)
+        end = state.start + state.count
+        if not self._is_stale(state.turn) and end > self.tree.frontier:
+            raise PeerError(f"draft state of position {end - 1} came, but {self.tree.frontier} tokens are known")
+        self._state_frames += 1
+
     def _is_stale(self, turn: int) -> bool:
+        """Whether a frame of `turn` is of an earlier turn than this. Raises PeerError for one that was not begun."""
         if turn > self.turn:
             raise PeerError(f"a frame of turn {turn} came before that turn was begun")
         return turn < self.turn
@@ -199,6 +228,8 @@ class ClientSession:
         self._exhausted_at = 0
 
     def _opening(self) -> Open:
+        self._asked_state = self.wanted_state
+        self._state_frames = self._state_frames_told = 0
         self._told = self.tree.frontier
         self._exhausted_at = 0
         return Open(
@@ -209,6 +240,7 @@ class ClientSession:
             tuple(self.tree.tokens),
             self._prompt_length,
             self._settings,
+            self._asked_state,
         )
 
     def _tell(self, nodes: list[GrownNode]) -> Grow:

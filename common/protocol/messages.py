@@ -49,6 +49,16 @@ class GrownNode:
     logp: float
 
 
+@dataclass(frozen=True, slots=True)
+class StateRequest:
+    """The draft state that a session asks for: what the draft named `draft` needs to run the target's last `layers`
+    layers itself, in numbers of `dtype`."""
+
+    draft: str
+    layers: int = 0
+    dtype: str = "int8"
+
+
 # Client to server.
 
 
@@ -64,6 +74,7 @@ class Open:
     tokens: tuple[int, ...]
     prompt_length: int
     settings: Settings
+    state: StateRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +111,13 @@ class Cancel:
     turn: int
 
 
+@dataclass(frozen=True, slots=True)
+class StateAck:
+    """The client has received `frames` State frames on this stream, those of earlier turns included."""
+
+    frames: int
+
+
 # Server to client.
 
 
@@ -121,7 +139,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Draft state of `count` committed positions from `start`: an encoded array of `shape` and `dtype`."""
+    """Draft state of `count` committed positions from `start`: the first `count` rows of an encoded array of `shape`
+    and `dtype`. On the wire the array has no other rows."""
 
     turn: int
     start: int
@@ -149,5 +168,5 @@ class Failed:
     message: str
 
 
-FromClient = Open | Extend | Grow | Ack | Cancel
+FromClient = Open | Extend | Grow | Ack | Cancel | StateAck
 FromServer = Opened | Commit | State | Finished | Failed

@@ -26,10 +26,14 @@ from common.protocol.messages import (
     Open,
     Opened,
     Settings,
+    State,
+    StateAck,
+    StateRequest,
 )
 from common.protocol.prefix import common_prefix
 from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
+from common.protocol.state_feed import Span, StateFeed
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
 from common.protocol.tree import Node, TokenTree
@@ -74,6 +78,7 @@ class ServerSession:
         self._epoch = 0
         self._response_time = ResponseTime()
         self.state = ServerState.GENERATING
+        self.feed = self._new_feed(opened.state)
         self._adopt(opened, now)
         self.greeting = self._greet(self._end_if_over())
 
@@ -85,6 +90,8 @@ class ServerSession:
         `greeting` then holds the replies. A resumed turn keeps the settings it began with.
         """
         check_open(opened, self._terms)
+        if opened.state != self._wanted_state:
+            self.feed = self._new_feed(opened.state)
         known = len(opened.tokens)
         resumed = (
             opened.turn == self.turn
@@ -100,10 +107,14 @@ class ServerSession:
         else:
             same = common_prefix(self.tree.tokens, opened.tokens)
             self.processed = min(self.processed, same, len(opened.tokens) - 1)
+            if self.feed is not None:
+                self.feed.rewrite(same)
             self.state = server_after(self.state, Open)
             self._epoch += 1
             self._adopt(opened, now)
             self.greeting = self._greet(self._end_if_over())
+        if self.feed is not None:
+            self.feed.restart()
 
     def receive(self, message: FromClient, now: float) -> Replies:
         """Raises PeerError where the client breaks the protocol."""
@@ -133,6 +144,12 @@ class ServerSession:
             self._acknowledge(ack.frontier, now)
         return ()
 
+    def _receive_state_ack(self, ack: StateAck, now: float) -> Replies:
+        if self.feed is None:
+            raise PeerError("a StateAck came, but no draft state was asked for")
+        self.feed.acknowledge(ack.frames, now)
+        return ()
+
     def _receive_cancel(self, cancel: Cancel, now: float) -> Replies:
         if self._is_stale(cancel.turn) or self.state is ServerState.FINISHED:
             return ()
@@ -152,6 +169,8 @@ class ServerSession:
         check_settings(extend.settings)
         self.tree.rewrite(extend.keep, extend.tokens)
         self.processed = min(self.processed, extend.keep, self.tree.frontier - 1)
+        if self.feed is not None:
+            self.feed.rewrite(extend.keep)
         self._begin_turn(extend.turn, len(tokens), extend.settings, now)
         return ()
 
@@ -206,7 +225,32 @@ class ServerSession:
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return Progress(True, nodes_kept, replies)
 
+    # What draft state goes down. It is exported between `next_span` and `state_frame`, while all else may go on.
+
+    def next_span(self) -> Span | None:
+        """Claims draft state that is to be sent now; None where nothing is, or where the client's window is full.
+
+        Nothing is sent between answers, when the client does not read. Whatever is claimed must be handed to
+        `state_frame`.
+        """
+        if self.feed is None or self.state is ServerState.FINISHED:
+            return None
+        return self.feed.next(self.processed)
+
+    def state_frame(self, span: Span, payload: bytes, now: float) -> State | None:
+        """The frame that carries a claimed span, to be sent at once; None where the span was overtaken."""
+        if self.feed is None or not self.feed.sent(span, len(payload), now):
+            return None
+        shape = (span.count, *span.kind.shape)
+        return State(self.turn, span.start, span.count, span.kind.name, self.feed.dtype, shape, payload)
+
     # Details.
+
+    def _new_feed(self, wanted: StateRequest | None) -> StateFeed | None:
+        self._wanted_state = wanted
+        if wanted is None:
+            return None
+        return StateFeed(self._terms.state_kinds(wanted), wanted.dtype, self._terms.state_order)
 
     def _salvage(self, work: Work) -> Progress:
         """A pass that a cancel or a rewritten history overtook: its chain stays where the sequence still has it.
@@ -305,4 +349,5 @@ _HANDLERS: dict[type, Callable[..., Replies]] = {
     Ack: ServerSession._receive_ack,
     Cancel: ServerSession._receive_cancel,
     Extend: ServerSession._receive_extend,
+    StateAck: ServerSession._receive_state_ack,
 }

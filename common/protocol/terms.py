@@ -1,8 +1,21 @@
 """What a server offers to every session: its target's dimensions, and the bounds that protect it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from common.protocol.draft_state import StateKind
 from common.protocol.ends import Detokenise
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, StateRequest
+
+StateKinds = Callable[[StateRequest], Sequence[StateKind]]
+"""What a request comes to, in the order in which kinds go where positions tie. Raises PeerError where its draft is
+unknown or its layers are not to be had."""
+
+
+def no_state(request: StateRequest) -> Sequence[StateKind]:
+    """What a server says whose drafts need none."""
+    raise PeerError(f"this server sends no draft state for the draft '{request.draft}'", FailureCode.INVALID)
 
 
 @dataclass(frozen=True)
@@ -15,6 +28,8 @@ class Terms:
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree
+    state_kinds: StateKinds = no_state
+    state_order: str = "newest"  # in which positions' draft state is sent
 
     @property
     def max_names(self) -> int:

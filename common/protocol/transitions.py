@@ -15,6 +15,7 @@ from common.protocol.messages import (
     Open,
     Opened,
     State,
+    StateAck,
 )
 
 
@@ -38,7 +39,7 @@ class Lost:
     """The event of a broken stream; it is observed, not sent."""
 
 
-# What changes the server's state, Finished being what it sends. Grow, Ack and Cancel are welcome in every state:
+# What changes the server's state, Finished being what it sends. All else that a client says is welcome in every state:
 # a client cannot know yet that an answer has ended.
 _SERVER: dict[ServerState, dict[type, ServerState]] = {
     ServerState.GENERATING: {
@@ -68,6 +69,7 @@ _CLIENT: dict[ClientState, dict[type, ClientState]] = {
         Cancel: ClientState.CANCELLING,
         Commit: ClientState.GENERATING,
         State: ClientState.GENERATING,
+        StateAck: ClientState.GENERATING,
         Finished: ClientState.FINISHED,
         Failed: ClientState.FAILED,
         Lost: ClientState.LOST,
@@ -76,6 +78,7 @@ _CLIENT: dict[ClientState, dict[type, ClientState]] = {
         Opened: ClientState.CANCELLING,
         Commit: ClientState.CANCELLING,
         State: ClientState.CANCELLING,
+        StateAck: ClientState.CANCELLING,
         Finished: ClientState.FINISHED,
         Failed: ClientState.FAILED,
         Lost: ClientState.LOST,
@@ -84,6 +87,7 @@ _CLIENT: dict[ClientState, dict[type, ClientState]] = {
         Extend: ClientState.GENERATING,
         Commit: ClientState.FINISHED,
         State: ClientState.FINISHED,
+        StateAck: ClientState.FINISHED,
         Finished: ClientState.FINISHED,
         Failed: ClientState.FAILED,
         Lost: ClientState.PARKED,

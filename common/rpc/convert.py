@@ -27,6 +27,8 @@ from common.protocol.messages import (
     Opened,
     Settings,
     State,
+    StateAck,
+    StateRequest,
 )
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
@@ -87,6 +89,7 @@ def _open_frame(message: Open) -> pb.ClientFrame:
             tokens=message.tokens,
             prompt_length=message.prompt_length,
             settings=_settings_frame(message.settings),
+            state=None if message.state is None else _state_request_frame(message.state),
         )
     )
 
@@ -100,7 +103,16 @@ def _open(frame: pb.Open) -> Open:
         tokens=tuple(frame.tokens),
         prompt_length=frame.prompt_length,
         settings=_settings(frame),
+        state=_state_request(frame.state) if frame.HasField("state") else None,
     )
+
+
+def _state_request_frame(request: StateRequest) -> pb.StateRequest:
+    return pb.StateRequest(draft=request.draft, layers=request.layers, dtype=request.dtype)
+
+
+def _state_request(frame: pb.StateRequest) -> StateRequest:
+    return StateRequest(frame.draft, frame.layers, frame.dtype)
 
 
 def _extend_frame(message: Extend) -> pb.ClientFrame:
@@ -186,6 +198,7 @@ _CLIENT_FRAMES: dict[type, Callable[[Any], pb.ClientFrame]] = {
     Grow: _grow_frame,
     Ack: lambda ack: pb.ClientFrame(ack=pb.Ack(turn=ack.turn, frontier=ack.frontier)),
     Cancel: lambda cancel: pb.ClientFrame(cancel=pb.Cancel(turn=cancel.turn)),
+    StateAck: lambda ack: pb.ClientFrame(state_ack=pb.StateAck(frames=ack.frames)),
 }
 
 _CLIENT_MESSAGES: dict[str, Callable[[Any], FromClient]] = {
@@ -194,6 +207,7 @@ _CLIENT_MESSAGES: dict[str, Callable[[Any], FromClient]] = {
     "grow": _grow,
     "ack": lambda frame: Ack(frame.turn, frame.frontier),
     "cancel": lambda frame: Cancel(frame.turn),
+    "state_ack": lambda frame: StateAck(frame.frames),
 }
 
 _SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {

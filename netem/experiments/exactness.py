@@ -92,17 +92,18 @@ def _references(target: Path, texts: list[str], client: Client, advance: Advance
     for index, text in enumerate(texts):
         advance("transformers generate", 0.5 * index / len(texts))
         prompt = prompt_tokens(client, text)[-room:]
-        references.append(_reference(model, prompt, client.description.end_tokens))
+        references.append(reference_answer(model, prompt, client.description.end_tokens, LONGEST))
     return references
 
 
-def _reference(model: Any, prompt: list[int], end_tokens: tuple[int, ...]) -> Reference:
+def reference_answer(model: Any, prompt: list[int], end_tokens: tuple[int, ...], longest: int) -> Reference:
+    """What transformers' own `generate` answers, greedily, in at most `longest` tokens."""
     import torch
 
     generated: Any = model.generate(
         torch.tensor([prompt]),
         attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-        max_new_tokens=LONGEST,
+        max_new_tokens=longest,
         do_sample=False,
         eos_token_id=list(end_tokens),
         pad_token_id=end_tokens[0],

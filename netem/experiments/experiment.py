@@ -21,7 +21,8 @@ class Request:
     seed: int
     quick: bool  # within three minutes, for a first look
     data: Path | None = None  # the folder of public evaluation files, where an experiment needs them
-    models: Path | None = None  # a folder with target, draft and prompts.jsonl; None for what is shipped
+    models: Path | None = None  # a folder with target, drafts and prompts.jsonl; None for what is shipped
+    drafts: tuple[str, ...] = ()  # names of drafts in that folder, in the order of the rows; empty for all
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,56 @@ class Report:
 
 @dataclass(frozen=True)
 class Experiment:
+    """`module` holds its `measure`, `models` finds the checkpoints that it will load; names of functions and modules,
+    because importing them takes long."""
+
     name: str
     description: str
+    module: str
+    models: str = "netem.experiments.family:models"
 
     async def run(self, request: Request, advance: Advance) -> Report:
-        module = importlib.import_module(f"netem.experiments.{self.name}")
-        measure: Callable[[Request, Advance], Awaitable[Report]] = module.measure
+        measure: Callable[[Request, Advance], Awaitable[Report]] = importlib.import_module(self.module).measure
         return await measure(request, advance)
+
+    def checkpoints(self, request: Request) -> Mapping[str, Path]:
+        """What a run would load, by name, the target among them. Raises OutriderError where something is missing."""
+        module, _, name = self.models.partition(":")
+        find: Callable[[Request], Mapping[str, Path]] = getattr(importlib.import_module(module), name)
+        return find(request)
+
+
+_DRAFTS = "netem.experiments.drafts"
+
+
+def _of_drafts(name: str, description: str) -> Experiment:
+    return Experiment(name, description, f"{_DRAFTS}.{name.replace('-', '_')}", f"{_DRAFTS}.contenders:models")
 
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        Experiment("streaming", "The streaming tree against lock-step rounds and cloud decoding, over several links."),
-        Experiment("clients", "Eight clients at once on one server: sessions per pass, and nothing computed twice."),
-        Experiment("exactness", "Greedy answers against transformers' own generate, over public prompts (--data)."),
+        Experiment(
+            "streaming",
+            "The streaming tree against lock-step rounds and cloud decoding, over several links.",
+            "netem.experiments.streaming",
+        ),
+        Experiment(
+            "clients",
+            "Eight clients at once on one server: sessions per pass, and nothing computed twice.",
+            "netem.experiments.clients",
+        ),
+        Experiment(
+            "exactness",
+            "Greedy answers against transformers' own generate, over public prompts (--data).",
+            "netem.experiments.exactness",
+        ),
+        _of_drafts("single-device", "Every draft on one device: accept length and speed-up by category."),
+        _of_drafts("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
+        _of_drafts("quality", "Right answers with every draft, and whether they are the target's own, to the token."),
+        _of_drafts("trees", "Accept length and speed-up over breadth, depth and size of the tree."),
+        _of_drafts("messages", "Bytes by kind for each token of a prompt and of an answer."),
+        _of_drafts("states", "Accept length against bits, lag, gaps and order of draft state."),
     )
 }
 

@@ -1,25 +1,28 @@
 """Where a result comes from: recorded by code, so that a table can be made again. Knows no experiment."""
 
+import hashlib
 import os
 import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from client.demo.family import Family
+from common.drafts.directory import EXPORTER_WEIGHTS, read_draft_kind
 from common.models.fingerprint import fingerprint
+from common.models.source import CONFIG, WEIGHTS
 
 _PACKAGES = ("outrider", "torch", "transformers", "grpcio", "numpy")
 _CARD = "README.md"
 _TITLE = "# "
 
 
-def provenance(seed: int, family: Family) -> dict[str, Any]:
-    """Commit, versions, models, machine, command and time of a run that is about to begin.
+def provenance(seed: int, models: Mapping[str, Path]) -> dict[str, Any]:
+    """Commit, versions, models by name, machine, command and time of a run that is about to begin.
 
     Asked for before the run, so that the load is what the run found and not what it made.
     """
@@ -27,7 +30,7 @@ def provenance(seed: int, family: Family) -> dict[str, Any]:
         "commit": _git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(_git("status", "--porcelain")),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
-        "models": {"target": _identity(family.target), "draft": _identity(family.draft)},
+        "models": {name: _identity(checkpoint) for name, checkpoint in models.items()},
         "machine": {
             "processor": _processor(),
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -44,7 +47,18 @@ def provenance(seed: int, family: Family) -> dict[str, Any]:
 def _identity(checkpoint: Path) -> dict[str, str]:
     """The title of the checkpoint's model card, or its folder's name where it has none, and its fingerprint."""
     titles = (line.removeprefix(_TITLE) for line in _read(checkpoint / _CARD).splitlines() if line.startswith(_TITLE))
-    return {"name": next(titles, checkpoint.name), "fingerprint": fingerprint(checkpoint)}
+    return {"name": next(titles, checkpoint.name), "fingerprint": _fingerprint(checkpoint)}
+
+
+def _fingerprint(checkpoint: Path) -> str:
+    """Drafts that are no whole models have no tokenizer and are small: of them, every byte counts."""
+    if read_draft_kind(checkpoint) == "independent":
+        return fingerprint(checkpoint)
+    digest = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS, EXPORTER_WEIGHTS):
+        if (checkpoint / name).is_file():
+            digest.update((checkpoint / name).read_bytes())
+    return digest.hexdigest()
 
 
 def _git(*arguments: str) -> str:

@@ -1,15 +1,23 @@
 """A server in memory and drafters that are right, wrong or both, for driving a client without a network.
 
-The target is a function from a sequence to its next token; passes take as long as a test says.
+The target is a function from a sequence to its next token; passes take as long as a test says. Draft state is a few
+numbers that depend on every token up to their position.
 """
 
 import asyncio
 import time
+import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 
+import torch
+
 from client.stats import Traffic
+from common.codec import decode, encode
 from common.protocol.client_session import Limits
-from common.protocol.messages import FromClient, FromServer, Grow, Open
+from common.protocol.draft_state import StateKind
+from common.protocol.messages import FromClient, FromServer, Grow, Open, State, StateRequest
+from common.protocol.prefix import common_prefix
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
 from common.protocol.views import Proposal, TreeView
@@ -20,7 +28,18 @@ VOCABULARY = 50
 END = 0
 SESSION = "a session of a test"
 LIMITS = Limits(fingerprint="target", vocab_size=VOCABULARY, context=400, max_nodes=64)
-TERMS = Terms("target", VOCABULARY, 400, frozenset({END}), lambda tokens: "", max_nodes=64, run_ahead=16)
+REQUEST = StateRequest("fake", dtype="float16")
+WIDTH = 8
+TERMS = Terms(
+    "target",
+    VOCABULARY,
+    400,
+    frozenset({END}),
+    lambda tokens: "",
+    max_nodes=64,
+    run_ahead=16,
+    state_kinds=lambda request: [StateKind("lsa", (WIDTH,))],
+)
 
 Target = Callable[[Sequence[int]], int]
 
@@ -38,6 +57,11 @@ def decoded(prompt: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(tokens[len(prompt) :])
 
 
+def state_of(tokens: Sequence[int]) -> list[float]:
+    """The draft state of the last of `tokens`."""
+    return [float(zlib.crc32(bytes(tokens), index) % 1000) for index in range(WIDTH)]
+
+
 def up_bytes(message: FromClient) -> int:
     return frame_from_client(message).ByteSize()
 
@@ -47,9 +71,11 @@ def down_bytes(message: FromServer) -> int:
 
 
 class FakeStream:
-    """A stream to a server of its own. `breaks_after` commits it is gone."""
+    """A stream to a server of its own. `breaks_after` commits it is gone; what a server that is `corrupt` sends as
+    draft state cannot be decoded."""
 
-    def __init__(self, pass_seconds: float = 0.001, breaks_after: int | None = None):
+    def __init__(self, pass_seconds: float = 0.001, breaks_after: int | None = None, corrupt: bool = False):
+        self._corrupt = corrupt
         self.sent: list[FromClient] = []
         self.received: list[FromServer] = []
         self.passes = 0
@@ -62,7 +88,11 @@ class FakeStream:
 
     @property
     def traffic(self) -> Traffic:
-        return Traffic(sum(map(up_bytes, self.sent)), sum(map(down_bytes, self.received)))
+        state: Counter[str] = Counter()
+        for message in self.received:
+            if isinstance(message, State):
+                state[message.kind] += down_bytes(message)
+        return Traffic(sum(map(up_bytes, self.sent)), sum(map(down_bytes, self.received)), state)
 
     @property
     def grows(self) -> list[Grow]:
@@ -105,10 +135,20 @@ class FakeStream:
             choices = self._choices(session, work)
             await asyncio.sleep(self._pass_seconds)
             self._deliver(session.complete(work, choices, time.monotonic()).replies)
+            self._feed(session)
             self.passes += 1
             if self.passes == self._breaks_after:
                 self._frames.put_nowait(LinkError("the server went away in mid-answer"))
                 return
+
+    def _feed(self, session: ServerSession) -> None:
+        while (span := session.next_span()) is not None:
+            ends = range(span.start + 1, span.start + span.count + 1)
+            states = torch.tensor([state_of(session.tree.tokens[:end]) for end in ends])
+            payload = b"nonsense" if self._corrupt else encode(states, REQUEST.dtype)
+            frame = session.state_frame(span, payload, time.monotonic())
+            assert frame is not None
+            self._deliver([frame])
 
     @staticmethod
     def _choices(session: ServerSession, work) -> list[int]:
@@ -124,6 +164,7 @@ class ChainDrafter:
     """Extends the likeliest leaf by one token a call, at most `depth` nodes deep; `propose` says by which."""
 
     kind = "fake"
+    state: StateRequest | None = None
 
     def __init__(self, propose: Target, depth: int = 4, seconds: float = 0.0):
         self.views: list[TreeView] = []
@@ -131,7 +172,7 @@ class ChainDrafter:
         self._depth = depth
         self._seconds = seconds
 
-    def draft(self, view: TreeView) -> Sequence[Proposal]:
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self.views.append(view)
         time.sleep(self._seconds)
         path, parent = list(view.tokens), 0
@@ -142,6 +183,31 @@ class ChainDrafter:
         if len(path) - len(view.tokens) >= self._depth:
             return []
         return [Proposal(parent, self._propose(path), -0.1)]
+
+
+class StatefulDrafter(ChainDrafter):
+    """Keeps the draft state of the positions of its view, as drafters do that need it."""
+
+    state = REQUEST
+
+    def __init__(self, propose: Target, depth: int = 4, seconds: float = 0.0):
+        super().__init__(propose, depth, seconds)
+        self.tokens: tuple[int, ...] = ()
+        self.held: dict[int, list[float]] = {}
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        shared = common_prefix(self.tokens, view.tokens)
+        self.held = {position: state for position, state in self.held.items() if position < shared}
+        self.tokens = view.tokens
+        for state in states:
+            rows = decode(state.payload, state.dtype, state.shape)[: state.count]
+            self.held.update(enumerate(rows.tolist(), state.start))
+        return super().draft(view)
+
+    @property
+    def mistaken(self) -> list[int]:
+        """Positions whose state is not that of the tokens that were drafted from."""
+        return [position for position, state in self.held.items() if state != state_of(self.tokens[: position + 1])]
 
 
 def wrong(tokens: Sequence[int]) -> int:

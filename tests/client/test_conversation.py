@@ -10,7 +10,7 @@ from client.drafting import DraftingLoop
 from client.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
 from client.stats import Traffic
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings
+from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings, State
 from common.protocol.views import Proposal
 from common.rpc.errors import LinkError
 from tests.client.fakes import (
@@ -18,6 +18,7 @@ from tests.client.fakes import (
     SESSION,
     ChainDrafter,
     FakeStream,
+    StatefulDrafter,
     decoded,
     down_bytes,
     sometimes,
@@ -34,7 +35,8 @@ def unseen(committed, provisional):
 
 
 def conversation(stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, pace: float = 0.0):
-    loop = DraftingLoop(ClientSession(SESSION, LIMITS), policy, has_drafter=drafter is not None)
+    wanted = drafter.state if drafter is not None and policy.drafts else None
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, has_drafter=drafter is not None)
     return Conversation(stream, loop, drafter, "fake", pace)
 
 
@@ -132,7 +134,7 @@ async def test_a_drafter_that_fails_leaves_the_answer_whole():
 @pytest.mark.parametrize("parent", [1000, -3])
 async def test_a_bad_proposal_retires_the_drafter(parent):
     class Confused(ChainDrafter):
-        def draft(self, view):
+        def draft(self, view, states=()):
             return [Proposal(parent, 7, -0.1)]
 
     answer = await ask(FakeStream(), STREAM, Confused(target))
@@ -189,6 +191,29 @@ async def test_several_turns_share_the_session():
     talk.close()
     stream.close()
     assert not any(isinstance(message, Grow) and message.turn > 2 for message in stream.sent)
+
+
+@pytest.mark.parametrize("policy", [STREAM, LOCKSTEP], ids=["stream", "lockstep"])
+async def test_draft_state_reaches_the_drafter_through_all_turns(policy):
+    stream = FakeStream(pass_seconds=0.005)
+    drafter = StatefulDrafter(sometimes, depth=8)
+    talk = conversation(stream, policy, drafter)
+    tokens = PROMPT
+    for _ in range(3):
+        answer = await talk.answer(tokens, Settings(25, idle=policy.idle), unseen)
+        assert answer.tokens == decoded(tokens, 25)
+        assert drafter.mistaken == []
+        assert set(drafter.held) >= set(range(len(tokens)))
+        tokens = (*tokens, *answer.tokens[:-6], 9, 9, 9)
+    talk.close()
+    stream.close()
+
+
+async def test_corrupt_draft_state_retires_the_drafter_and_the_person_is_told():
+    stream = FakeStream(pass_seconds=0.005, corrupt=True)
+    answer = await ask(stream, STREAM, StatefulDrafter(target))
+    assert answer.tokens == decoded(PROMPT, 40)
+    assert answer.note.startswith("the drafter failed (a state payload is corrupt")
 
 
 async def test_cancelling_ends_the_answer_and_keeps_the_session():
@@ -272,3 +297,16 @@ async def test_bytes_are_those_of_the_answers_own_frames():
     assert (first.stats.bytes_up, first.stats.bytes_down) == (sum(map(up_bytes, sent)), sum(map(down_bytes, received)))
     assert second.stats.bytes_up == sum(map(up_bytes, stream.sent[len(sent) :]))
     assert second.stats.bytes_down == sum(map(down_bytes, stream.received[len(received) :]))
+
+
+async def test_bytes_of_draft_state_are_counted_by_kind_and_answer():
+    stream = FakeStream(pass_seconds=0.005)
+    talk = conversation(stream, STREAM, StatefulDrafter(target))
+    first = await talk.answer(PROMPT, Settings(15), unseen)
+    received = list(stream.received)
+    second = await talk.answer((*PROMPT, *first.tokens, 9), Settings(15), unseen)
+    talk.close()
+    stream.close()
+    for stats, frames in ((first.stats, received), (second.stats, stream.received[len(received) :])):
+        assert stats.state_bytes == {"lsa": sum(down_bytes(frame) for frame in frames if isinstance(frame, State))}
+        assert 0 < stats.state_bytes["lsa"] < stats.bytes_down

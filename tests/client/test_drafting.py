@@ -1,18 +1,36 @@
 """The drafting loop's decisions one by one, with nothing running."""
 
+from dataclasses import replace
+
 from client.drafting import DraftingLoop
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Ack, Commit, Extend, Finished, FinishReason, Grow, Open, Opened, Settings
+from common.protocol.messages import (
+    Ack,
+    Commit,
+    Extend,
+    Finished,
+    FinishReason,
+    Grow,
+    Open,
+    Opened,
+    Settings,
+    State,
+    StateAck,
+)
 from common.protocol.views import Proposal
-from tests.client.fakes import LIMITS, SESSION
+from tests.client.fakes import LIMITS, REQUEST, SESSION
 
 PROMPT = (3, 1, 4)
 GUESS = Proposal(0, 7, -0.5)
 
 
+def state(start: int, count: int, turn: int = 0) -> State:
+    return State(turn, start, count, "lsa", "float16", (count, 8), b"")
+
+
 def begun(policy: Policy = STREAM, has_drafter: bool = True, longest: int = 20) -> DraftingLoop:
-    loop = DraftingLoop(ClientSession(SESSION, LIMITS), policy, has_drafter)
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS, REQUEST), policy, has_drafter)
     assert isinstance(loop.begin_turn(PROMPT, Settings(longest))[0], Open)
     return loop
 
@@ -148,3 +166,79 @@ def test_cancelling_twice_is_cancelling_once():
     assert len(loop.cancel()) == 1
     assert loop.cancel() == []
     assert loop.begin_step() is None
+
+
+def test_draft_state_is_acknowledged_at_once_and_goes_with_the_next_step():
+    loop = begun()
+    loop.received(Opened(SESSION))
+    step = loop.begin_step()
+    assert step.states == ()
+    assert loop.received(state(0, 3)) == ((), [StateAck(1)])
+    loop.drafted(step, [GUESS])
+    assert loop.begin_step().states == (state(0, 3),)
+
+
+def test_draft_state_wakes_a_spent_drafter_which_says_so_only_once():
+    loop = begun()
+    loop.received(Opened(SESSION))
+    loop.drafted(loop.begin_step(), [])
+    assert loop.begin_step() is None
+    loop.received(state(0, 3))
+    step = loop.begin_step()
+    assert step.states == (state(0, 3),)
+    assert loop.drafted(step, []) == []
+    assert loop.begin_step() is None
+
+
+def test_draft_state_begins_no_round():
+    loop = begun(LOCKSTEP)
+    loop.received(Opened(SESSION))
+    loop.drafted(loop.begin_step(), [])
+    loop.received(Commit(0, 3, (7,)))
+    loop.drafted(loop.begin_step(), [])
+    assert loop.received(state(0, 3)) == ((), [StateAck(1)])
+    assert loop.begin_step() is None
+    loop.received(Commit(0, 4, (7,)))
+    assert loop.begin_step().states == (state(0, 3),)
+
+
+def test_draft_state_of_an_earlier_turn_is_acknowledged_and_not_used():
+    loop = begun()
+    loop.received(Opened(SESSION))
+    loop.received(Finished(0, 3, FinishReason.CANCELLED))
+    loop.begin_turn((3, 1, 9), Settings(20))
+    assert loop.received(state(0, 3)) == ((), [StateAck(1)])
+    assert loop.begin_step().states == ()
+
+
+def test_draft_state_that_no_step_has_carried_goes_into_the_next_turn_as_far_as_it_holds():
+    """The server does not send again what was acknowledged."""
+    loop = begun()
+    loop.received(Opened(SESSION))
+    loop.received(state(0, 1))
+    interrupted = loop.begin_step()
+    loop.received(state(1, 2))
+    loop.received(Finished(0, 3, FinishReason.CANCELLED))
+    loop.begin_turn((3, 1, 9), Settings(20))
+    step = loop.begin_step()
+    assert step.states == (*interrupted.states, replace(state(1, 2), count=1))
+    loop.drafted(step, [GUESS])
+    assert loop.begin_step().states == ()
+
+
+def test_draft_state_beyond_what_the_next_turn_keeps_is_dropped():
+    loop = begun()
+    loop.received(Opened(SESSION))
+    loop.received(state(1, 2))
+    loop.received(Finished(0, 3, FinishReason.CANCELLED))
+    loop.begin_turn((3, 9), Settings(20))
+    assert loop.begin_step().states == ()
+
+
+def test_draft_state_after_the_drafter_failed_is_neither_kept_nor_acknowledged():
+    loop = begun()
+    loop.received(Opened(SESSION))
+    loop.begin_step()
+    loop.retire()
+    assert loop.received(state(0, 3)) == ((), [])
+    assert loop.session.wanted_state is None

@@ -23,9 +23,20 @@ ONE = Stats(
 
 
 def test_rates_of_several_answers_are_sums_over_sums_and_delays_medians():
-    other = replace(ONE, tokens=50, seconds=4.0, passes=10, ttft_seconds=0.9, rtt_ms=60.0, bytes_up=1, reconnects=2)
+    one = replace(ONE, state_bytes={"lsa": 5, "kv": 7})
+    other = replace(
+        ONE,
+        tokens=50,
+        seconds=4.0,
+        passes=10,
+        ttft_seconds=0.9,
+        rtt_ms=60.0,
+        bytes_up=1,
+        reconnects=2,
+        state_bytes={"lsa": 1},
+    )
     third = replace(ONE, tokens=0, seconds=0.0, passes=0, ttft_seconds=0.2, rtt_ms=41.0)
-    assert combined([ONE, other, third]) == replace(
+    assert combined([one, other, third]) == replace(
         ONE,
         tokens=60,
         seconds=6.0,
@@ -39,6 +50,7 @@ def test_rates_of_several_answers_are_sums_over_sums_and_delays_medians():
         provisional_tokens=24,
         retracted_tokens=9,
         reconnects=2,
+        state_bytes={"lsa": 6, "kv": 7},
     )
 
 
@@ -58,4 +70,10 @@ def test_a_meter_keeps_the_first_commit_and_the_end():
 
 
 def test_traffic_of_an_answer_is_what_came_since():
-    assert Traffic(7, 900).since(Traffic(5, 100)) == Traffic(2, 800)
+    later = Traffic(7, 900, {"lsa": 30, "kv": 8})
+    assert later.since(Traffic(5, 100, {"lsa": 20})) == Traffic(2, 800, {"lsa": 10, "kv": 8})
+
+
+def test_scripts_read_the_bytes_of_draft_state_by_kind():
+    assert ONE.as_dict()["state_bytes"] == {}
+    assert replace(ONE, state_bytes={"lsa": 5}).as_dict()["state_bytes"] == {"lsa": 5}

@@ -1,7 +1,7 @@
 """The real client joined to the real server in one event loop: every part but gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -17,9 +17,11 @@ from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import FromClient, FromServer
 from common.protocol.terms import Terms
+from server.drafts import StateDraft, load_exporters
 from server.engine import Engine
 from server.pace import Pace
 from server.sessions import Bounds, Sessions
+from server.state_maker import StateMaker
 from server.stream import Stream
 from server.target import Target
 
@@ -49,13 +51,28 @@ class Wire:
 
 
 class House:
-    """A served checkpoint."""
+    """A served checkpoint, and the drafts to which it sends draft state."""
 
-    def __init__(self, checkpoint: Path, end_tokens: frozenset[int] = frozenset(), dtype: torch.dtype = torch.float64):
+    def __init__(
+        self,
+        checkpoint: Path,
+        end_tokens: frozenset[int] = frozenset(),
+        dtype: torch.dtype = torch.float64,
+        drafts: Sequence[StateDraft] = (),
+    ):
         self.model = load_causal_lm(checkpoint, dtype=dtype)
         self.vocab = self.model.config.vocab_size
-        packed = PackedModel(load_causal_lm(checkpoint, dtype=dtype), CAPACITY)
-        terms = Terms("f", self.vocab, CONTEXT, end_tokens, detokenise=str, max_nodes=MAX_NODES)
+        packed = PackedModel(load_causal_lm(checkpoint, dtype=dtype), CAPACITY, keep_hidden=True)
+        self._maker = StateMaker(packed.pool, load_exporters(drafts, packed))
+        terms = Terms(
+            "f",
+            self.vocab,
+            CONTEXT,
+            end_tokens,
+            detokenise=str,
+            max_nodes=MAX_NODES,
+            state_kinds=self._maker.kinds,
+        )
         self.sessions = Sessions(terms, Bounds(max_sessions=16, pass_tokens=96), CAPACITY)
         self.counters = self.sessions.counters
         self._target = Target(packed)
@@ -63,7 +80,7 @@ class House:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        self._engine = Engine(self.sessions, self._target, Pace())
+        self._engine = Engine(self.sessions, self._target, Pace(), self._maker)
         passes = asyncio.create_task(self._engine.run())
         try:
             yield
@@ -74,7 +91,9 @@ class House:
 
     @asynccontextmanager
     async def converse(self, drafter: Drafter | None) -> AsyncIterator[Conversation]:
-        session = ClientSession(f"session number {next(self._numbers)}", Limits("f", self.vocab, CONTEXT, MAX_NODES))
+        limits = Limits("f", self.vocab, CONTEXT, MAX_NODES)
+        state = None if drafter is None else drafter.state
+        session = ClientSession(f"session number {next(self._numbers)}", limits, state)
         wire = Wire(self._engine)
         conversation = Conversation(wire, DraftingLoop(session, STREAM, drafter is not None), drafter, "test")
         try:

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from common.drafters.best_first import Expansion
-from common.drafters.independent import IndependentDrafter
+from common.drafters.independent import IndependentNetwork
 from common.drafters.lookup import LookupDrafter
+from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
-from common.protocol.messages import Settings
+from common.protocol.messages import Settings, State
 from common.protocol.views import Proposal, TreeView
 from tests.end_to_end.in_memory import House
 from tests.families import FAMILIES, make_checkpoint
@@ -26,11 +27,12 @@ class RandomDrafter:
     """Proposes whatever it likes, wherever it likes."""
 
     kind = "random"
+    state = None
 
     def __init__(self, seed: int = 0):
         self._random = random.Random(seed)
 
-    def draft(self, view: TreeView) -> Sequence[Proposal]:
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         parents = [0, *(node.id for node in view.nodes)]
         draw = self._random
         return [Proposal(draw.choice(parents), draw.randrange(VOCAB), -draw.random()) for _ in range(3)]
@@ -52,7 +54,7 @@ def drafter_of(kind, checkpoint):
     if kind == "random":
         return RandomDrafter()
     model = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 1024)
-    return IndependentDrafter(model, VOCAB, Expansion(least_probability=1e-6, nodes=48))
+    return TreeDrafter(IndependentNetwork(model, VOCAB), Expansion(least_probability=1e-6, nodes=48))
 
 
 async def ask(house, drafter, prompt, idle, length=LENGTH):

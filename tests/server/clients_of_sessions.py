@@ -5,13 +5,12 @@ import random
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError
 from common.protocol.messages import (
-    Cancel,
-    Extend,
     Failed,
+    FromClient,
     FromServer,
-    Grow,
-    Open,
     Settings,
+    State,
+    StateRequest,
 )
 from common.protocol.terms import Terms
 from server.sessions import Bounds, Sessions
@@ -27,10 +26,11 @@ SETTINGS = Settings(max_new_tokens=40)
 class Client:
     """A listener with a client session behind it, on a link without delay."""
 
-    def __init__(self, sessions: Sessions, name: str):
+    def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None = None):
         self.sessions = sessions
-        self.session = ClientSession(f"a session called {name}", LIMITS)
+        self.session = ClientSession(f"a session called {name}", LIMITS, wanted)
         self.inbox: list[FromServer] = []
+        self.states: list[State] = []
         self.ended = False
 
     def put(self, message: FromServer) -> None:
@@ -39,7 +39,7 @@ class Client:
     def end(self) -> None:
         self.ended = True
 
-    def say(self, message: Open | Extend | Grow | Cancel | None, now: float = 0.0) -> None:
+    def say(self, message: FromClient | None, now: float = 0.0) -> None:
         if message is not None:
             try:
                 self.sessions.receive(self, message, now)
@@ -51,8 +51,12 @@ class Client:
 
     def hear(self) -> None:
         while self.inbox and not self.failed:
-            self.session.receive(self.inbox.pop(0))
+            message = self.inbox.pop(0)
+            self.session.receive(message)
+            if isinstance(message, State):
+                self.states.append(message)
             self.say(self.session.acknowledge())
+            self.say(self.session.acknowledge_state())
 
     def draft(self, propose: Proposer) -> None:
         view = self.session.view()
@@ -68,7 +72,10 @@ class Client:
 
 
 def one_pass(sessions: Sessions, thinker: Thinker, now: float = 0.0) -> int:
+    """Makes draft state ahead of the pass, as the engine does."""
     batch = sessions.plan(now)
+    exports = sessions.claim_state()
+    sessions.send_state(exports, thinker.make([export.ask for export in exports]), now)
     if batch is None:
         return 0
     sessions.complete(batch, thinker.choose(batch.segments), now)

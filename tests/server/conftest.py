@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.reference import Reference
 
@@ -36,3 +37,9 @@ def draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def foreign_draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with another tokenizer than the target's."""
     return make_checkpoint(tmp_path_factory.mktemp("models") / "foreign", "llama", layers=1, vocab=270)
+
+
+@pytest.fixture(scope="session")
+def alien_draft(tmp_path_factory: pytest.TempPathFactory, checkpoint: Callable[[str], Path]) -> Path:
+    """A draft that lives on the state of another target."""
+    return make_moa_draft(tmp_path_factory.mktemp("models") / "alien", checkpoint("qwen3"))

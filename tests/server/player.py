@@ -84,3 +84,4 @@ class _Turn:
             if isinstance(message, Failed):
                 raise PeerError(message.message, message.code)
             await self.send(session.acknowledge())
+            await self.send(session.acknowledge_state())

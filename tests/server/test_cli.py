@@ -7,6 +7,7 @@ import pytest
 
 from common.bundle import read_bundle_file
 from server.cli import main
+from tests.drafts import make_moa_draft
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -21,6 +22,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     [
         ("serve --target no/such/target --listen FREE", "neither a directory nor"),
         ("serve --target TARGET --listen FREE --draft FOREIGN", "another tokenizer"),
+        ("serve --target TARGET --listen FREE --draft ALIEN", "trained for another target"),
+        ("bundle --target TARGET --draft ALIEN --out new", "trained for another target"),
         ("serve --target TARGET --listen 0.0.0.0:0", "--insecure"),
         ("serve --target TARGET --tls-cert no.pem --tls-key no.key", "no.key cannot be read"),
         ("serve --target TARGET --token-file no.token", "no.token cannot be read"),
@@ -42,13 +45,14 @@ def test_misuse_is_one_sentence(
     sentence: str,
     target: Path,
     foreign_draft: Path,
+    alien_draft: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        names = {"TARGET": target, "FOREIGN": foreign_draft, "FREE": "127.0.0.1:0"}
+        names = {"TARGET": target, "FOREIGN": foreign_draft, "FREE": "127.0.0.1:0", "ALIEN": alien_draft}
         names["TAKEN"] = f"127.0.0.1:{taken.getsockname()[1]}"
         assert run(monkeypatch, *(str(names.get(word, word)) for word in arguments.split())) == 2
     said = capsys.readouterr()
@@ -61,3 +65,6 @@ def test_bundle_writes_a_bundle(target: Path, draft: Path, tmp_path: Path, monke
     out = tmp_path / "out"
     assert run(monkeypatch, "bundle", "--target", str(target), "--draft", str(draft), "--out", str(out)) == 0
     assert read_bundle_file(out).manifest.draft == "small"
+    deep, out = make_moa_draft(tmp_path / "deep", target), tmp_path / "deeper"
+    assert run(monkeypatch, "bundle", "--target", str(target), "--draft", str(deep), "--out", str(out)) == 0
+    assert read_bundle_file(out).manifest.kind == "moa"

@@ -3,20 +3,24 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import torch
 
-from common.drafters.independent import IndependentDrafter
+from common.drafters.independent import IndependentNetwork
+from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
+from common.models.segment import Segment
 from common.protocol.client_session import ClientSession, Limits
-from common.protocol.messages import Settings
+from common.protocol.draft_state import StateKind
+from common.protocol.messages import Commit, FromServer, Settings, State
 from common.protocol.terms import Terms
 from server.engine import Engine
+from server.exports import Ask
 from server.offer import make_offer
 from server.options import SessionOptions
 from server.pace import Pace, run_paced
@@ -26,7 +30,7 @@ from tests.families import FAMILIES
 from tests.server.player import EngineWire, play
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.reference import Reference
-from tests.server.thinker import VOCAB, Thinker, decode
+from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
 
 CAPACITY = 4096
 TOKENS = 40
@@ -97,6 +101,85 @@ async def test_passes_take_their_stated_cost() -> None:
     running.cancel()
 
 
+class SlowThinker(Thinker):
+    """Making state takes its time, once for each call. Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def choose(self, segments: Sequence[Segment]) -> list[list[int] | None]:
+        self.calls.append("choose")
+        return super().choose(segments)
+
+    def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
+        self.calls.append("make")
+        time.sleep(0.04)
+        return super().make(asks)
+
+
+async def play_with_state(thinker: Thinker, pace: Pace) -> tuple[Engine, list[tuple[float, FromServer]]]:
+    """One answer of 10 tokens to 30, every frame with the time at which it came."""
+    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", state_kinds=lambda request: STATE_KINDS)
+    engine = Engine(Sessions(terms, Bounds(4, 64), 500), thinker, pace, thinker)
+    running = asyncio.create_task(engine.run())
+    client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512), STATE)
+    wire, heard = EngineWire(engine), list[tuple[float, FromServer]]()
+    receive = wire.receive
+
+    async def note() -> FromServer | None:
+        message = await receive()
+        if message is not None:
+            heard.append((time.perf_counter(), message))
+        return message
+
+    wire.receive = note  # type: ignore[method-assign]
+    assert await play(client, wire, client.open(list(range(1, 31)), Settings(10)), nothing) == decode(
+        range(1, 31), 10, end=-1
+    )
+    running.cancel()
+    return engine, heard
+
+
+async def test_draft_state_is_made_within_a_stated_cost() -> None:
+    begun, thinker = time.perf_counter(), SlowThinker()
+    engine, heard = await play_with_state(thinker, Pace(per_pass=0.1))
+    assert engine.counters.overrun_passes == 0
+    assert 10 * 0.1 <= time.perf_counter() - begun < 10 * 0.1 + 0.3  # and not 9 times 40 ms more
+    assert engine.counters.state_seconds > 9 * 0.04
+    commits = [at for at, message in heard if isinstance(message, Commit)]
+    states = [at for at, message in heard if isinstance(message, State) and message.kind == "lsa"]
+    assert thinker.calls == ["choose", *(["make", "choose"] * 9)]
+    # Behind its commit, and long before the next.
+    for commit, state, following in zip(commits, states, commits[1:], strict=False):
+        assert commit < state < following - 0.02
+
+
+async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
+    """The client waits, so that nothing but its acknowledgements stirs the server."""
+    terms = Terms(
+        "f", VOCAB, 4000, frozenset(), lambda tokens: "", state_kinds=lambda request: (StateKind("lsa", (2048,)),)
+    )
+    thinker = Thinker()
+    engine = Engine(Sessions(terms, Bounds(4, 1000), 5000), thinker, Pace(), thinker)
+    running = asyncio.create_task(engine.run())
+    client, wire = ClientSession(uuid4().hex, Limits("f", VOCAB, 4000, 512), STATE), EngineWire(engine)
+    prompt = [1 + index % 40 for index in range(600)]
+    await wire.send(client.open(prompt, Settings(10, idle="lockstep")))
+    positions: set[int] = set()
+    while len(positions) < len(prompt):
+        message = await asyncio.wait_for(wire.receive(), 5)
+        assert message is not None
+        client.receive(message)
+        if isinstance(message, State):
+            positions.update(range(message.start, message.start + message.count))
+            acknowledgement = client.acknowledge_state()
+            assert acknowledgement is not None
+            await wire.send(acknowledgement)
+    assert engine.counters.passes == 1
+    running.cancel()
+
+
 async def test_passes_that_overrun_are_counted() -> None:
     _, timed = run_paced(Pace(per_pass=0.001), 1, lambda: time.sleep(0.005))
     assert timed.overran
@@ -119,7 +202,9 @@ async def test_with_smaller_dtypes_and_a_draft_model_every_token_is_near_the_bes
     # Waiting for each tree, because so small a target is done before its draft.
     engine, _, limits = make_engine(directory, "lockstep", device, dtype)
     running = asyncio.create_task(engine.run())
-    drafter = IndependentDrafter(PackedModel(load_causal_lm(directory, device, dtype), CAPACITY), limits.vocab_size)
+    drafter = TreeDrafter(
+        IndependentNetwork(PackedModel(load_causal_lm(directory, device, dtype), CAPACITY), limits.vocab_size)
+    )
     client, prompt = ClientSession(uuid4().hex, limits), list(range(5, 45))
     answer = await play(client, EngineWire(engine), client.open(prompt, Settings(TOKENS)), drafter.draft)
     assert client.passes < len(answer)

@@ -1,7 +1,11 @@
 """What waits for a client is bounded, ordered, and still sent after the end."""
 
-from common.protocol.messages import Failed, Opened
+from common.protocol.messages import Commit, Failed, Opened, State
 from server.stream import MAX_WAITING, Stream
+
+
+def state(start: int) -> State:
+    return State(0, start, 1, "lsa", "int8", (1, 4), b"")
 
 
 async def test_what_waits_at_the_end_is_still_sent() -> None:
@@ -13,9 +17,30 @@ async def test_what_waits_at_the_end_is_still_sent() -> None:
 
 
 async def test_a_client_that_does_not_read_is_cut_off() -> None:
+    for message in (Opened("a"), state(0)):
+        stream = Stream()
+        for _ in range(MAX_WAITING + 5):
+            stream.put(message)
+        (last,) = [message async for message in stream]
+        assert isinstance(last, Failed)
+        assert stream.ended
+
+
+async def test_tokens_overtake_draft_state_that_waits() -> None:
     stream = Stream()
-    for _ in range(MAX_WAITING + 5):
-        stream.put(Opened("a"))
-    (last,) = [message async for message in stream]
-    assert isinstance(last, Failed)
-    assert stream.ended
+    messages = [Commit(0, 3, (1,)), state(0), state(1), Commit(0, 4, (2,)), state(2)]
+    for message in messages:
+        stream.put(message)
+    waiting = aiter(stream)
+    first = [await anext(waiting) for _ in range(3)]
+    assert first == [messages[0], messages[3], messages[1]]
+    stream.put(Commit(0, 5, (3,)))
+    assert [await anext(waiting) for _ in range(3)] == [Commit(0, 5, (3,)), messages[2], messages[4]]
+
+
+async def test_draft_state_that_still_waits_at_the_end_is_dropped() -> None:
+    stream = Stream()
+    stream.put(state(0))
+    stream.put(Opened("a"))
+    stream.end()
+    assert [message async for message in stream] == [Opened("a")]

@@ -1,16 +1,22 @@
 """A target without a model: its next token is a hash of everything before it, read back through the slots.
 
 It remembers which token each slot holds, as K/V would, so a slot that is lost, shared or reused too early changes
-what it chooses.
+what it chooses. The draft state of positions is their tokens.
 """
 
 import hashlib
 from collections.abc import Sequence
 
 from common.models.segment import Segment
+from common.protocol.draft_state import StateKind
+from common.protocol.messages import StateRequest
+from server.exports import Ask
 
 VOCAB = 50
 END = 0
+
+STATE = StateRequest("thoughts", 1)
+STATE_KINDS = (StateKind("lsa", (4,)), StateKind("kv", (1, 2, 2)))
 
 
 def next_token(prefix: Sequence[int]) -> int:
@@ -27,7 +33,7 @@ def decode(prompt: Sequence[int], count: int, end: int = END) -> list[int]:
 
 
 class Thinker:
-    """A `Chooser`. Counts how many segments each pass had, and fails for sequences that begin with `poison`."""
+    """A `Chooser` and a `Maker`. Counts the segments of each pass; fails for sequences that begin with `poison`."""
 
     def __init__(self, poison: int | None = None) -> None:
         self.segments_per_pass: list[int] = []
@@ -39,6 +45,9 @@ class Thinker:
         for segment in segments:
             self._held.update(zip(segment.slots, segment.tokens, strict=True))
         return [self._choose(segment) for segment in segments]
+
+    def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
+        return [bytes(self._held[slot] for slot in ask.slots.tolist()) for ask in asks]
 
     def _choose(self, segment: Segment) -> list[int] | None:
         past = [self._held[slot] for slot in segment.past_slots]

@@ -1,6 +1,6 @@
-"""Greedy answers of a model to many prompts at once, and a draft's agreement with them.
+"""Greedy answers of a model to many prompts at once.
 
-What may live here: batched generation and teacher-forced comparison. It may not know tests, scores or cards.
+What may live here: batched generation. It may not know tests, scores or cards.
 """
 
 from __future__ import annotations
@@ -57,12 +57,3 @@ def generate(
     generator: Any = model
     out = generator.generate(input_ids=ids, attention_mask=mask, max_new_tokens=LONGEST_ANSWER_TOKENS, do_sample=False)
     return [list(row) for row in out[:, width:].tolist()]
-
-
-@torch.inference_mode()
-def agreement(draft: LlamaForCausalLM, answer: Answer, end: int) -> list[bool]:
-    """For each token of a target's answer, its end included, whether the draft's greedy token is the same."""
-    wanted = [*answer.ids, end] if answer.ended else answer.ids
-    ids = torch.tensor([answer.prompt_ids + wanted])
-    guesses = draft(input_ids=ids).logits[0, len(answer.prompt_ids) - 1 : -1].argmax(dim=-1)
-    return [bool(same) for same in guesses == torch.tensor(wanted)]

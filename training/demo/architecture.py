@@ -1,6 +1,6 @@
-"""The two model shapes of the demo family.
+"""The shape of the demo target.
 
-What may live here: configurations and fresh models. It may not know data, training or files.
+What may live here: its configuration and fresh models. It may not know data, training or files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class Shape:
 
 
 TARGET = Shape(layers=12, hidden=192, intermediate=512, heads=6, key_value_heads=2)
-DRAFT = Shape(layers=2, hidden=128, intermediate=384, heads=4, key_value_heads=2)
 
 
 def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:

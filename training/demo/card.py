@@ -1,6 +1,6 @@
-"""The model cards: what the demo models are, what they were trained on, and what was measured.
+"""The model card: what the demo target is, what it was trained on, and what was measured.
 
-What may live here: the cards' text, made from finished numbers. It may not train, evaluate or read files.
+What may live here: the card's text, made from finished numbers. It may not train, evaluate or read files.
 """
 
 from __future__ import annotations
@@ -8,119 +8,115 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from training.demo.answering import LONGEST_ANSWER_TOKENS
 from training.demo.batching import ROW_LENGTHS
-from training.demo.evaluate import AHEAD, CodeScore, Scores
-from training.demo.prompts import UNSEEN_QUESTIONS
+from training.demo.evaluate import Scores, SetScore
 from training.demo.public_data import SOURCES
 from training.demo.registry import families, held_out_families
+from training.demo.split import HELD_OUT_SHARE
 from training.demo.training_loop import LoopSettings, Progress
+
+RECIPE = "Recipe"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """One finished run: its model's size, the settings it ran under and how far it came."""
+    """One finished run: its model's size, the settings it ran under, how far it came, and the recipe section of the
+    card whose weights it went on from, or "" where it began from nothing."""
 
     parameters: int
     settings: LoopSettings
     progress: Progress
+    earlier: str = ""
 
 
 def target_card(trained: Trained, scores: Scores, seed: int, public: Sequence[str]) -> str:
     """The target's README, in Markdown."""
     return "\n\n".join(
         [
-            heading("Outrider demo target", trained),
-            "A very small language model for trying Outrider out. It writes short Python functions from an English "
-            "instruction, and chats a little. It knows almost nothing else: outside the kinds of tasks it was "
-            "trained on, expect nonsense.",
+            heading(trained),
+            "A very small language model for trying Outrider out. It writes short Python functions, works out word "
+            "problems, answers questions on a short text, rewrites texts in another form, tells stories and chats. It "
+            "does so in the manner of the generators it was trained on; outside of them, expect nonsense.",
             data_section(public),
-            recipe_section(trained, seed, "cross-entropy on the answers only"),
+            recipe_section(trained, seed),
             measured_section(scores),
-            talk_section(scores),
+            examples_section(scores),
         ]
     )
 
 
-def draft_card(trained: Trained, scores: Scores, seed: int, public: Sequence[str]) -> str:
-    """The draft's README, in Markdown."""
-    rows = "\n".join(
-        f"| {name} | {score.answers} | {score.agreement:.1%} | {score.accept_length:.2f} |"
-        for name, score in scores.draft.items()
-    )
-    return "\n\n".join(
-        [
-            heading("Outrider demo draft", trained),
-            "An independent draft for the Outrider demo target, with the same tokenizer. It is not meant to be used "
-            "alone.",
-            data_section(public),
-            recipe_section(
-                trained, seed, "KL divergence from the target's distribution (90%) and cross-entropy (10%), on answers"
-            ),
-            "## Measured\n\nOn the target's own greedy answers, both models as saved here and computed in float32:\n\n"
-            f"| prompts | answers | greedy agreement per token | tokens per target pass, {AHEAD} drafted in a row |\n"
-            f"|---|---|---|---|\n{rows}\n",
-        ]
-    )
-
-
-def heading(title: str, trained: Trained) -> str:
+def heading(trained: Trained) -> str:
     front = "---\nlicense: apache-2.0\nlanguage: en\nlibrary_name: transformers\n---"
-    return f"{front}\n\n# {title}\n\n{trained.parameters:,} parameters, Llama architecture, stored in bfloat16."
+    size = f"{trained.parameters:,} parameters, Llama architecture, stored in bfloat16."
+    return f"{front}\n\n# Outrider demo target\n\n{size}"
 
 
 def data_section(public: Sequence[str]) -> str:
     every, held_out = families(), held_out_families()
     rows = [
-        "| generated coding tasks and small talk | the generators in `training/demo` | Apache-2.0 |",
+        "| code, math, reading, rewriting, stories, chat | the generators in `training/demo` | Apache-2.0 |",
         *(f"| `{source.file}` | {source.origin} | {source.licence} |" for source in SOURCES if source.file in public),
     ]
     return (
         "## Data\n\n| data | origin | licence |\n|---|---|---|\n"
         + "\n".join(rows)
-        + f"\n\nGenerated tasks come from {len(every)} families, drawn fresh for every step; no generated sample is "
-        "repeated on purpose. One wording in sixteen, by a hash of the prompt, is never trained on, and neither are "
-        f"{len(held_out)} whole families: {', '.join(f'`{name}`' for name in held_out)}."
+        + "\n\nAbout 37% of the tokens are code; the other five categories share the rest almost evenly. Generated "
+        "conversations are drawn fresh for every step. What a prompt leaves open, such as the wording of an answer, is "
+        "decided by words of the prompt and not by chance, except for the opening sentence of code. "
+        f"One wording in {HELD_OUT_SHARE}, by a hash of the prompt, is never trained on. Code comes from {len(every)} "
+        f"families, of which {len(held_out)} are never trained on: {', '.join(f'`{name}`' for name in held_out)}."
     )
 
 
-def recipe_section(trained: Trained, seed: int, loss: str) -> str:
+def recipe_section(trained: Trained, seed: int) -> str:
     progress, settings = trained.progress, trained.settings
+    start = "This run went on from trained weights, with their tokenizer; how they came about is said below. "
+    earlier = f"\n\n### The weights it went on from\n\n{trained.earlier}"
     return (
-        f"## Recipe\n\nSeed {seed}. {progress.step:,} steps, {progress.tokens:,} tokens ({progress.learned_tokens:,} "
-        f"of them answers), {progress.seconds / 60:.0f} minutes on CPU at {progress.tokens / progress.seconds:,.0f} "
-        f"tokens/s. Loss: {loss}; {progress.loss:.3f} nats per answer token at the end, as a moving average over the "
-        f"mixture. AdamW at a peak rate of {settings.peak_rate:g}, {settings.warmup_steps} steps of warm-up, linear "
-        f"decay over the last {settings.decay_share:.0%} of the time, weight decay {settings.weight_decay:g}, bfloat16 "
-        "autocast over float32 weights. Each row of a batch holds one conversation of at most "
-        f"{ROW_LENGTHS[-1]} tokens; batches of about 4,096 tokens group conversations of similar length."
+        f"## {RECIPE}\n\n{start if trained.earlier else ''}Seed {seed}. {progress.step:,} steps, "
+        f"{progress.tokens:,} tokens ({progress.learned_tokens:,} of them answers), {progress.seconds / 60:.0f} "
+        f"minutes on CPU at {progress.tokens / progress.seconds:,.0f} tokens/s. Loss: cross-entropy on the answers "
+        f"only; {progress.loss:.3f} nats per answer token at the end, as a moving average over the mixture. AdamW at a "
+        f"peak rate of {settings.peak_rate:g}, {settings.warmup_steps} steps of warm-up, linear decay over the last "
+        f"{settings.decay_share:.0%} of the time, weight decay {settings.weight_decay:g}, bfloat16 autocast over "
+        f"float32 weights. Each row of a batch holds one conversation of at most {ROW_LENGTHS[-1]} tokens; batches of "
+        f"about 4,096 tokens group conversations of similar length.{earlier if trained.earlier else ''}"
     )
+
+
+def recipe_of(card: str) -> str:
+    """The text of the recipe section of a card, or what to say where it has none."""
+    _, found, rest = card.partition(f"## {RECIPE}\n\n")
+    return rest.partition("\n## ")[0].strip() if found else "Their card does not say."
 
 
 def measured_section(scores: Scores) -> str:
-    rows = [
-        score_row("held-out instances of known families", scores.instances),
-        score_row("held-out families", scores.families),
-        f"| small talk and unseen questions | {scores.talk.prompts} | | | {scores.talk.looping:.1%} | "
-        f"{scores.talk.ended:.1%} | |",
-    ]
+    rows = "\n".join(set_row(name, score) for name, score in scores.sets.items())
+    failed = "\n\n".join(
+        f"Failed/asked, {name}: {listed(score.failed_families)}."
+        for name, score in scores.sets.items()
+        if score.right is not None
+    )
     return (
-        "## Measured\n\nOn the weights as saved here, loaded and computed in float32, greedy, at most 384 new tokens. "
-        "The tests of an instance are input-output pairs computed by running the generator's own answer. A held-out "
-        "instance has a wording that training never saw; its program, apart from names, may well have occurred, so "
-        "that pass@1 measures filling known patterns, and the held-out families measure recombination. Most of the "
-        f"small talk was trained on; only {len(UNSEEN_QUESTIONS)} of those prompts were not.\n\n"
-        "| prompts | count | pass@1 | median answer tokens | looping | ended by itself | loss |\n"
-        "|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n\nAn answer counts as looping when some stretch "
-        "repeats with a period of at most 40 tokens for three periods and 24 tokens; near-repetition, as in "
-        "the stories below, is not counted.\n\n"
-        f"Failed/asked on held-out instances: {listed(scores.instances.failed_families)}.\n\n"
-        f"Failed/asked on held-out families: {listed(scores.families.failed_families)}."
+        "## Measured\n\nOn the weights as saved here, loaded and computed in float32, greedy, at most "
+        f"{LONGEST_ANSWER_TOKENS} new tokens, on held-out prompts. Right means: code passes tests that were computed "
+        "by running the generator's own answer; the last number of a math answer is the result; a reading answer names "
+        "what was asked for; a rewriting holds the wanted form, word for word. No program judges stories and chat. "
+        "Verbatim means the generator's own answer, word for word. A held-out prompt has a wording that training never "
+        "saw; its parts all occurred, so this measures filling in known patterns, and only the held-out coding "
+        "families measure recombination.\n\n"
+        "| prompts | count | right | verbatim | median answer tokens | looping | ended by itself | loss |\n"
+        f"|---|---|---|---|---|---|---|---|\n{rows}\n\nAn answer counts as looping when some stretch repeats with a "
+        "period of at most 40 tokens for three periods and 24 tokens; near-repetition is not counted. Loss is in nats "
+        f"per token of the generator's answer.\n\n{failed}"
     )
 
 
-def score_row(name: str, score: CodeScore) -> str:
+def set_row(name: str, score: SetScore) -> str:
+    right = "" if score.right is None else f"{score.right:.1%}"
     return (
-        f"| {name} | {score.prompts} | {score.pass_at_1:.1%} | {score.median_answer_tokens:.0f} | "
+        f"| {name} | {score.prompts} | {right} | {score.verbatim:.1%} | {score.median_answer_tokens:.0f} | "
         f"{score.looping:.1%} | {score.ended:.1%} | {score.loss:.3f} |"
     )
 
@@ -129,7 +125,14 @@ def listed(failed: dict[str, str]) -> str:
     return ", ".join(f"`{family}` {share}" for family, share in failed.items()) or "none"
 
 
-def talk_section(scores: Scores) -> str:
-    prompt, answer = scores.example
-    shown = "\n".join(f"- **{ask}** {' '.join(said.split())}" for ask, said in scores.talk.examples)
-    return f"## Examples, not chosen\n\n**{prompt}**\n\n{answer}\n\n{shown}\n"
+def examples_section(scores: Scores) -> str:
+    """The first prompt of each set, and questions that no generator asks."""
+    shown = "\n\n".join(
+        f"### {name}\n\n{quoted(score.example[0])}\n\n{score.example[1]}" for name, score in scores.sets.items()
+    )
+    unseen = "\n".join(f"- **{ask}** {' '.join(said.split())}" for ask, said in scores.unseen)
+    return f"## Examples, not chosen\n\n{shown}\n\n### questions that no generator asks\n\n{unseen}\n"
+
+
+def quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())

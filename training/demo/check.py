@@ -1,4 +1,4 @@
-"""Running an answer's code against tests, in a separate process with limits on time and memory.
+"""Judging an answer: its code against tests, in a separate process with limits, or its words against a known result.
 
 What may live here: finding the code in an answer and judging it. It may not know how tests or answers were made.
 The separate process and its limits guard against endless loops, hunger and crashes, not against malice.
@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 FENCE = re.compile(r"```(?:python)?\n(.*?)(?:\n```|\Z)", re.DOTALL)
 TIME_LIMIT_SECONDS = 5.0
@@ -69,3 +69,27 @@ def passes(answer: str, tests: Sequence[str], time_limit: float = TIME_LIMIT_SEC
         except subprocess.TimeoutExpired:
             return False
     return done.returncode == 0
+
+
+def ends_in_number(answer: str, result: Sequence[str]) -> bool:
+    """True if the last number of the answer is the one number of `result`."""
+    return re.findall(r"\d+", answer)[-1:] == list(result)
+
+
+def names_in_own_words(answer: str, result: Sequence[str]) -> bool:
+    """True if every part of `result` occurs, as whole words, before the answer begins to quote."""
+    own = re.split(r"\n\n|because the text says", answer)[0]
+    return all(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", own) for part in result)
+
+
+def ends_in_text(answer: str, result: Sequence[str]) -> bool:
+    """True if the one text of `result` stands at the end of the answer, on lines of its own."""
+    return f"\n{answer.rstrip()}".endswith(f"\n{result[0]}")
+
+
+# How the result of each category is found in an answer; categories without a result are not named.
+RESULT_CHECKS: dict[str, Callable[[str, Sequence[str]], bool]] = {
+    "math": ends_in_number,
+    "reading": names_in_own_words,
+    "rewriting": ends_in_text,
+}

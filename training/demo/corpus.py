@@ -1,4 +1,4 @@
-"""The training mixture: generated tasks, small talk and public conversations, drawn fresh for every step.
+"""The training mixture: code, the other categories and public conversations, drawn fresh for every step.
 
 What may live here: mixing shares and the seeded stream of conversations. It may not know tokens or models.
 """
@@ -12,18 +12,31 @@ from dataclasses import dataclass, field
 from training.demo.public_data import Turns
 from training.demo.smalltalk import draw_turns
 from training.demo.split import training_instances
+from training.demo.talks.categories import CATEGORIES, training_talks
 
 FOLLOW_UPS = 0.12
 SYSTEM_SHARE = 0.05
 SYSTEM_PROMPTS = ("You are a helpful assistant.", "You are the Outrider demo.", "You write short Python functions.")
 
-# Shares count conversations, not tokens: tasks are long and small talk is short.
+# Shares count conversations: the wanted percentage of tokens over the mean length of a conversation in tokens.
+CATEGORY_WEIGHTS = {
+    "code": 41 / 187,
+    "math": 13 / 142,
+    "reading": 15 / 205,
+    "rewriting": 13 / 158,
+    "stories": 13 / 262,
+    "chat": 13 / 120,
+}
+SMALL_TALK_SHARE = 0.2
+PUBLIC_SHARE = {"stories": 0.3, "chat": 0.35}
+
 PUBLIC_WEIGHTS = {
-    "train/tinystories_10k.txt": 6.0,
-    "train/tinystories_smallGPT.txt": 4.0,
-    "train/synthetic_persona_chat_valid.csv": 5.0,
-    "train/alpaca_en_demo_gpt4.json": 3.0,
-    "train/rasbt_instruction_data.json": 4.0,
+    "stories": {"train/tinystories_10k.txt": 6.0, "train/tinystories_smallGPT.txt": 4.0},
+    "chat": {
+        "train/synthetic_persona_chat_valid.csv": 5.0,
+        "train/alpaca_en_demo_gpt4.json": 3.0,
+        "train/rasbt_instruction_data.json": 4.0,
+    },
 }
 
 
@@ -33,6 +46,7 @@ class Conversation:
 
     turns: Turns
     system: str = ""
+    category: str = "code"
 
 
 @dataclass(frozen=True)
@@ -41,29 +55,45 @@ class Corpus:
 
     seed: int
     public: dict[str, list[Turns]] = field(default_factory=dict)
-    task_share: float = 0.66
-    talk_share: float = 0.12
 
     def conversations(self, step: int) -> Iterator[Conversation]:
         """An endless stream that depends on the seed and the step alone."""
         rng = random.Random(f"{self.seed}:mix:{step}")
-        tasks = training_instances(f"{self.seed}:tasks:{step}")
+        tasks = (((task.prompt, task.answer),) for task in training_instances(f"{self.seed}:tasks:{step}"))
+        streams: dict[str, Iterator[Turns]] = {"code": tasks}
+        for name in CATEGORIES:
+            streams[name] = (talk.turns for talk in training_talks(name, f"{self.seed}:talks:{step}"))
+        names, weights = list(CATEGORY_WEIGHTS), list(CATEGORY_WEIGHTS.values())
         while True:
+            category = rng.choices(names, weights)[0]
             system = rng.choice(SYSTEM_PROMPTS) if rng.random() < SYSTEM_SHARE else ""
-            kind = rng.random()
-            if kind < self.task_share or (not self.public and kind >= self.task_share + self.talk_share):
-                turns: list[tuple[str, str]] = list(draw_turns(rng)[:1]) if rng.random() < FOLLOW_UPS / 2 else []
-                instance = next(tasks)
-                turns.append((instance.prompt, instance.answer))
-                while rng.random() < FOLLOW_UPS and len(turns) < 4:
-                    instance = next(tasks)
-                    turns.append((instance.prompt, instance.answer))
-                yield Conversation(tuple(turns), system)
-            elif kind < self.task_share + self.talk_share:
-                yield Conversation(draw_turns(rng), system)
-            else:
-                file = rng.choices(list(self.public), weights=[PUBLIC_WEIGHTS[name] for name in self.public])[0]
-                yield Conversation(rng.choice(self.public[file]), system)
+            turns = self.other_source(category, rng) or self.generated(category, names, weights, streams, rng)
+            yield Conversation(turns, system, category)
+
+    def other_source(self, category: str, rng: random.Random) -> Turns:
+        """Small talk or a public conversation; empty where the generators have the turn."""
+        chance = rng.random()
+        if category == "chat" and chance < SMALL_TALK_SHARE:
+            return draw_turns(rng)
+        if self.public and chance > 1 - PUBLIC_SHARE.get(category, 0.0):
+            files = PUBLIC_WEIGHTS[category]
+            return rng.choice(self.public[rng.choices(list(files), list(files.values()))[0]])
+        return ()
+
+    def generated(
+        self,
+        category: str,
+        names: list[str],
+        weights: list[float],
+        streams: dict[str, Iterator[Turns]],
+        rng: random.Random,
+    ) -> Turns:
+        """What the category's generator says, at times after small talk and before exchanges of any category."""
+        turns: list[tuple[str, str]] = list(draw_turns(rng)[:1]) if rng.random() < FOLLOW_UPS / 2 else []
+        turns += next(streams[category])
+        while rng.random() < FOLLOW_UPS and len(turns) < 4:
+            turns += next(streams[rng.choices(names, weights)[0]])
+        return tuple(turns)
 
 
 def sample_texts(corpus: Corpus, count: int) -> Iterator[str]:

@@ -25,20 +25,3 @@ def learned_logits(model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
 def answer_loss(model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
     """Mean cross-entropy of the answer tokens, in nats."""
     return functional.cross_entropy(learned_logits(model, batch), batch.targets)
-
-
-class Distillation:
-    """The draft's loss: divergence from the target's distribution, mixed with the data's own tokens."""
-
-    def __init__(self, teacher: LlamaForCausalLM, data_share: float = 0.1) -> None:
-        self.teacher = teacher
-        self.teacher.train(False)
-        self.data_share = data_share
-
-    def __call__(self, model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
-        with torch.no_grad():
-            wanted = functional.log_softmax(learned_logits(self.teacher, batch), dim=-1)
-        logits = learned_logits(model, batch)
-        given = functional.log_softmax(logits, dim=-1)
-        divergence = functional.kl_div(given, wanted, reduction="batchmean", log_target=True)
-        return (1 - self.data_share) * divergence + self.data_share * functional.cross_entropy(logits, batch.targets)

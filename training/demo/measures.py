@@ -1,6 +1,6 @@
-"""Pure measures over token ids: loops, agreement and accept length.
+"""Pure measures over token ids: loops.
 
-What may live here: arithmetic on sequences of integers and booleans. It may not know models or text.
+What may live here: arithmetic on sequences of integers. It may not know models or text.
 """
 
 from __future__ import annotations
@@ -23,18 +23,3 @@ def loops(ids: Sequence[int]) -> bool:
             if run >= needed:
                 return True
     return False
-
-
-def accept_length(agreed: Sequence[bool], ahead: int) -> float:
-    """Tokens per target pass when a draft proposes `ahead` tokens each time and the target adds one of its own.
-
-    `agreed[i]` says whether the draft's greedy token at place i equals the target's; 0.0 for an empty sequence.
-    """
-    place = passes = 0
-    while place < len(agreed):
-        accepted = 0
-        while accepted < ahead and place + accepted < len(agreed) and agreed[place + accepted]:
-            accepted += 1
-        place += accepted + 1
-        passes += 1
-    return len(agreed) / passes if passes else 0.0

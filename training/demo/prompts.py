@@ -1,24 +1,24 @@
-"""The fixed prompts that come with the models: held-out instances, held-out families and small talk.
+"""The fixed prompts that come with the models and that they are judged on: held out, of every category.
 
 What may live here: which prompts are used to judge and to show the models. It may not know models or tokens.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from training.demo.render import Instance
-from training.demo.smalltalk import draw_turns
 from training.demo.split import held_out_family_instances, held_out_instances
+from training.demo.talks.categories import CATEGORIES, held_out_talks
+from training.demo.talks.talk import Talk
 
 SHIPPED_SEED = "shipped"
 JUDGED_SEED = "judged"
-SHIPPED_INSTANCES, SHIPPED_FAMILY_INSTANCES = 60, 20
+SHIPPED_INSTANCES, SHIPPED_FAMILY_INSTANCES, SHIPPED_TALKS = 60, 20, 40
+HELD_OUT_FAMILIES = "code, held-out families"
 
 UNSEEN_QUESTIONS = (
     "Hello, who are you?",
@@ -37,55 +37,72 @@ UNSEEN_QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class JudgedPrompts:
-    """What a model is judged on; none of the coding prompts was trained on."""
+class HeldOut:
+    """One held-out prompt with the generator's own answer. Code has `tests`; other prompts whose answer a program can
+    check have `result`, the texts that a right answer contains."""
 
-    instances: tuple[Instance, ...]
-    families: tuple[Instance, ...]
-    talk: tuple[str, ...]
-
-
-def judged_prompts(count: int) -> JudgedPrompts:
-    """`count` instances of each coding split and about a quarter as many of small talk and unseen questions."""
-    rng = random.Random(JUDGED_SEED)
-    drawn = {draw_turns(rng)[0][0] for _ in range(count // 4)}
-    return JudgedPrompts(
-        tuple(distinct(held_out_instances(JUDGED_SEED), count)),
-        tuple(distinct(held_out_family_instances(JUDGED_SEED), count)),
-        (*UNSEEN_QUESTIONS, *sorted(drawn)),
-    )
+    category: str
+    family: str
+    prompt: str
+    answer: str
+    tests: tuple[str, ...] = ()
+    result: tuple[str, ...] = ()
 
 
-def distinct(stream: Iterator[Instance], count: int) -> Iterator[Instance]:
-    """The first `count` instances with prompts of their own."""
-    seen: set[str] = set()
+def held_out_prompts(category: str, count: int, seed: str) -> tuple[HeldOut, ...]:
+    """`count` distinct prompts of one category whose wording training never sees; equal arguments, equal prompts."""
+    if category == "code":
+        return code_prompts(held_out_instances(seed), count)
+    return tuple(from_talk(category, talk) for talk in held_out_talks(category, count, seed))
 
-    def fresh(instance: Instance) -> bool:
-        known = instance.prompt in seen
-        seen.add(instance.prompt)
-        return not known
 
-    return itertools.islice(filter(fresh, stream), count)
+def held_out_family_prompts(count: int, seed: str) -> tuple[HeldOut, ...]:
+    """`count` distinct prompts of the coding families that training never sees."""
+    return code_prompts(held_out_family_instances(seed), count)
+
+
+def code_prompts(stream: Iterator[Instance], count: int) -> tuple[HeldOut, ...]:
+    found: dict[str, HeldOut] = {}
+    while len(found) < count:
+        item = next(stream)
+        found.setdefault(item.prompt, HeldOut("code", item.family, item.prompt, item.answer, tests=item.tests))
+    return tuple(found.values())
+
+
+def from_talk(category: str, talk: Talk) -> HeldOut:
+    ask, answer = talk.turns[0]
+    return HeldOut(category, talk.family, ask, answer, result=talk.result)
+
+
+def judged_prompts(count: int) -> dict[str, tuple[HeldOut, ...]]:
+    """`count` prompts of each category and of the held-out coding families, by the name of the set."""
+    sets = {"code": held_out_prompts("code", count, JUDGED_SEED)}
+    sets[HELD_OUT_FAMILIES] = held_out_family_prompts(count, JUDGED_SEED)
+    return sets | {name: held_out_prompts(name, count, JUDGED_SEED) for name in CATEGORIES}
 
 
 def write_prompts(file: Path) -> None:
-    """Write the shipped prompts as JSON lines with the fields id, family, split, prompt, tests."""
-    shipped = [
-        ("held-out instance", distinct(held_out_instances(SHIPPED_SEED), SHIPPED_INSTANCES)),
-        ("held-out family", distinct(held_out_family_instances(SHIPPED_SEED), SHIPPED_FAMILY_INSTANCES)),
-    ]
-    lines = [
+    """Write the shipped prompts as JSON lines with the fields id, category, family, split, prompt, tests, result."""
+    lines = records("instance", "held-out instance", held_out_prompts("code", SHIPPED_INSTANCES, SHIPPED_SEED))
+    lines += records("family", "held-out family", held_out_family_prompts(SHIPPED_FAMILY_INSTANCES, SHIPPED_SEED))
+    for name in CATEGORIES:
+        lines += records(name, "held-out instance", held_out_prompts(name, SHIPPED_TALKS, SHIPPED_SEED))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def records(label: str, split: str, prompts: Iterable[HeldOut]) -> list[str]:
+    return [
         json.dumps(
             {
-                "id": f"{split.split()[-1]}-{index:02d}",
-                "family": instance.family,
+                "id": f"{label}-{index:02d}",
+                "category": item.category,
+                "family": item.family,
                 "split": split,
-                "prompt": instance.prompt,
-                "tests": list(instance.tests),
+                "prompt": item.prompt,
+                "tests": list(item.tests),
+                "result": list(item.result),
             },
             ensure_ascii=False,
         )
-        for split, instances in shipped
-        for index, instance in enumerate(instances)
+        for index, item in enumerate(prompts)
     ]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")

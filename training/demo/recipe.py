@@ -1,4 +1,4 @@
-"""The whole demo recipe: tokenizer, target, draft, evaluation, cards; each stage is kept and not repeated.
+"""The whole demo recipe: tokenizer, target, evaluation, card; each stage is kept and not repeated.
 
 What may live here: the order of the stages, their settings and the files they leave in the work folder. It may not
 print, parse arguments or know how a stage works inside.
@@ -16,19 +16,18 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from common.protocol.errors import MisuseError
-from training.demo.architecture import CONTEXT, DRAFT, TARGET, Shape, new_model
+from training.demo.architecture import CONTEXT, TARGET, Shape, new_model
 from training.demo.batching import ROW_LENGTHS, Feed
-from training.demo.card import Trained, draft_card, target_card
+from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
 from training.demo.evaluate import Scores, evaluate
-from training.demo.losses import Distillation, answer_loss
+from training.demo.losses import answer_loss
 from training.demo.prompts import write_prompts
 from training.demo.public_data import load_public
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import load_tokenizer, train_tokenizer
-from training.demo.training_loop import LoopSettings, Loss, Progress, run
+from training.demo.training_loop import LoopSettings, Progress, run
 
-TARGET_SHARE = 0.85
 TOKENIZER_CONVERSATIONS = 20_000
 
 
@@ -38,18 +37,17 @@ class RecipeError(MisuseError):
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What a run depends on. `minutes` of active time cover the training of target and draft together."""
+    """What a run depends on. `minutes` is active training time; `warm` says that it continues from given weights."""
 
     seed: int
     minutes: float
     data: bool
-    judged: int = 400
+    warm: bool = False
+    judged: int = 200
 
-    def target_loop(self) -> LoopSettings:
-        return LoopSettings(seconds=60 * self.minutes * TARGET_SHARE, peak_rate=2e-3)
-
-    def draft_loop(self) -> LoopSettings:
-        return LoopSettings(seconds=60 * self.minutes * (1 - TARGET_SHARE), peak_rate=4e-3)
+    def loop(self) -> LoopSettings:
+        """A fresh start bears the higher rate; weights that are trained already would lose more than they gain."""
+        return LoopSettings(seconds=60 * self.minutes, peak_rate=1.5e-3 if self.warm else 2e-3)
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,9 @@ class Work:
     def settings(self) -> Path:
         return self.folder / "settings.json"
 
-    def checkpoint(self, role: str) -> Path:
-        return self.folder / f"{role}.pt"
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "target.pt"
 
 
 def open_work(out: Path, settings: DemoSettings, resume: bool) -> Work:
@@ -91,28 +90,25 @@ def open_work(out: Path, settings: DemoSettings, resume: bool) -> Work:
     return work
 
 
-def train_demo(out: Path, settings: DemoSettings, data: Path | None, resume: bool, watcher: Watcher) -> Scores:
-    """Leave `target/`, `draft/` and `prompts.jsonl` under `out`, and return what was measured on them."""
+def train_demo(
+    out: Path, settings: DemoSettings, data: Path | None, resume: bool, watcher: Watcher, warm_start: Path | None = None
+) -> Scores:
+    """Leave `target/` and `prompts.jsonl` under `out`, and return what was measured on the target.
+
+    With `warm_start`, a target folder of an earlier run, its tokenizer and weights are where this run begins.
+    """
     public = load_public(data) if data is not None else {}
     work = open_work(out, settings, resume)
     corpus = Corpus(settings.seed, public)
     watcher.stage("tokenizer")
-    tokenizer = the_tokenizer(work, corpus)
+    tokenizer = load_tokenizer(warm_start) if warm_start is not None else the_tokenizer(work, corpus)
     watcher.stage("target")
-    feed = Feed(corpus, tokenizer)
-    target_trained = train_model("target", TARGET, feed, settings.target_loop(), answer_loss, work, out, watcher)
-    watcher.stage("draft")
+    trained = train_target(TARGET, Feed(corpus, tokenizer), settings.loop(), work, out, watcher, warm_start)
     target, _ = load_model(out / "target")
-    draft_feed = Feed(Corpus(settings.seed + 1, public), tokenizer)
-    teach = Distillation(target)
-    draft_trained = train_model("draft", DRAFT, draft_feed, settings.draft_loop(), teach, work, out, watcher)
-    draft, _ = load_model(out / "draft")
-    scores = evaluate(target, tokenizer, draft, settings.judged, watcher.stage)
+    scores = evaluate(target, tokenizer, settings.judged, watcher.stage)
     write_prompts(out / "prompts.jsonl")
-    target_text = target_card(target_trained, scores, corpus.seed, list(public))
-    draft_text = draft_card(draft_trained, scores, draft_feed.corpus.seed, list(public))
-    (out / "target" / "README.md").write_text(target_text, encoding="utf-8")
-    (out / "draft" / "README.md").write_text(draft_text, encoding="utf-8")
+    card = target_card(trained, scores, corpus.seed, list(public))
+    (out / "target" / "README.md").write_text(card, encoding="utf-8")
     return scores
 
 
@@ -123,26 +119,34 @@ def the_tokenizer(work: Work, corpus: Corpus) -> PreTrainedTokenizerFast:
     return load_tokenizer(work.tokenizer)
 
 
-def train_model(
-    role: str,
+def train_target(
     shape: Shape,
     feed: Feed,
     loop: LoopSettings,
-    loss: Loss,
     work: Work,
     out: Path,
     watcher: Watcher,
+    warm_start: Path | None = None,
 ) -> Trained:
-    """Train or finish one model and save it under `out/role`."""
+    """Train or finish the target and save it under `out/target`."""
     model = new_model(shape, feed.tokenizer, feed.corpus.seed)
+    if warm_start is not None:
+        model.load_state_dict(load_model(warm_start)[0].state_dict())
     compile_layers(model)
     progress = run(
-        model, feed.batch, loss, loop, work.checkpoint(role), lambda now: watcher.progress(now, loop.seconds)
+        model, feed.batch, answer_loss, loop, work.checkpoint, lambda now: watcher.progress(now, loop.seconds)
     )
     saved = new_model(shape, feed.tokenizer, feed.corpus.seed)
     saved.load_state_dict(model.state_dict())
-    save_model(saved, feed.tokenizer, out / role)
-    return Trained(sum(parameter.numel() for parameter in saved.parameters()), loop, progress)
+    save_model(saved, feed.tokenizer, out / "target")
+    earlier = recipe_of(read_card(warm_start)) if warm_start is not None else ""
+    return Trained(sum(parameter.numel() for parameter in saved.parameters()), loop, progress, earlier)
+
+
+def read_card(folder: Path) -> str:
+    """The card of a model folder; empty where it has none."""
+    card = folder / "README.md"
+    return card.read_text(encoding="utf-8") if card.is_file() else ""
 
 
 def compile_layers(model: LlamaForCausalLM) -> None:

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from common.drafters.best_first import Expansion
-from common.drafters.independent import IndependentDrafter
+from common.drafters.independent import IndependentNetwork
+from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.messages import Finished, FinishReason, Settings
@@ -24,7 +25,7 @@ def checkpoint(tmp_path_factory):
 
 def drafter_of(checkpoint, **bounds):
     model = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 2048)
-    return IndependentDrafter(model, VOCAB, Expansion(least_probability=1e-9, **bounds))
+    return TreeDrafter(IndependentNetwork(model, VOCAB), Expansion(least_probability=1e-9, **bounds))
 
 
 @torch.inference_mode()
@@ -100,7 +101,7 @@ def test_the_tree_never_exceeds_its_bound(checkpoint):
 
 def test_a_padded_vocabulary_is_cut_to_the_targets(checkpoint):
     model = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 2048)
-    drafter = IndependentDrafter(model, 50, Expansion(breadth=8, children=8, least_probability=1e-9))
+    drafter = TreeDrafter(IndependentNetwork(model, 50), Expansion(breadth=8, children=8, least_probability=1e-9))
     growing = Growing(drafter, PROMPT[:3], 50)
     drafted = [proposal for _ in range(3) for _, proposal in growing.draft()]
     assert len(drafted) == 24

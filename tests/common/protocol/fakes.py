@@ -3,7 +3,9 @@
 import zlib
 from collections.abc import Sequence
 
-from common.protocol.messages import Settings
+from common.protocol.draft_state import StateKind, raw_bytes
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, Settings, StateRequest
 from common.protocol.terms import Terms
 
 VOCAB = 6
@@ -30,8 +32,26 @@ def terms(idle: str = "eager", **changes: object) -> Terms:
         "idle": idle,
         "run_ahead": 16,
         "max_nodes": 64,
+        "state_kinds": state_kinds,
     }
     return Terms(**{**values, **changes})  # type: ignore[arg-type]
+
+
+REQUEST = StateRequest("a draft", layers=2)
+
+
+def state_kinds(request: StateRequest) -> Sequence[StateKind]:
+    """So large that a few positions fill a frame."""
+    if request.draft != REQUEST.draft:
+        raise PeerError(f"this server has no draft '{request.draft}'", FailureCode.INVALID)
+    return (StateKind("lsa", (512,)), StateKind("kv", (request.layers, 2, 256)))
+
+
+def state_payload(kind: StateKind, tokens: Sequence[int], start: int, count: int) -> bytes:
+    """State that depends on the kind and, as a target's does, on every token up to its own position."""
+    size = raw_bytes("int8", (1, *kind.shape))
+    ends = range(start + 1, start + count + 1)
+    return b"".join(zlib.crc32(bytes(tokens[:end]), len(kind.name)).to_bytes(size, "big") for end in ends)
 
 
 def decode_alone(tokens: Sequence[int], settings: Settings, salt: int, context: int = 256) -> list[int]:

@@ -1,7 +1,8 @@
 """Both halves joined in memory by a link of random delays, on a fake clock, with every fault a link can have.
 
 The simulated engine keeps one entry per processed position, so a committed position that is computed twice or
-never is caught where it happens.
+never is caught where it happens. The client keeps the draft state that it was sent, and every entry must be that of the
+tokens that it holds.
 """
 
 import heapq
@@ -11,13 +12,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.protocol.client_session import ClientSession, Limits
-from common.protocol.messages import Ack, Commit, Extend, Finished, FromClient, FromServer, Grow, Open, Settings
+from common.protocol.draft_state import StateKind, raw_bytes
+from common.protocol.messages import (
+    Ack,
+    Commit,
+    Extend,
+    Finished,
+    FromClient,
+    FromServer,
+    Grow,
+    Open,
+    Settings,
+    State,
+    StateAck,
+    StateRequest,
+)
+from common.protocol.prefix import common_prefix
 from common.protocol.server_session import ServerSession, Work
+from common.protocol.state_feed import Span
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.tree import Node
 from common.protocol.views import Proposal
-from tests.common.protocol.fakes import VOCAB, next_token
+from tests.common.protocol.fakes import VOCAB, next_token, state_payload
 
 
 @dataclass(frozen=True)
@@ -31,6 +48,7 @@ class Weather:
     restart: float = 0.0  # of broken streams, those that find a server without the session
     cancel: float = 0.0  # answers cancelled, per drafted level
     silent: float = 0.0  # levels at which the client says nothing at all
+    state: StateRequest | None = None
 
 
 class Joined:
@@ -40,8 +58,11 @@ class Joined:
         self.terms, self.weather, self.salt, self.budget = terms, weather, salt, budget
         self.random = random.Random(seed)
         self.client = ClientSession(
-            "session of a test", Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
+            "session of a test",
+            Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes),
+            weather.state,
         )
+        self.held: dict[tuple[str, int], bytes] = {}  # draft state by kind and position
         self.server: ServerSession | None = None
         self.processed: list[int] = []
         self.passes = 0
@@ -62,6 +83,10 @@ class Joined:
                 self._send(self.client.open(tokens, settings))
             else:
                 keep = max(0, self.client.tree.frontier + back)
+                known = self.client.tree.tokens
+                # As drafters do, which see no turns: they keep what both sequences share.
+                shared = common_prefix(known, [*known[:keep], *tokens])
+                self.held = {at: state for at, state in self.held.items() if at[1] < shared}
                 self._send(self.client.extend(keep, tokens, settings))
             self._at(0.0, self._draft)
             while self.client.state is not ClientState.FINISHED:
@@ -73,6 +98,22 @@ class Joined:
                     raise AssertionError("the session does not end")
             answers.append(self.client.answer)
         return answers
+
+    def check_state(self) -> None:
+        """The client has all the draft state that the server need not send again, and right."""
+        if self.server is not None and self.server.feed is not None and self.server.turn == self.client.turn:
+            feed = self.server.feed
+            feed.restart()
+            sent = 0
+            while (span := feed.next(self.server.processed)) is not None:
+                self._hold(span.kind.name, span.start, self._export(span))
+                feed.sent(span, 1, self._now)
+                feed.acknowledge(sent := sent + 1, self._now)
+            everywhere = range(self.server.processed)
+            assert self.held.keys() >= {(kind.name, position) for kind in feed.kinds for position in everywhere}
+        for (name, position), state in self.held.items():
+            kind = next(kind for kind in self._kinds if kind.name == name)
+            assert state == state_payload(kind, self.client.tree.tokens, position, 1)
 
     # The client.
 
@@ -109,7 +150,24 @@ class Joined:
 
     def _client_receives(self, frame: FromServer) -> None:
         self.client.receive(frame)
+        if isinstance(frame, State):
+            if frame.turn == self.client.turn:
+                self._hold(frame.kind, frame.start, frame.payload)
+            acknowledgement = self.client.acknowledge_state()
+            assert acknowledgement is not None
+            self._send(acknowledgement)
+            return
         self._at(self.random.choice([0.0, 0.1]), self._acknowledge)
+
+    @property
+    def _kinds(self) -> tuple[StateKind, ...]:
+        return () if self.weather.state is None else tuple(self.terms.state_kinds(self.weather.state))
+
+    def _hold(self, kind: str, start: int, payload: bytes) -> None:
+        shape = next(each for each in self._kinds if each.name == kind).shape
+        size = raw_bytes("int8", (1, *shape))
+        for index in range(len(payload) // size):
+            self.held[kind, start + index] = payload[index * size : (index + 1) * size]
 
     def _acknowledge(self) -> None:
         ack = self.client.acknowledge()
@@ -132,7 +190,28 @@ class Joined:
             replies = self.server.receive(frame, self._now)
         self._keep_processed()
         self._reply(replies)
+        self._feed()
         self._consider_pass()
+
+    def _feed(self) -> None:
+        """Exports take their time, in which anything may happen to what was claimed."""
+        assert self.server is not None
+        session = self.server
+        while (span := session.next_span()) is not None:
+            payload = self._export(span)
+            self._at(
+                self.random.choice([0.0, 0.02]), lambda span=span, payload=payload: self._fed(session, span, payload)
+            )
+
+    def _fed(self, session: ServerSession, span: Span, payload: bytes) -> None:
+        if session is self.server:
+            frame = session.state_frame(span, payload, self._now)
+            if frame is not None:
+                self._reply((frame,))
+
+    def _export(self, span: Span) -> bytes:
+        assert span.start + span.count <= len(self.processed), "state of what was not processed"
+        return state_payload(span.kind, self.processed, span.start, span.count)
 
     def _consider_pass(self) -> None:
         if self.server is None or self._pass_running:
@@ -158,6 +237,7 @@ class Joined:
             self.processed += [work.nodes[i].token for i in progress.nodes_kept]
         self._keep_processed()
         self._reply(progress.replies)
+        self._feed()
         self._consider_pass()
 
     def _choice(self, work: Work, node: Node | None) -> int:
@@ -189,7 +269,7 @@ class Joined:
     # The link.
 
     def _send(self, frame: FromClient) -> None:
-        self._carry("up", frame, self._server_receives, again=isinstance(frame, Grow | Ack | Extend))
+        self._carry("up", frame, self._server_receives, again=isinstance(frame, Grow | Ack | Extend | StateAck))
 
     def _carry(self, way: str, frame: object, deliver: Callable[..., None], *, again: bool) -> None:
         stream = self._stream

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from common.protocol.client_session import ClientSession, Limits
@@ -17,6 +19,9 @@ from common.protocol.messages import (
     Open,
     Opened,
     Settings,
+    State,
+    StateAck,
+    StateRequest,
 )
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal
@@ -24,9 +29,13 @@ from common.protocol.views import Proposal
 SETTINGS = Settings(max_new_tokens=10)
 
 
-def opened(prompt=(1, 2), **limits) -> ClientSession:
+REQUEST = StateRequest("d", layers=2)
+STATE = State(0, 0, 2, "lsa", "int8", (2, 64), bytes(100))
+
+
+def opened(prompt=(1, 2), request=None, **limits) -> ClientSession:
     session = ClientSession(
-        "s", Limits(**{"fingerprint": "f", "vocab_size": 9, "context": 20, "max_nodes": 4, **limits})
+        "s", Limits(**{"fingerprint": "f", "vocab_size": 9, "context": 20, "max_nodes": 4, **limits}), request
     )
     session.open(prompt, SETTINGS)
     session.receive(Opened("s"))
@@ -194,3 +203,68 @@ def test_after_a_failure_only_a_new_session_helps():
 def test_an_empty_prompt_is_refused():
     with pytest.raises(MisuseError, match="empty"):
         ClientSession("s", Limits("f", 9, 20, 4)).open((), SETTINGS)
+
+
+def test_state_is_asked_for_by_every_open_and_acknowledged_by_stream():
+    session = ClientSession("s", Limits("f", 9, 20, 4), REQUEST)
+    assert session.open((1, 2), SETTINGS).state == REQUEST
+    session.receive(Opened("s"))
+    assert session.acknowledge_state() is None
+    assert session.receive(STATE) == ()
+    session.receive(STATE)
+    assert session.acknowledge_state() == StateAck(2)
+    assert session.acknowledge_state() is None
+    session.lost()
+    assert session.reopen()[0].state == REQUEST
+    session.receive(Opened("s"))
+    session.receive(STATE)
+    assert session.acknowledge_state() == StateAck(1)
+
+
+def test_state_that_is_no_longer_wanted_may_still_come_until_the_next_stream():
+    session = opened(request=REQUEST)
+    session.wanted_state = None
+    session.receive(STATE)
+    session.lost()
+    assert session.reopen()[0].state is None
+    session.receive(Opened("s"))
+    with pytest.raises(PeerError, match="not asked for"):
+        session.receive(STATE)
+
+
+def test_state_of_an_earlier_turn_counts_whatever_its_positions():
+    session = opened(request=REQUEST)
+    session.receive(Commit(0, 2, (3, 4)))
+    session.receive(Finished(0, 4, FinishReason.END))
+    session.extend(1, (5,), SETTINGS)
+    session.receive(replace(STATE, start=2))
+    assert session.acknowledge_state() == StateAck(1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"start": 1}, "draft state of position 2 came, but 2 tokens are known"),
+        ({"turn": 1}, "before that turn was begun"),
+        ({"kind": "mood"}, "kind 'mood', which this client does not know"),
+        ({"dtype": "float16"}, "in float16, but int8 was asked for"),
+        ({"count": 1}, "1 positions of 'lsa' cannot have the shape"),
+        ({"count": 0, "shape": (0, 64)}, "cannot have the shape"),
+        ({"shape": ()}, "cannot have the shape"),
+        ({"shape": (2, 8, 8)}, "cannot have the shape"),
+        ({"shape": (2, 0)}, "cannot have the shape"),
+        ({"kind": "kv", "shape": (2, 3, 2, 8)}, "the state of 3 layers, but 2 were asked for"),
+        ({"payload": bytes(300)}, "a State frame of 300 bytes for the shape .* is too large"),
+        ({"shape": (2, 1 << 20)}, "is too large"),
+    ],
+)
+def test_state_that_cannot_be_is_the_servers_fault(changes, sentence):
+    with pytest.raises(PeerError, match=sentence):
+        opened(request=REQUEST).receive(replace(STATE, **changes))
+
+
+def test_state_before_the_session_lives_breaks_the_protocol():
+    session = ClientSession("s", Limits("f", 9, 20, 4), REQUEST)
+    session.open((1, 2), SETTINGS)
+    with pytest.raises(PeerError, match="State is not allowed while the session is opening"):
+        session.receive(STATE)

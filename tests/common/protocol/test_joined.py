@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.protocol.messages import Settings
-from tests.common.protocol.fakes import decode_alone, terms
+from tests.common.protocol.fakes import REQUEST, decode_alone, terms
 from tests.common.protocol.joined import Joined, Weather
 
 SEEDS = st.integers(0, 2**31)
@@ -17,6 +17,7 @@ WEATHER = st.builds(
     lose=st.sampled_from([0.0, 0.02]),
     restart=st.sampled_from([0.0, 0.5]),
     silent=st.sampled_from([0.0, 0.5, 1.0]),
+    state=st.sampled_from([None, REQUEST]),
 )
 STOP = st.sampled_from([(), ("ab",), ("cad", "ee")])
 ANSWER = st.builds(Settings, max_new_tokens=st.integers(1, 40), stop=STOP)
@@ -45,12 +46,13 @@ def test_every_turn_ends_with_the_targets_own_answer(seed, weather, turns, idle,
         prompts = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens
         assert answer == decode_alone(prompts, how, seed, context)
         sequence = [*prompts, *answer]
+    joined.check_state()
 
 
 @settings(max_examples=150, deadline=None)
 @given(seed=SEEDS, turns=TURNS)
 def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
-    weather = Weather(cancel=0.1, repeat=0.2, lose=0.02, restart=0.5)
+    weather = Weather(cancel=0.1, repeat=0.2, lose=0.02, restart=0.5, state=REQUEST)
     joined = Joined(terms(), weather, salt=seed, seed=seed)
     sequence: list[int] = []
     for turn, ((back, tokens, how), answer) in enumerate(zip(turns, joined.run(turns), strict=True)):
@@ -58,6 +60,7 @@ def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
         truth = decode_alone(prompt, how, seed)
         assert answer == (truth[: len(answer)] if turn in joined.cancelled else truth)
         sequence = [*prompt, *answer]
+    joined.check_state()
 
 
 def passes_per_token(idle: str, skill: float) -> float:

@@ -17,6 +17,8 @@ from common.protocol.messages import (
     Open,
     Opened,
     Settings,
+    StateAck,
+    StateRequest,
 )
 from common.protocol.server_session import ServerSession
 from tests.common.protocol.fakes import END, terms
@@ -263,6 +265,8 @@ def test_a_client_cannot_make_the_server_remember_endless_names():
         ({"settings": Settings(5, stop=("",))}, FailureCode.INVALID, "1 to 256 characters"),
         ({"settings": Settings(5, stop=("x" * 257,))}, FailureCode.INVALID, "1 to 256 characters"),
         ({"settings": Settings(5, stop=("x",) * 17)}, FailureCode.INVALID, "at most 16 stop strings"),
+        ({"state": StateRequest("other")}, FailureCode.INVALID, "no draft 'other'"),
+        ({"state": StateRequest("a draft", dtype="int4")}, FailureCode.INVALID, "unknown dtype of draft state 'int4'"),
         ({"session": "short"}, FailureCode.INVALID, "16 to 64 ASCII"),
         ({"session": "x" * 65}, FailureCode.INVALID, "16 to 64 ASCII"),
         ({"session": "é" * 20}, FailureCode.INVALID, "16 to 64 ASCII"),
@@ -291,6 +295,7 @@ def test_an_open_that_cannot_be_served_is_refused_with_a_code(changes, code, sen
         (grow(3, *((i, i - 1, 4, -0.1) for i in range(1, 66))), "more than the 64"),
         (Ack(0, 9), "frontier 9"),
         (Cancel(3), "turn 3"),
+        (StateAck(1), "no draft state was asked for"),
         (Extend(1, 1, (2,), SETTINGS), "not allowed while"),
         (Extend(2, 1, (2,), SETTINGS), "begins turn 2"),
     ],

@@ -25,6 +25,8 @@ from common.protocol.messages import (
     Opened,
     Settings,
     State,
+    StateAck,
+    StateRequest,
 )
 from common.rpc import convert
 from common.rpc.description import FileRequest, ServerDescription
@@ -44,11 +46,12 @@ def grown_nodes(draw: st.DrawFn) -> tuple[GrownNode, ...]:
 
 
 FROM_CLIENT = st.one_of(
-    st.builds(Open, U32, TEXT, TEXT, U32, TOKENS, U32, SETTINGS),
+    st.builds(Open, U32, TEXT, TEXT, U32, TOKENS, U32, SETTINGS, st.none() | st.builds(StateRequest, TEXT, U32, TEXT)),
     st.builds(Extend, U32, U32, TOKENS, SETTINGS),
     st.builds(Grow, U32, U32, grown_nodes()),
     st.builds(Ack, U32, U32),
     st.builds(Cancel, U32),
+    st.builds(StateAck, U32),
 )
 FROM_SERVER = st.one_of(
     st.builds(Opened, TEXT),

@@ -8,7 +8,7 @@ from netem.experiments.experiment import EXPERIMENTS, find_experiment
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_run_by_its_name(name):
-    assert callable(importlib.import_module(f"netem.experiments.{find_experiment(name).name}").measure)
+    assert callable(importlib.import_module(find_experiment(name).module).measure)
 
 
 def test_an_unknown_experiment_is_answered_with_the_nearest():

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from client.demo.family import Family
 from common.protocol.errors import MisuseError
 from netem.experiments import report as module
 from netem.experiments.experiment import Report
@@ -27,7 +26,7 @@ def origin(tmp_path_factory):
     make_checkpoint(folder / "target", "llama", seed=1)
     make_checkpoint(folder / "draft", "llama", seed=2)
     (folder / "target" / "README.md").write_text("---\nlicense: none\n---\n# A small target\n\n## Measured\n")
-    return provenance(3, Family(folder / "target", folder / "draft", folder / "prompts.jsonl"))
+    return provenance(3, {name: folder / name for name in ("target", "draft")})
 
 
 def test_a_report_is_three_files(tmp_path, origin):

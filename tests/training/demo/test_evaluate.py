@@ -1,57 +1,105 @@
-"""Judging and cards, end to end on untrained tiny models, and the shipped prompts."""
+"""Judging and the card, end to end on an untrained tiny model, and the shipped prompts."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
+
 from training.demo.architecture import Shape, new_model
-from training.demo.card import Trained, draft_card, target_card
+from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
-from training.demo.evaluate import evaluate
-from training.demo.prompts import judged_prompts, write_prompts
+from training.demo.evaluate import Scores, evaluate, is_right
+from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut, judged_prompts, write_prompts
 from training.demo.public_data import SOURCES
 from training.demo.registry import HELD_OUT
 from training.demo.split import is_held_out_prompt
+from training.demo.talks.categories import CATEGORIES
 from training.demo.tokenizer import train_tokenizer
 from training.demo.training_loop import LoopSettings, Progress
 
 TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1)
+SETS = {"code", HELD_OUT_FAMILIES, *CATEGORIES}
 
 
-def test_untrained_models_score_nothing_and_the_cards_say_so() -> None:
+@pytest.fixture(scope="module")
+def scores() -> Scores:
     tokenizer = train_tokenizer(sample_texts(Corpus(0), 300), 512)
-    target, draft = new_model(TINY, tokenizer, seed=1), new_model(TINY, tokenizer, seed=2)
-    scores = evaluate(target, tokenizer, draft, count=4)
-    assert scores.instances.prompts == scores.families.prompts == 4
-    assert scores.instances.pass_at_1 == scores.families.pass_at_1 == 0.0
-    assert all(score.agreement < 0.5 for score in scores.draft.values())
-    trained = Trained(1234567, LoopSettings(seconds=60), Progress(10, 60.0, 40960, 30000, 2.5, 6.0))
+    return evaluate(new_model(TINY, tokenizer, seed=1), tokenizer, count=4)
+
+
+def test_an_untrained_model_scores_nothing(scores: Scores) -> None:
+    assert set(scores.sets) == SETS
+    assert scores.pass_at_1 == (0.0, 0.0)
+    for name, score in scores.sets.items():
+        assert score.prompts == 4
+        assert score.right == (None if name in ("stories", "chat") else 0.0)
+        assert score.verbatim == 0.0
+        assert score.loss > 5
+
+
+def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores: Scores) -> None:
+    progress = Progress(10, 60.0, 40960, 30000, 2.5, 6.0)
     public = [source.file for source in SOURCES]
-    card = target_card(trained, scores, 7, public)
+    card = target_card(Trained(1234567, LoopSettings(seconds=60), progress, "Seed 3, long ago."), scores, 7, public)
     assert "1,234,567 parameters" in card
     assert "40,960 tokens" in card
     assert "CC BY 4.0" in card
     assert all(f"`{name}`" in card for name in HELD_OUT)
-    assert "generators in" in target_card(trained, scores, 7, [])
-    assert "persona" not in target_card(trained, scores, 7, [])
-    assert "greedy agreement" in draft_card(trained, scores, 7, public)
+    assert all(f"\n| {name} | 4 | " in card for name in SETS)
+    assert "Seed 3, long ago." in recipe_of(card)
+    assert "## Measured" not in recipe_of(card)
+    fresh = target_card(Trained(1234567, LoopSettings(seconds=60), progress), scores, 7, [])
+    assert "generators in" in fresh
+    assert "persona" not in fresh
+    assert "went on from" not in fresh
+
+
+@pytest.mark.parametrize(
+    ("item", "answer", "right"),
+    [
+        (HeldOut("math", "", "", "", result=("12",)), "3 * 4 = 12. So she has 12 pens.", True),
+        (HeldOut("math", "", "", "", result=("12",)), "3 * 4 = 12. So she has 13 pens.", False),
+        (HeldOut("math", "", "", "", result=("2",)), "So she has 12 pens.", False),
+        (HeldOut("reading", "", "", "", result=("7 dollars",)), "It costs 7 dollars.", True),
+        (HeldOut("reading", "", "", "", result=("7 dollars",)), "It costs 17 dollars.", False),
+        (HeldOut("reading", "", "", "", result=("Rome",)), "She lives in Oslo.\n\n> She lives in Rome.", False),
+        (HeldOut("reading", "", "", "", result=("No", "red")), "No. It is red.", True),
+        (HeldOut("reading", "", "", "", result=("No", "red")), "Yes. It is red.", False),
+        (HeldOut("rewriting", "", "", "", result=("- a\n- b",)), "The list:\n\n- a\n- b", True),
+        (HeldOut("rewriting", "", "", "", result=("- a\n- b",)), "The list:\n\n- a\n- b\n- c", False),
+        (HeldOut("rewriting", "", "", "", result=("She ran.",)), "But She ran.", False),
+        (HeldOut("chat", "", "", ""), "Hello!", None),
+        (HeldOut("code", "", "", "", tests=("assert candidate(1) == 2",)), "def f(x):\n    return x + 1", True),
+        (HeldOut("code", "", "", "", tests=("assert candidate(1) == 2",)), "def f(x):\n    return x", False),
+    ],
+)
+def test_right_and_wrong_answers_are_told_apart(item: HeldOut, answer: str, right: bool | None) -> None:
+    assert is_right(item, answer) is right
 
 
 def test_shipped_prompts_are_held_out_and_apart_from_the_judged_ones(tmp_path: Path) -> None:
     write_prompts(tmp_path / "prompts.jsonl")
     records = [json.loads(line) for line in (tmp_path / "prompts.jsonl").read_text().splitlines()]
-    splits = [record["split"] for record in records]
-    assert splits.count("held-out instance") == 60
-    assert splits.count("held-out family") == 20
-    assert len({record["id"] for record in records}) == 80
+    assert len({record["id"] for record in records}) == len(records)
+    assert len({record["prompt"] for record in records}) == len(records)
+    code = [record for record in records if record["category"] == "code"]
+    splits = [record["split"] for record in code]
+    assert (splits.count("held-out instance"), splits.count("held-out family")) == (60, 20)
+    for name in CATEGORIES:
+        assert sum(record["category"] == name for record in records) == 40
     for record in records:
         assert (record["family"] in HELD_OUT) == (record["split"] == "held-out family")
         assert record["family"] in HELD_OUT or is_held_out_prompt(record["prompt"])
+        assert bool(record["tests"]) == (record["category"] == "code")
+        assert bool(record["result"]) == (record["category"] in ("math", "reading", "rewriting"))
         assert all(test.startswith("assert candidate(") for test in record["tests"])
+    judged = {item.prompt for items in judged_prompts(40).values() for item in items}
+    shared = judged & {record["prompt"] for record in records}
+    assert len(shared) <= 5, "two draws from one large space"
 
 
 def test_judged_prompts_are_distinct() -> None:
-    judged = judged_prompts(100)
-    prompts = [instance.prompt for instance in (*judged.instances, *judged.families)]
-    assert len(prompts) == len(set(prompts)) == 200
+    for items in judged_prompts(100).values():
+        assert len(items) == len({item.prompt for item in items}) == 100

@@ -1,10 +1,10 @@
-"""Loop detection and accept length on hand-made sequences."""
+"""Loop detection on hand-made sequences."""
 
 from __future__ import annotations
 
 import pytest
 
-from training.demo.measures import accept_length, loops
+from training.demo.measures import loops
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,3 @@ from training.demo.measures import accept_length, loops
 )
 def test_loops(ids: list[int], looping: bool) -> None:
     assert loops(ids) is looping
-
-
-def test_accept_length_counts_tokens_per_pass() -> None:
-    assert accept_length([], 4) == 0.0
-    assert accept_length([False] * 10, 4) == 1.0
-    assert accept_length([True] * 10, 4) == 5.0
-    assert accept_length([True, False, True, True], 4) == 2.0

@@ -87,21 +87,33 @@ class Settings(_message.Message):
     def __init__(self, max_new_tokens: _Optional[int] = ..., rule: _Optional[str] = ..., stop: _Optional[_Iterable[str]] = ..., idle: _Optional[str] = ...) -> None: ...
 
 class ClientFrame(_message.Message):
-    __slots__ = ("open", "extend", "grow", "ack", "cancel")
+    __slots__ = ("open", "extend", "grow", "ack", "cancel", "state_ack")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     EXTEND_FIELD_NUMBER: _ClassVar[int]
     GROW_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
+    STATE_ACK_FIELD_NUMBER: _ClassVar[int]
     open: Open
     extend: Extend
     grow: Grow
     ack: Ack
     cancel: Cancel
-    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., grow: _Optional[_Union[Grow, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
+    state_ack: StateAck
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., grow: _Optional[_Union[Grow, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., state_ack: _Optional[_Union[StateAck, _Mapping]] = ...) -> None: ...
+
+class StateRequest(_message.Message):
+    __slots__ = ("draft", "layers", "dtype")
+    DRAFT_FIELD_NUMBER: _ClassVar[int]
+    LAYERS_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    draft: str
+    layers: int
+    dtype: str
+    def __init__(self, draft: _Optional[str] = ..., layers: _Optional[int] = ..., dtype: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "fingerprint", "session", "turn", "tokens", "prompt_length", "settings")
+    __slots__ = ("version", "fingerprint", "session", "turn", "tokens", "prompt_length", "settings", "state")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +121,7 @@ class Open(_message.Message):
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     PROMPT_LENGTH_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     version: int
     fingerprint: str
     session: str
@@ -116,7 +129,8 @@ class Open(_message.Message):
     tokens: _containers.RepeatedScalarFieldContainer[int]
     prompt_length: int
     settings: Settings
-    def __init__(self, version: _Optional[int] = ..., fingerprint: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., prompt_length: _Optional[int] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ...) -> None: ...
+    state: StateRequest
+    def __init__(self, version: _Optional[int] = ..., fingerprint: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., prompt_length: _Optional[int] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., state: _Optional[_Union[StateRequest, _Mapping]] = ...) -> None: ...
 
 class Extend(_message.Message):
     __slots__ = ("turn", "keep", "tokens", "settings")
@@ -159,6 +173,12 @@ class Cancel(_message.Message):
     TURN_FIELD_NUMBER: _ClassVar[int]
     turn: int
     def __init__(self, turn: _Optional[int] = ...) -> None: ...
+
+class StateAck(_message.Message):
+    __slots__ = ("frames",)
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    frames: int
+    def __init__(self, frames: _Optional[int] = ...) -> None: ...
 
 class ServerFrame(_message.Message):
     __slots__ = ("opened", "commit", "state", "finished", "failed")

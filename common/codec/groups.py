@@ -1,0 +1,61 @@
+"""Numbers in groups that share a scale: symmetric integers of a few bits. Knows no compression and no frames.
+
+As in the block-wise quantisation of QSGD and its successors: a group's largest magnitude becomes the largest integer,
+so one outlier costs only its own group precision. Groups run along one position's numbers and never cross positions.
+
+In numpy, because frames are so small that torch's threads cost more than the work.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.protocol.draft_state import BITS, GROUP
+from common.protocol.errors import PeerError
+
+Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+Integers = NDArray[np.int8]
+
+_LARGEST_SCALE = np.float32(np.finfo(np.float16).max)
+
+
+def quantise(numbers: Floats, dtype: str) -> bytes:
+    """Finite `numbers [count, n]` as all scales and then all integers, packed position by position."""
+    count, n = numbers.shape
+    limit = (1 << (BITS[dtype] - 1)) - 1
+    padded = np.pad(numbers, ((0, 0), (0, -n % GROUP))) if n % GROUP else numbers
+    groups = padded.reshape(count, -(-n // GROUP), GROUP)
+    scales = np.minimum(np.abs(groups).max(-1) / limit, _LARGEST_SCALE).astype(np.float16)
+    # A group whose scale vanishes in float16 is all zeros on the other side, whatever its integers are.
+    divisors = np.where(scales > 0, scales.astype(np.float32), np.float32(np.inf))
+    scaled = groups / divisors[..., None]
+    integers = scaled.round(out=scaled).clip(-limit, limit, out=scaled).astype(np.int8)
+    packed = _pack(integers.reshape(count, groups.shape[1] * GROUP)[:, :n], BITS[dtype])
+    return b"".join((scales.tobytes(), packed.tobytes()))
+
+
+def restore(raw: bytes, dtype: str, count: int, n: int) -> Floats:
+    """The numbers `[count, n]` of bytes that `quantise` made. Raises PeerError for impossible scales."""
+    groups = -(-n // GROUP)
+    scales = np.frombuffer(raw, np.float16, count * groups).astype(np.float32)
+    if not np.isfinite(scales).all() or (scales < 0).any():
+        raise PeerError("a state payload is corrupt: its scales are impossible")
+    packed = np.frombuffer(raw, np.uint8, offset=2 * len(scales)).reshape(count, -(-n * BITS[dtype] // 8))
+    integers = _unpack(packed, BITS[dtype], n).astype(np.float32)
+    return integers * np.repeat(scales.reshape(count, groups), GROUP, axis=1)[:, :n]
+
+
+def _pack(integers: Integers, bits: int) -> NDArray[np.int8] | Bytes:
+    """Each row in whole bytes, `bits` of each number kept in two's complement."""
+    if bits == 8:
+        return integers
+    every = np.unpackbits(integers.view(np.uint8)[..., None], axis=-1)[..., 8 - bits :]
+    return np.packbits(every.reshape(len(integers), bits * integers.shape[1]), axis=-1)
+
+
+def _unpack(packed: Bytes, bits: int, n: int) -> Integers:
+    if bits == 8:
+        return packed.view(np.int8)
+    every = np.unpackbits(packed, axis=-1, count=n * bits).reshape(len(packed), n, bits)
+    raised = np.packbits(every, axis=-1)[..., 0].view(np.int8)  # packbits fills up on the right
+    return raised >> (8 - bits)

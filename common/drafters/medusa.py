@@ -1,0 +1,106 @@
+"""`medusa`: heads on the newest hidden state that has arrived propose one sparse tree, without running anything else.
+
+May know the heads. May not know trees beyond the view, slots, sessions or how state travels.
+
+The target itself says the token behind the newest state; head k says the one k + 1 places further on. Where the state
+lags, tokens that the heads speak of are committed already: the rest of the heads is worth proposing as long as those
+tokens are among what their heads offered.
+"""
+
+from collections.abc import Sequence
+from math import log
+
+import torch
+from torch import nn
+
+from common.codec import decode
+from common.drafters.best_first import Expansion
+from common.drafts.exporters import HIDDEN
+from common.drafts.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
+from common.protocol.messages import State, StateRequest
+from common.protocol.prefix import common_prefix
+from common.protocol.views import Proposal, TreeView
+
+NOTHING = -1
+
+
+class MedusaDrafter:
+    kind = KIND
+
+    def __init__(
+        self,
+        draft: MedusaDraft,
+        target_head: nn.Module,
+        request: StateRequest,
+        expansion: Expansion = Expansion(),  # noqa: B008
+    ):
+        """`target_head` ends heads that share it. Of `expansion`, the nodes and the least probability count: what is
+        likely is known of each rank of each head beforehand."""
+        self.state: StateRequest | None = request
+        self._draft = draft
+        self._target_head = target_head
+        self._expansion = expansion
+        self._like = next(draft.parameters())
+        self._tokens: tuple[int, ...] = ()
+        self._newest = NOTHING
+        self._offered: list[list[int]] = []  # of each head, its likeliest tokens, likeliest first
+        self._proposed: tuple[int, int] | None = None  # for which newest state and root
+        self._trees: dict[int, list[Ranks]] = {}  # by how many heads are left out
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        self._follow(view.tokens)
+        for state in states:
+            if state.kind == HIDDEN and state.start + state.count - 1 > self._newest:
+                self._newest = state.start + state.count - 1
+                self._offered = self._read(decode(state.payload, state.dtype, state.shape)[state.count - 1])
+        now = (self._newest, len(view.tokens))
+        if self._newest == NOTHING or now == self._proposed:
+            return ()
+        self._proposed = now
+        said = view.tokens[self._newest + 2 :]
+        known = len(said)
+        if any(token not in offered for token, offered in zip(said, self._offered, strict=False)):
+            return ()
+        return self._propose(view, known)
+
+    def _follow(self, tokens: tuple[int, ...]) -> None:
+        if self._tokens != tokens[: len(self._tokens)]:
+            self._proposed = None
+            if self._newest >= common_prefix(self._tokens, tokens):
+                self._newest, self._offered = NOTHING, []
+        self._tokens = tokens
+
+    @torch.inference_mode()
+    def _read(self, hidden: torch.Tensor) -> list[list[int]]:
+        hidden = hidden.to(self._like)
+        heads = range(self._draft.config.heads)
+        logits = torch.stack([self._draft.logits(head, hidden, self._target_head) for head in heads])
+        tokens: list[list[int]] = logits.topk(min(RANKS, logits.shape[-1])).indices.tolist()
+        return tokens
+
+    def _propose(self, view: TreeView, known: int) -> list[Proposal]:
+        ids = _ids(view)
+        room = self._expansion.nodes - len(view.nodes)
+        accuracies, offered = self._draft.config.accuracies[known:], self._offered[known:]
+        proposals: list[Proposal] = []
+        for ranks in self._tree(known):
+            path = tuple(head[rank] for head, rank in zip(offered, ranks, strict=False))
+            if path in ids or path[:-1] not in ids or len(proposals) >= room:
+                continue
+            proposals.append(Proposal(ids[path[:-1]], path[-1], log(accuracies[len(ranks) - 1][ranks[-1]])))
+            ids[path] = -len(proposals)
+        return proposals
+
+    def _tree(self, known: int) -> list[Ranks]:
+        if known not in self._trees:
+            left = self._draft.config.accuracies[known:]
+            self._trees[known] = sparse_tree(left, self._expansion.nodes, self._expansion.least_probability)
+        return self._trees[known]
+
+
+def _ids(view: TreeView) -> dict[tuple[int, ...], int]:
+    """The live nodes' ids by the tokens that lead to them; the root's is 0."""
+    paths: dict[int, tuple[int, ...]] = {0: ()}
+    for node in view.nodes:
+        paths[node.id] = (*paths[node.parent], node.token)
+    return {path: id_ for id_, path in paths.items()}

@@ -1,0 +1,112 @@
+"""`moa`: Mixture of Attentions with target-layer inference, drafting from whatever state has arrived.
+
+May know the draft network, the target's tail and slots. May not know trees, sessions or how state travels.
+
+The self-attention and the tail keep K/V by slot; the cross-attention keeps the received states' K/V by position.
+A committed token's K/V in the tail are the draft's own until the target's arrive.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn.functional import log_softmax
+from transformers import PreTrainedModel
+
+from common.codec import decode
+from common.drafters.packed_layer import PackedLayer
+from common.drafters.received import ReceivedStates, TailKeyValues
+from common.drafts.exporters import KEY_VALUES, LSA
+from common.drafts.layers import masked_attention
+from common.drafts.moa import KIND, MoaDraft
+from common.drafts.vocabulary import trim_head
+from common.models.attention import ATTENTION, PassContext
+from common.models.plan import PlanLimits, plan_pass
+from common.models.segment import Segment
+from common.protocol.messages import State, StateRequest
+
+
+class MoaNetwork:
+    kind = KIND
+    renews_nodes = True
+
+    def __init__(
+        self,
+        draft: MoaDraft,
+        tail: PreTrainedModel,
+        request: StateRequest,
+        context: int,
+        spare: int,
+        kept: torch.Tensor | None = None,
+    ):
+        """`tail` ends in the `request.layers` target layers to run; `spare` slots beside a `context` hold the tree.
+        `kept`: the tokens that it may propose, None for all."""
+        self.state: StateRequest | None = request
+        self.capacity = context + spare
+        self._draft = draft
+        self._tail = tail
+        self._depth = request.layers
+        embedding: Any = tail.get_input_embeddings()
+        self._weights: torch.Tensor = embedding.weight
+        self.columns = None if kept is None else kept.to(self._weights.device)
+        self._head = trim_head(tail.lm_head, kept)
+        self._received = ReceivedStates(draft, context, self._weights)
+        self._sa = PackedLayer(draft.config.sa, self.capacity, self._weights)
+        if self._depth:
+            tail.set_attn_implementation(ATTENTION)
+            self._tail_values = TailKeyValues(tail, self.capacity, context)
+            self._tail_limits = PlanLimits(
+                capacity=self.capacity,
+                vocabulary=tail.config.vocab_size,
+                heads_per_kv_head=tail.config.num_attention_heads // tail.config.num_key_value_heads,
+                dtype=tail.dtype,
+                device=tail.device,
+            )
+
+    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+        newest_before = self._received.newest
+        for state in states:
+            values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._weights)
+            if state.kind == LSA:
+                self._received.add(state.start, values)
+            elif state.kind == KEY_VALUES and self._depth:
+                self._tail_values.add(state.start, values[:, -self._depth :], past_slots)
+        # The pending tokens behind the newest state, and with them the root, were computed from an older one.
+        return min(max(newest_before, self._received.newest) + 1, max(0, len(past_slots) - 1))
+
+    def forget(self, keep: int) -> None:
+        self._received.forget(keep)
+        if self._depth:
+            self._tail_values.forget(keep)
+
+    @torch.inference_mode()
+    def forward(self, segment: Segment) -> torch.Tensor:
+        plan = self._sa.plan(segment)
+        embedded = self._tail.get_input_embeddings()(plan.token_ids)
+        read = self._draft.read(embedded, plan.positions, self._sa.attention(plan))
+        if self._depth:
+            out = self._through_tail(segment, self._look_back(read, plan.positions))
+        else:
+            wanted = plan.wanted_rows
+            out = self._look_back(read.index_select(1, wanted), plan.positions.index_select(1, wanted))[0]
+        return log_softmax(self._head(out).float(), dim=-1)
+
+    def _look_back(self, read: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        received = self._received
+        attention = masked_attention(None) if received.count else _nothing_received
+        return self._draft.look_back(read, positions, attention, received.keys_values())
+
+    def _through_tail(self, segment: Segment, hidden: torch.Tensor) -> torch.Tensor:
+        plan = self._tail_values.spare_arrived(plan_pass([segment], self._tail_limits))
+        out = self._tail.model(
+            inputs_embeds=hidden,
+            position_ids=plan.positions,
+            use_cache=False,
+            outrider=PassContext(plan, self._tail_values.pool),
+        ).last_hidden_state[0]
+        wanted: torch.Tensor = out.index_select(0, plan.wanted_rows)
+        return wanted
+
+
+def _nothing_received(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return queries.new_zeros(queries.shape[0], queries.shape[2], queries.shape[1] * queries.shape[3])

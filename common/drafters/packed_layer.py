@@ -1,0 +1,45 @@
+"""Slots for one self-attending draft layer: what lets it run over a tree as the target's layers do.
+
+May know plans and K/V pools. May not know which network the layer belongs to.
+"""
+
+import torch
+
+from common.drafts.layers import Attention, LayerShape
+from common.models.attention import PassContext
+from common.models.key_values import KeyValuePool
+from common.models.plan import PassPlan, PlanLimits, plan_pass
+from common.models.segment import Segment
+
+
+class PackedLayer:
+    def __init__(self, shape: LayerShape, capacity: int, embedding: torch.Tensor):
+        """`embedding [vocabulary, E]` gives vocabulary, dtype and device."""
+        width = shape.kv_heads * shape.head_dim
+        keys, values = (embedding.new_zeros(capacity, width) for _ in range(2))
+        self._pool = KeyValuePool((keys,), (values,))
+        self._scaling = shape.head_dim**-0.5
+        self._limits = PlanLimits(
+            capacity=capacity,
+            vocabulary=len(embedding),
+            heads_per_kv_head=shape.heads // shape.kv_heads,
+            dtype=embedding.dtype,
+            device=embedding.device,
+        )
+
+    def plan(self, segment: Segment) -> PassPlan:
+        return plan_pass([segment], self._limits)
+
+    def write(self, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Puts keys and values, `[1, K, N, D]` each, into `slots [N]` without a pass."""
+        for held, rows in ((self._pool.keys_SX[0], keys), (self._pool.values_SX[0], values)):
+            held.index_copy_(0, slots, rows[0].transpose(0, 1).flatten(1))
+
+    def attention(self, plan: PassPlan) -> Attention:
+        """Attention of the plan's rows to their contexts, for `DecoderLayer.forward`."""
+        context = PassContext(plan, self._pool)
+
+        def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+            return context.attend(0, queries, keys, values, self._scaling)[None]
+
+        return attend

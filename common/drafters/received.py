@@ -1,0 +1,91 @@
+"""Received draft state, held by position with gaps: what cross-attention looks at, and the target's own K/V.
+
+What may live here: storing, replacing and forgetting it. It may not know frames, encodings, trees or drafting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from transformers import PreTrainedModel
+
+from common.drafts.moa import MoaDraft
+from common.models.key_values import KeyValuePool
+from common.models.plan import PassPlan
+
+# Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, E hidden size,
+# W state width, N tail layers, X width of a layer's keys.
+# ruff: noqa: N803, N806
+
+NOTHING = -1
+
+
+class ReceivedStates:
+    """States as the cross-attention's keys and values, computed once as they arrive. `newest` is a position."""
+
+    def __init__(self, draft: MoaDraft, context: int, like: torch.Tensor):
+        """`like` gives dtype and device."""
+        ca = draft.config.ca
+        self.newest = NOTHING
+        self.count = 0
+        self._draft = draft
+        self._keys_KCD = like.new_zeros(ca.kv_heads, context, ca.head_dim)
+        self._values_KCD = torch.zeros_like(self._keys_KCD)
+        self._rows: dict[int, int] = {}  # position -> row, dense and in order of arrival
+
+    def keys_values(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """`[1, K, S, D]` each, in order of arrival: attention asks for no other."""
+        return self._keys_KCD[None, :, : self.count], self._values_KCD[None, :, : self.count]
+
+    @torch.inference_mode()
+    def add(self, start: int, states_SW: torch.Tensor) -> None:
+        positions = range(start, start + len(states_SW))
+        for position in positions:
+            self._rows.setdefault(position, len(self._rows))
+        rows = torch.tensor([self._rows[position] for position in positions], device=states_SW.device)
+        projected_SE = self._draft.project_states(states_SW)
+        at = torch.arange(start, start + len(states_SW), device=states_SW.device)
+        keys, values = self._draft.ca.keys_values(projected_SE[None], at[None])
+        self._keys_KCD.index_copy_(1, rows, keys[0])
+        self._values_KCD.index_copy_(1, rows, values[0])
+        self._count()
+
+    def forget(self, keep: int) -> None:
+        """Drops positions from `keep` on."""
+        kept = [position for position in self._rows if position < keep]
+        if len(kept) == len(self._rows):
+            return
+        rows = torch.tensor([self._rows[position] for position in kept], dtype=torch.long, device=self._keys_KCD.device)
+        for held in (self._keys_KCD, self._values_KCD):
+            held[:, : len(kept)] = held.index_select(1, rows)
+        self._rows = {position: row for row, position in enumerate(kept)}
+        self._count()
+
+    def _count(self) -> None:
+        self.count = len(self._rows)
+        self.newest = max(self._rows, default=NOTHING)
+
+
+class TailKeyValues:
+    """The tail's K/V pool, in which the target's own replace the draft's wherever they have arrived."""
+
+    def __init__(self, tail: PreTrainedModel, capacity: int, context: int):
+        self.pool = KeyValuePool.for_model(tail, capacity + 1)
+        self._aside = capacity  # a slot that nothing looks at
+        self._arrived_C = torch.zeros(context, dtype=torch.bool, device=tail.device)
+
+    def add(self, start: int, values: torch.Tensor, past_slots: Sequence[int]) -> None:
+        """`values [S, N, 2, X]` of committed positions from `start`, which lie in `past_slots`."""
+        slots = torch.tensor(past_slots[start : start + len(values)], dtype=torch.long, device=values.device)
+        self._arrived_C[start : start + len(slots)] = True
+        for layer, (keys_SX, values_SX) in enumerate(zip(self.pool.keys_SX, self.pool.values_SX, strict=True)):
+            keys_SX.index_copy_(0, slots, values[: len(slots), layer, 0])
+            values_SX.index_copy_(0, slots, values[: len(slots), layer, 1])
+
+    def spare_arrived(self, plan: PassPlan) -> PassPlan:
+        """The plan, but for positions whose K/V have arrived: what it computes there is put aside."""
+        arrived = self._arrived_C[plan.positions[0].clamp(max=len(self._arrived_C) - 1)]
+        return replace(plan, written_slots=plan.written_slots.masked_fill(arrived, self._aside))
+
+    def forget(self, keep: int) -> None:
+        self._arrived_C[keep:] = False

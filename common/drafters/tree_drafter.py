@@ -1,0 +1,195 @@
+"""Follows a session's tree with a network's K/V: what every model-based drafter that expands best first shares.
+
+May know slots, segments and views. May not know how a network computes, or what its draft state holds.
+
+Keeps the K/V of committed tokens and of live nodes. A commit moves slots from the tree to the past and computes
+nothing again, except what newly arrived draft state changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from common.drafters.best_first import Candidates, Expansion, choose
+from common.models.segment import Segment
+from common.models.slots import SlotPool
+from common.protocol.messages import State, StateRequest
+from common.protocol.prefix import common_prefix
+from common.protocol.views import NodeView, Proposal, TreeView
+
+_CHUNK = 512  # committed tokens that one forward catches up with
+
+
+class DraftNetwork(Protocol):
+    """A network with K/V for `capacity` tokens, addressed by slot."""
+
+    kind: str
+    state: StateRequest | None
+    capacity: int
+    columns: torch.Tensor | None
+    """The tokens that the columns of `forward` stand for, int64 [columns]; None where they are the target's
+    vocabulary."""
+
+    def forward(self, segment: Segment) -> torch.Tensor:
+        """Writes the new tokens' K/V; the log-probabilities `[wanted, columns]` of what follows them."""
+        ...
+
+    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+        """Takes draft state of committed positions, which lie in `past_slots`.
+
+        Returns the first committed position whose computation it changes; `len(past_slots)` for none. Live nodes
+        are computed again wherever the root is, if `renews_nodes`. Raises PeerError for a corrupt frame.
+        """
+        ...
+
+    @property
+    def renews_nodes(self) -> bool:
+        """Whether nodes can be computed again all at once."""
+        ...
+
+    def forget(self, keep: int) -> None:
+        """Positions from `keep` on were rewritten: drops their draft state."""
+        ...
+
+
+@dataclass
+class _Branch:
+    """A live node whose K/V the network holds."""
+
+    parent: int  # 0 where it hangs from the root
+    token: int
+    slot: int
+    candidates: Candidates
+
+
+class TreeDrafter:
+    def __init__(self, network: DraftNetwork, expansion: Expansion = Expansion()):  # noqa: B008
+        self.kind = network.kind
+        self.state = network.state
+        self.computed = 0  # tokens that have been through the network
+        self._network = network
+        self._expansion = expansion
+        self._slots = SlotPool(network.capacity)
+        self._past: list[int] = []
+        self._past_slots: list[int] = []
+        self._computed_past = 0  # leading positions of the past whose K/V are as good as they can be
+        self._branches: dict[int, _Branch] = {}  # parents first
+        self._root_candidates: Candidates | None = None
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        self._follow(view.tokens)
+        self._prune({node.id for node in view.nodes})
+        renewed = self._absorb(states)
+        self._catch_up()
+        live = view.nodes if renewed else [node for node in view.nodes if node.id not in self._branches]
+        self._compute_nodes(live)
+        candidates = {id_: branch.candidates for id_, branch in self._branches.items()}
+        return choose(view, {0: self._root_candidates or (), **candidates}, self._expansion)
+
+    def _absorb(self, states: Sequence[State]) -> bool:
+        """Returns whether live nodes are to be computed again."""
+        if not states:
+            return False
+        self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots))
+        return self._network.renews_nodes and self._computed_past < len(self._past)
+
+    def _follow(self, tokens: tuple[int, ...]) -> None:
+        """Re-roots along committed tokens, or goes back to where a rewritten history begins to differ."""
+        if tuple(self._past) != tokens[: len(self._past)]:
+            self._go_back(common_prefix(self._past, tokens))
+        for token in tokens[len(self._past) :]:
+            child = next((i for i, b in self._branches.items() if b.parent == 0 and b.token == token), None)
+            if child is None:
+                break
+            self._take_over(child)
+        missing = tokens[len(self._past) :]
+        if missing:
+            self._prune(set())
+            self._past += missing
+            self._past_slots += self._slots.take(len(missing))
+            self._root_candidates = None
+        if self._root_candidates is None:
+            self._computed_past = min(self._computed_past, len(self._past) - 1)
+
+    def _go_back(self, keep: int) -> None:
+        self._prune(set())
+        self._network.forget(keep)
+        self._slots.give(self._past_slots[keep:])
+        del self._past[keep:], self._past_slots[keep:]
+        self._computed_past = min(self._computed_past, keep)
+        self._root_candidates = None
+
+    def _take_over(self, child: int) -> None:
+        root = self._branches.pop(child)
+        self._computed_past += self._computed_past == len(self._past)
+        self._past.append(root.token)
+        self._past_slots.append(root.slot)
+        self._root_candidates = root.candidates
+        for id_, branch in list(self._branches.items()):
+            if branch.parent == child:
+                branch.parent = 0
+            elif branch.parent == 0 or branch.parent not in self._branches:
+                self._slots.give([self._branches.pop(id_).slot])
+
+    def _prune(self, live: set[int]) -> None:
+        dead = [id_ for id_ in self._branches if id_ not in live]
+        self._slots.give([self._branches.pop(id_).slot for id_ in dead])
+
+    def _catch_up(self) -> None:
+        """Computes what the past lacks; the last of it, the root, gives the tree's first candidates."""
+        while self._computed_past < len(self._past):
+            start, end = self._computed_past, min(self._computed_past + _CHUNK, len(self._past))
+            is_last = end == len(self._past)
+            logps = self._forward(
+                Segment(
+                    tokens=self._past[start:end],
+                    slots=self._past_slots[start:end],
+                    parents=range(-1, end - start - 1),
+                    past_slots=self._past_slots[:start],
+                    wanted=[end - start - 1] if is_last else (),
+                )
+            )
+            self._computed_past = end
+            if is_last:
+                (self._root_candidates,) = self._candidates(logps)
+
+    def _compute_nodes(self, nodes: Sequence[NodeView]) -> None:
+        """Runs nodes through the network, new ones and ones that it held before, parents first."""
+        if not nodes:
+            return
+        renewed = {node.id for node in nodes}
+        held = [id_ for id_ in self._branches if id_ not in renewed]
+        index = {id_: i for i, id_ in enumerate([*held, *(node.id for node in nodes)])}
+        known = {node.id: self._branches[node.id].slot for node in nodes if node.id in self._branches}
+        taken = iter(self._slots.take(len(nodes) - len(known)))
+        slots = {node.id: known[node.id] if node.id in known else next(taken) for node in nodes}
+        logps = self._forward(
+            Segment(
+                tokens=[node.token for node in nodes],
+                slots=[*(self._branches[id_].slot for id_ in held), *slots.values()],
+                parents=[
+                    *(index.get(self._branches[id_].parent, -1) for id_ in held),
+                    *(index.get(node.parent, -1) for node in nodes),
+                ],
+                past_slots=list(self._past_slots),
+                wanted=range(len(nodes)),
+            )
+        )
+        for node, offered in zip(nodes, self._candidates(logps), strict=True):
+            self._branches[node.id] = _Branch(node.parent, node.token, slots[node.id], offered)
+
+    def _forward(self, segment: Segment) -> torch.Tensor:
+        self.computed += len(segment.tokens)
+        return self._network.forward(segment)
+
+    def _candidates(self, logps: torch.Tensor) -> list[Candidates]:
+        """The likeliest next tokens of each row of `logps [rows, columns]`."""
+        top = torch.topk(logps, min(self._expansion.children, logps.shape[-1]))
+        columns = self._network.columns
+        chosen = top.indices if columns is None else columns[top.indices]
+        return [
+            list(zip(tokens, values, strict=True))
+            for tokens, values in zip(chosen.tolist(), top.values.tolist(), strict=True)
+        ]

@@ -1,0 +1,109 @@
+"""A draft's directory: `config.json` beside safetensors, and the fingerprint of the target that it was trained for.
+
+What may live here: reading and writing such directories, and telling their kinds. It may not know any network.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from common.models.errors import CheckpointError
+from common.models.source import CONFIG, WEIGHTS, read_json
+
+EXPORTER_WEIGHTS = "exporter.safetensors"
+"""What only the server needs of a draft: the part that computes its state."""
+
+KIND_KEY = "outrider_draft"
+FINGERPRINT_KEY = "target_fingerprint"
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+def save_draft(
+    directory: Path,
+    kind: str,
+    fingerprint: str,
+    config: Mapping[str, Any],
+    client: Tensors,
+    exporter: Tensors | None = None,
+) -> None:
+    """Writes a draft: the client's tensors, and the exporter's where it has any, in the dtype they have."""
+    directory.mkdir(parents=True, exist_ok=True)
+    content = {KIND_KEY: kind, FINGERPRINT_KEY: fingerprint, **config}
+    (directory / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    for name, tensors in ((WEIGHTS, client), (EXPORTER_WEIGHTS, exporter)):
+        if tensors:
+            save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, directory / name)
+            (directory / name).chmod(0o644)  # the writer leaves them readable by their owner alone
+
+
+def read_draft_kind(directory: Path) -> str:
+    """The kind of the draft in `directory`: "independent" for a causal LM, "eagle" for a published EAGLE checkpoint.
+
+    Raises CheckpointError where it holds none.
+    """
+    config = read_json(directory / CONFIG)
+    if KIND_KEY in config:
+        return str(config[KIND_KEY])
+    if is_published_eagle(directory):
+        return "eagle"
+    return "independent"
+
+
+def is_published_eagle(directory: Path) -> bool:
+    """Whether the weights have the layout in which EAGLE's authors publish theirs."""
+    from safetensors import safe_open
+
+    if not (directory / WEIGHTS).is_file():
+        return False
+    try:
+        with safe_open(directory / WEIGHTS, framework="pt") as file:
+            names = set(file.keys())
+    except SafetensorError:
+        return False
+    return "fc.weight" in names and "layers.0.self_attn.q_proj.weight" in names
+
+
+def read_config(directory: Path, kind: str) -> dict[str, Any]:
+    """The configuration of a draft of this kind. Raises CheckpointError where the directory holds another."""
+    config = read_json(directory / CONFIG)
+    found = config.get(KIND_KEY)
+    if found != kind:
+        what = f"a draft of kind '{found}'" if found else "no draft of ours"
+        raise CheckpointError(f"{directory} holds {what}, not of kind '{kind}'; name another directory.")
+    return config
+
+
+def check_fingerprint(directory: Path, target_fingerprint: str) -> None:
+    """Raises CheckpointError for a draft that was trained for another target; one that names none passes."""
+    trained_for = read_json(directory / CONFIG).get(FINGERPRINT_KEY, target_fingerprint)
+    if trained_for != target_fingerprint:
+        raise CheckpointError(
+            f"the draft in {directory} was trained for another target (fingerprint {str(trained_for)[:12]}, this one "
+            f"is {target_fingerprint[:12]}); train one for this target with `outrider-train`."
+        )
+
+
+def read_tensors(directory: Path, name: str = WEIGHTS) -> dict[str, torch.Tensor]:
+    """Raises CheckpointError where the file is absent or broken."""
+    try:
+        return load_file(directory / name)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{directory / name} is missing or broken; fetch or train the draft again.") from error
+
+
+def load_into(module: torch.nn.Module, tensors: Tensors, directory: Path) -> None:
+    """Fills `module` strictly. Raises CheckpointError where names or shapes differ."""
+    try:
+        module.load_state_dict(dict(tensors), strict=True)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again."
+        ) from error
+    module.requires_grad_(False)
+    module.train(False)

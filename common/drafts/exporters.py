@@ -1,0 +1,73 @@
+"""What a server sends of the tokens that its target has processed: one exporter for each kind of draft state.
+
+What may live here: reading the target's K/V pool by slot. It may not know sessions, windows, encoding or drafters.
+"""
+
+from typing import Protocol
+
+import torch
+
+from common.drafts.lsa import StateMixer
+from common.models.key_values import KeyValuePool
+
+LSA, HIDDEN, KEY_VALUES = "lsa", "hidden", "kv"
+
+
+class StateExporter(Protocol):
+    kind: str
+    shape: tuple[int, ...]  # of one position
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        """Float32 `[count, *shape]` for `slots [count]`."""
+        ...
+
+
+class LsaExporter:
+    """All layers' K/V of each token, mixed into one vector (Zimmer et al. 2025)."""
+
+    kind = LSA
+
+    def __init__(self, lsa: StateMixer, width: int):
+        self.shape: tuple[int, ...] = (width,)
+        self._lsa = lsa
+        self._dtype = next((weights.dtype for weights in lsa.parameters()), torch.float32)
+
+    @torch.inference_mode()
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        layers = [
+            torch.cat([keys.index_select(0, slots), values.index_select(0, slots)], dim=-1)
+            for keys, values in zip(pool.keys_SX, pool.values_SX, strict=True)
+        ]
+        state: torch.Tensor = self._lsa(torch.stack(layers, dim=1).to(self._dtype))
+        return state.float()
+
+
+class HiddenExporter:
+    """The last hidden state after the final norm, which EAGLE and Medusa draft from."""
+
+    kind = HIDDEN
+
+    def __init__(self, hidden_size: int):
+        self.shape: tuple[int, ...] = (hidden_size,)
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        if pool.hidden_SE is None:
+            raise RuntimeError("the target's pool keeps no hidden states")
+        return pool.hidden_SE.index_select(0, slots).float()
+
+
+class KeyValueExporter:
+    """K/V of the last `layers` layers, first of them first, for target-layer inference."""
+
+    kind = KEY_VALUES
+
+    def __init__(self, layers: int, key_width: int):
+        self.shape: tuple[int, ...] = (layers, 2, key_width)
+        self._layers = layers
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        pairs = zip(pool.keys_SX[-self._layers :], pool.values_SX[-self._layers :], strict=True)
+        both = [
+            torch.stack([keys.index_select(0, slots), values.index_select(0, slots)], dim=1) for keys, values in pairs
+        ]
+        return torch.stack(both, dim=1).float()

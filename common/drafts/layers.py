@@ -1,0 +1,138 @@
+"""The decoder layer that every draft network is made of, with its queries and its keys/values from separate sources.
+
+What may live here: RMSNorm, rotary positions, grouped-query attention, SwiGLU, and plain masked attention. It may not
+know caches, slots, trees or which network it is part of.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+# Shape letters: B rows, T queries, S sources, E features, H query heads, K key/value heads, D head dimension.
+
+Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""From queries `[B, H, T, D]`, keys and values `[B, K, S, D]` to the heads' results `[B, T, H * D]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShape:
+    """Sizes of one decoder layer, and what else sets it apart from its sisters."""
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    rope_base: float = 10_000.0
+    epsilon: float = 1e-5
+    input_norm: bool = True
+    attention_bias: bool = False  # of queries, keys and values
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width: int, epsilon: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self._epsilon = epsilon
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.rms_norm(x, (x.shape[-1],), self.weight, self._epsilon)
+
+
+class DecoderLayer(nn.Module):
+    """Pre-norm attention and SwiGLU, each with a residual, as in Llama.
+
+    What it attends to, and how, is the caller's: `forward` takes an `Attention`, and `keys_values` may be computed
+    ahead from any source of the same width.
+    """
+
+    def __init__(self, shape: LayerShape):
+        super().__init__()
+        self.shape = shape
+        hidden, dim = shape.hidden, shape.head_dim
+        self.input_norm = RmsNorm(hidden, shape.epsilon) if shape.input_norm else nn.Identity()
+        self.q_proj = nn.Linear(hidden, shape.heads * dim, bias=shape.attention_bias)
+        self.k_proj = nn.Linear(hidden, shape.kv_heads * dim, bias=shape.attention_bias)
+        self.v_proj = nn.Linear(hidden, shape.kv_heads * dim, bias=shape.attention_bias)
+        self.o_proj = nn.Linear(shape.heads * dim, hidden, bias=False)
+        self.post_norm = RmsNorm(hidden, shape.epsilon)
+        self.gate_proj = nn.Linear(hidden, shape.intermediate, bias=False)
+        self.up_proj = nn.Linear(hidden, shape.intermediate, bias=False)
+        self.down_proj = nn.Linear(shape.intermediate, hidden, bias=False)
+
+    def keys_values(self, source: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """`[B, K, S, D]` each, of `source [B, S, E]` at `positions [B, S]`."""
+        return self._keys_values(self.input_norm(source), self._turn(positions))
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """`[B, T, E]` from `x [B, T, E]` at `positions [B, T]`, over `keys_values`, by default its own."""
+        normed, turn = self.input_norm(x), self._turn(positions)
+        queries = turn(_split(self.q_proj(normed), self.shape.head_dim))
+        keys, values = self._keys_values(normed, turn) if keys_values is None else keys_values
+        x = x + self.o_proj(attention(queries, keys, values))
+        normed = self.post_norm(x)
+        out: torch.Tensor = x + self.down_proj(functional.silu(self.gate_proj(normed)) * self.up_proj(normed))
+        return out
+
+    def _keys_values(self, normed: torch.Tensor, turn: "_Turn") -> tuple[torch.Tensor, torch.Tensor]:
+        dim = self.shape.head_dim
+        return turn(_split(self.k_proj(normed), dim)), _split(self.v_proj(normed), dim)
+
+    def _turn(self, positions: torch.Tensor) -> "_Turn":
+        return _Turn(positions, self.shape)
+
+
+def masked_attention(mask: torch.Tensor | None) -> Attention:
+    """Plain attention; `mask` is bool, broadcast to `[B, H, T, S]`, True where a query sees a source.
+
+    A query that sees nothing gets zeros.
+    """
+    if mask is not None:
+        blind = ~mask.any(dim=-1, keepdim=True)
+        mask = mask | blind  # a softmax over nothing has no gradient
+
+    def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        repeats = queries.shape[1] // keys.shape[1]
+        result = functional.scaled_dot_product_attention(
+            queries, keys.repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1), attn_mask=mask
+        )
+        if mask is not None:
+            result = result.masked_fill(blind, 0.0)
+        return result.transpose(1, 2).flatten(2)
+
+    return attend
+
+
+class _Turn:
+    """Rotary positions (Su et al. 2021) in Llama's layout, of heads `[B, H, T, D]` at `positions [B, T]`."""
+
+    def __init__(self, positions: torch.Tensor, shape: LayerShape):
+        angles = positions[:, None, :, None].float() * _frequencies(shape.head_dim, shape.rope_base, positions.device)
+        self._cos, self._sin = angles.cos(), angles.sin()
+
+    def __call__(self, heads: torch.Tensor) -> torch.Tensor:
+        cos, sin = self._cos.to(heads.dtype), self._sin.to(heads.dtype)
+        first, second = heads.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+@cache
+def _frequencies(head_dim: int, base: float, device: torch.device) -> torch.Tensor:
+    half = head_dim // 2
+    # Made once, perhaps while drafting, and used in training too.
+    with torch.inference_mode(False):
+        return base ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
+
+
+def _split(x: torch.Tensor, head_dim: int) -> torch.Tensor:
+    return x.view(*x.shape[:-1], -1, head_dim).transpose(1, 2)

@@ -1,0 +1,132 @@
+"""Mixture of Attentions (Zimmer et al., ICLR 2025, arXiv 2410.03804): the client's self-attention and cross-attention,
+one pair for every N of target-layer inference, over the states that `lsa` makes on the server.
+
+What may live here: the client's network, the draft's configuration, and how both halves are saved and loaded. It may
+not know losses, masks' schedules, caches or the frozen target layers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from common.drafts.directory import EXPORTER_WEIGHTS, load_into, read_config, read_tensors, save_draft
+from common.drafts.layers import Attention, DecoderLayer, LayerShape
+from common.drafts.lsa import MIXERS, StateMixer
+from common.models.errors import CheckpointError
+from common.protocol.errors import MisuseError
+
+# Shape letters: B rows, T tokens, S received states, L target layers, W state width, E hidden size.
+
+KIND = "moa"
+
+
+@dataclass(frozen=True, slots=True)
+class MoaConfig:
+    """Sizes of one draft. `depths` are the numbers N of the target's last layers that it can run below: each has a
+    client's half of its own, and all share the server's, so that N may change while states stay."""
+
+    hidden: int
+    target_layers: int
+    state_width: int  # twice the width of a target layer's keys
+    depths: tuple[int, ...]
+    lsa: LayerShape
+    sa: LayerShape
+    ca: LayerShape
+    mixer: str = "mixture"  # of `common.drafts.lsa`
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Raises KeyError or TypeError where a field is missing or of another type."""
+        return cls(
+            hidden=int(content["hidden"]),
+            target_layers=int(content["target_layers"]),
+            state_width=int(content["state_width"]),
+            depths=tuple(int(depth) for depth in content["depths"]),
+            lsa=LayerShape(**content["lsa"]),
+            sa=LayerShape(**content["sa"]),
+            ca=LayerShape(**content["ca"]),
+            mixer=str(content["mixer"]),
+        )
+
+
+class MoaDraft(nn.Module):
+    """The client's half for one N: predicts the input of the target's last N layers, of its head where N is 0."""
+
+    def __init__(self, config: MoaConfig):
+        super().__init__()
+        self.config = config
+        self.project = nn.Linear(config.state_width, config.hidden)
+        self.sa = DecoderLayer(config.sa)
+        self.ca = DecoderLayer(config.ca)
+
+    def read(self, embedded: torch.Tensor, positions: torch.Tensor, attention: Attention) -> torch.Tensor:
+        """Self-attention over token embeddings `[B, T, E]`."""
+        out: torch.Tensor = self.sa(embedded, positions, attention)
+        return out
+
+    def project_states(self, states: torch.Tensor) -> torch.Tensor:
+        """`[B, S, E]` from received states `[B, S, W]`."""
+        out: torch.Tensor = self.project(states)
+        return out
+
+    def look_back(
+        self,
+        read: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        """Cross-attention `[B, T, E]` from what was read to the received states' `keys_values`, of `ca.keys_values`."""
+        out: torch.Tensor = self.ca(read, positions, attention, keys_values)
+        return out
+
+
+def make_lsa(config: MoaConfig) -> StateMixer:
+    """The server's half, fresh. Raises KeyError for an unknown mixer."""
+    return MIXERS[config.mixer](config.target_layers, config.lsa)
+
+
+def save_moa(
+    directory: Path, fingerprint: str, config: MoaConfig, drafts: Mapping[int, MoaDraft], lsa: StateMixer
+) -> None:
+    """Writes the client's half for each N and the server's for all, in the dtype they have."""
+    client = {f"{depth}.{name}": tensor for depth, half in drafts.items() for name, tensor in half.state_dict().items()}
+    save_draft(directory, KIND, fingerprint, config.to_json(), client, lsa.state_dict())
+
+
+def read_moa_config(directory: Path) -> MoaConfig:
+    """Raises CheckpointError where `directory` holds no moa draft."""
+    try:
+        return MoaConfig.from_json(read_config(directory, KIND))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
+
+
+def load_moa(directory: Path, depth: int) -> MoaDraft:
+    """The client's half for N = `depth`, frozen.
+
+    Raises CheckpointError where it is not there or broken, MisuseError for an N that the draft does not serve.
+    """
+    config = read_moa_config(directory)
+    if depth not in config.depths:
+        served = ", ".join(map(str, config.depths))
+        raise MisuseError(f"this draft runs {served} of the target's layers, not {depth}; choose one of these")
+    own = f"{depth}."
+    tensors = {name.removeprefix(own): each for name, each in read_tensors(directory).items() if name.startswith(own)}
+    draft = MoaDraft(config)
+    load_into(draft, tensors, directory)
+    return draft
+
+
+def load_lsa(directory: Path) -> StateMixer:
+    """The server's half, frozen. Raises CheckpointError where it is not there or broken."""
+    lsa = make_lsa(read_moa_config(directory))
+    load_into(lsa, read_tensors(directory, EXPORTER_WEIGHTS), directory)
+    return lsa

@@ -1,0 +1,32 @@
+"""A draft head over the most frequent tokens only, as in EAGLE-3 (Li et al. 2025, arXiv 2503.01840): proposing a rare
+token seldom pays for the head's largest product.
+
+What may live here: choosing the tokens, and cutting the head down to them. It may not know networks or drafting; that
+columns stand for tokens is told to who picks candidates from them.
+"""
+
+import torch
+from torch import nn
+
+KEPT_TOKENS = "kept_tokens"
+"""The tensor of a draft's directory that lists its tokens: int64 [kept], ascending; absent where it has all."""
+
+
+def most_frequent(counts: torch.Tensor, size: int) -> torch.Tensor:
+    """The `size` likeliest tokens by `counts` [vocabulary], int64, ascending; the lower id where counts are equal."""
+    order = counts.argsort(descending=True, stable=True)
+    return order[:size].sort().values
+
+
+def trim_head(head: nn.Module, kept: torch.Tensor | None) -> nn.Module:
+    """The rows of a linear `head` for the `kept` tokens; the head itself, uncopied, where that is None."""
+    if kept is None:
+        return head
+    weight = head.get_parameter("weight")
+    rows = kept.to(weight.device)
+    trimmed = nn.Linear(weight.shape[1], len(kept), bias=getattr(head, "bias", None) is not None)
+    trimmed.to(weight).requires_grad_(False)
+    trimmed.weight.copy_(weight.detach().index_select(0, rows))
+    if trimmed.bias is not None:
+        trimmed.bias.copy_(head.get_parameter("bias").detach().index_select(0, rows))
+    return trimmed

@@ -1,0 +1,135 @@
+"""Which draft state a session's client lacks, and what of it to send next. Pure: times are arguments.
+
+Knows positions and bytes, and neither tensors nor tokens. A `Span` is claimed by `next`, exported and encoded by the
+server, and told by `sent`; what overtakes it in between, a rewritten history or a new stream, makes it void.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from common.protocol.draft_state import StateKind, raw_bytes
+from common.protocol.errors import MisuseError, PeerError
+from common.protocol.positions import Positions, Stretch
+from common.protocol.state_window import StateWindow
+
+FRAME_BYTES = 16 * 1024
+"""The longest payload of a frame, before compression; a single position may need more."""
+
+_FIRST = 4  # positions that every later one attends to most, sent before all others
+
+Stretches = Sequence[Stretch]
+Order = Callable[[Stretches, int], Stretch]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """State of `count` positions from `start` that is to be sent. `epoch` tells whether it still is."""
+
+    kind: StateKind
+    start: int
+    count: int
+    epoch: int
+
+
+class StateFeed:
+    def __init__(self, kinds: Sequence[StateKind], dtype: str, order: str = "newest"):
+        """`kinds` in the order in which they go where positions tie. `order` is one of ORDERS; raises MisuseError for
+        another."""
+        if order not in ORDERS:
+            raise MisuseError(f"unknown order of draft state '{order}'; choose from: {', '.join(ORDERS)}")
+        self.kinds = tuple(kinds)
+        self.dtype = dtype
+        self._urgency, self._choose = ORDERS[order]
+        self._epoch = 0
+        self._seen = 0  # positions that were ever pending
+        self._pending = {kind: Positions() for kind in self.kinds}
+        self._claimed: dict[Span, int] = {}  # and the bytes that it will need at most
+        self._flights: deque[Span] = deque()
+        self._arrived = 0  # frames on this stream
+        self._window = StateWindow()
+
+    def next(self, processed: int) -> Span | None:
+        """Claims what is to be sent now, None where nothing is or the window is full. `processed` leading positions
+        can be exported."""
+        for pending in self._pending.values():
+            pending.add(self._seen, processed)
+        self._seen = max(self._seen, processed)
+        waiting = {kind: stretches for kind in self.kinds if (stretches := self._pending[kind].below(processed))}
+        if not waiting:
+            return None
+        kind = min(waiting, key=lambda kind: self._urgency(waiting[kind]))
+        position_bytes = raw_bytes(self.dtype, (1, *kind.shape))
+        most = max(1, min(FRAME_BYTES, self._window.frame) // position_bytes)
+        start, end = self._choose(waiting[kind], most)
+        size = (end - start) * position_bytes
+        busy = self._window.in_flight or self._claimed
+        if busy and size > self._window.room - sum(self._claimed.values()):
+            return None
+        span = Span(kind, start, end - start, self._epoch)
+        self._pending[kind].remove(start, end)
+        self._claimed[span] = size
+        return span
+
+    def sent(self, span: Span, size: int, now: float) -> bool:
+        """A claimed span is on its way in a frame with a payload of `size` bytes; False where it must not be sent
+        any more."""
+        if self._claimed.pop(span, None) is None:
+            return False
+        self._flights.append(span)
+        self._window.sent(size, now)
+        return True
+
+    def acknowledge(self, frames: int, now: float) -> None:
+        """The client has received `frames` frames on this stream. Raises PeerError where fewer were sent."""
+        sent = self._arrived + len(self._flights)
+        if frames > sent:
+            raise PeerError(f"a StateAck names {frames} frames, but only {sent} were sent")
+        while self._arrived < frames:
+            self._arrived += 1
+            self._flights.popleft()
+            self._window.acknowledged(now)
+
+    def rewrite(self, keep: int) -> None:
+        """A turn begins that keeps `keep` positions. The client drops frames of the turn before it, so what it has not
+        acknowledged counts as not sent."""
+        self._recall()
+        self._window.overtake()
+        for pending in self._pending.values():
+            pending.cut(keep)
+        self._seen = min(self._seen, keep)
+
+    def restart(self) -> None:
+        """A new stream: what was in flight on the old one is lost."""
+        self._recall()
+        self._flights.clear()
+        self._arrived = 0
+        self._window = StateWindow()
+
+    def _recall(self) -> None:
+        for span in (*self._claimed, *self._flights):
+            if span.epoch == self._epoch:
+                self._pending[span.kind].add(span.start, span.start + span.count)
+        self._claimed.clear()
+        self._epoch += 1
+
+
+def _newest(stretches: Stretches, most: int) -> Stretch:
+    first, last = stretches[0], stretches[-1]
+    if first.start >= _FIRST:
+        return Stretch(max(last.start, last.end - most), last.end)
+    whole = first.end - first.start <= most
+    return Stretch(first.start, first.end if whole else min(first.start + most, _FIRST))
+
+
+def _prefix(stretches: Stretches, most: int) -> Stretch:
+    first = stretches[0]
+    return Stretch(first.start, min(first.end, first.start + most))
+
+
+ORDERS: Mapping[str, tuple[Callable[[Stretches], int], Order]] = {
+    "newest": (lambda stretches: -stretches[-1].end, _newest),
+    "prefix": (lambda stretches: stretches[0].start, _prefix),
+}
+"""By name: which kind goes first, the least of these numbers, and which adjacent positions, at most so many, of it.
+`newest` sends the first few and then goes backwards from the newest; `prefix` ascends."""

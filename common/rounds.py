@@ -1,0 +1,140 @@
+"""Speculative decoding in rounds on one device: draft a tree, judge it in one pass, hand over the new draft state.
+
+What may live here: the round itself, over a real target, drafter and tree. It may not know any link, stream, session
+or cost; training measures drafts with it, and so does the laboratory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from common.codec import encode
+from common.drafters.drafter import Drafter
+from common.drafts.exporters import StateExporter
+from common.models.packed import PackedModel
+from common.models.segment import Segment
+from common.models.slots import SlotPool
+from common.protocol.messages import GrownNode, State
+from common.protocol.rules import greedy
+from common.protocol.tree import Node, TokenTree
+from common.protocol.views import Proposal
+
+
+class StateChannel(Protocol):
+    """What lies between the target and the drafter; without one, all state arrives at once."""
+
+    def deliver(self, frames: Sequence[State], processed: int) -> Sequence[State]:
+        """What arrives before the next tree is drafted: `frames` are new, of the last of `processed` positions."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsAnswer:
+    """`levels`: drafted levels, `state_bytes`: encoded draft state that was delivered, both of the whole answer;
+    `packed`: tokens of each pass behind the prompt's own."""
+
+    tokens: tuple[int, ...]
+    passes: int
+    levels: int
+    packed: tuple[int, ...]
+    state_bytes: int
+
+    @property
+    def accept_length(self) -> float:
+        """Committed tokens per pass, without the prompt's own pass and its token."""
+        return (len(self.tokens) - 1) / (self.passes - 1) if self.passes > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """`levels` drafted in a round at most, none for plain decoding; `dtype` encodes the draft state; `exporters` make
+    it; a `channel` serves one answer."""
+
+    target: PackedModel
+    drafter: Drafter
+    exporters: Sequence[StateExporter] = ()
+    levels: int = 6
+    dtype: str = "int8"
+    channel: StateChannel | None = None
+
+    def answer(self, prompt: Sequence[int], new_tokens: int, ends: frozenset[int] = frozenset()) -> RoundsAnswer:
+        """The target's greedy answer of at most `new_tokens`, cut behind the first of `ends`."""
+        tree = TokenTree(prompt)
+        sequence = _Sequence(self.target)
+        passes = levels = state_bytes = 0
+        packed: list[int] = []
+        while True:
+            frames: Sequence[State] = self._export(sequence)
+            if self.channel is not None:
+                frames = self.channel.deliver(frames, len(sequence.slots))
+            state_bytes += sum(len(frame.payload) for frame in frames)
+            if passes:
+                levels += self._draft(tree, frames)
+                packed.append(tree.frontier - len(sequence.slots) + len(tree))
+            sequence.judge(tree)
+            passes += 1
+            answer = tree.tokens[len(prompt) :]
+            end = next((index + 1 for index, token in enumerate(answer) if token in ends), new_tokens)
+            if len(answer) >= end:
+                return RoundsAnswer(tuple(answer[:end]), passes, levels, tuple(packed), state_bytes)
+
+    def _draft(self, tree: TokenTree, frames: Sequence[State]) -> int:
+        for level in range(self.levels):
+            proposals = self.drafter.draft(tree.view(), frames)
+            frames = ()
+            if not proposals:
+                return level + 1
+            tree.grow(tree.frontier, _numbered(proposals, tree.last_id))
+        return self.levels
+
+    def _export(self, sequence: "_Sequence") -> list[State]:
+        start, count = sequence.exported, len(sequence.slots) - sequence.exported
+        if count == 0:
+            return []
+        sequence.exported += count
+        slots = torch.tensor(sequence.slots[start:], device=self.target.model.device)
+        frames = []
+        for exporter in self.exporters:
+            payload = encode(exporter.export(self.target.pool, slots), self.dtype)
+            frames.append(State(0, start, count, exporter.kind, self.dtype, (count, *exporter.shape), payload))
+        return frames
+
+
+def _numbered(proposals: Sequence[Proposal], last_id: int) -> list[GrownNode]:
+    def parent(proposal: Proposal) -> int:
+        return proposal.parent if proposal.parent >= 0 else last_id - proposal.parent
+
+    return [GrownNode(last_id + k, parent(each), each.token, each.logp) for k, each in enumerate(proposals, start=1)]
+
+
+class _Sequence:
+    """The target's side: which slots hold the processed tokens."""
+
+    def __init__(self, target: PackedModel):
+        self.slots: list[int] = []
+        self.exported = 0
+        self._target = target
+        self._pool = SlotPool(target.pool.capacity)
+
+    def judge(self, tree: TokenTree) -> None:
+        """One pass over what is unprocessed: commits what the target chooses, keeps its K/V."""
+        chain = tree.tokens[len(self.slots) :]
+        nodes = list(tree.nodes())
+        index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
+        root = len(chain) - 1
+        slots = self._pool.take(len(chain) + len(nodes))
+        segment = Segment(
+            tokens=[*chain, *(node.token for node in nodes)],
+            slots=slots,
+            parents=[*range(-1, root), *(index.get(node.parent or tree.root, root) for node in nodes)],
+            past_slots=self.slots,
+            wanted=range(root, len(slots)),
+        )
+        choices = self._target.forward([segment]).logits.float().argmax(-1).tolist()
+        tokens = greedy.walk(tree.root, dict(zip([tree.root, *nodes], choices, strict=True)))
+        carried = tree.commit(tokens)
+        kept = [*slots[: root + 1], *(slots[index[node]] for node in carried)]
+        self._pool.give(set(slots) - set(kept))
+        self.slots = [*self.slots, *kept]

@@ -1,0 +1,208 @@
+"""One target in memory and any draft on call: answers in rounds on one device, measured.
+
+What may live here: loading target, exporters and drafters, and asking. It may not know what is compared, nor tables.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from transformers import PreTrainedTokenizerBase
+
+from client.text import chat_tokens
+from common.bundle import TAIL_FOLDER, TargetCard
+from common.drafters.best_first import Expansion
+from common.drafters.drafter import Drafter
+from common.drafters.load import DraftSite, load_drafter
+from common.drafters.lookup import LookupDrafter
+from common.drafts.exporters import StateExporter
+from common.drafts.tail import write_tail
+from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.packed import PackedModel
+from common.models.source import CONFIG, WEIGHTS
+from common.protocol.messages import State, StateRequest
+from common.protocol.views import Proposal, TreeView
+from common.rounds import Rounds, RoundsAnswer, StateChannel
+from netem.experiments.drafts.contenders import Contender, Ground
+from netem.experiments.drafts.prompts import Prompt, Prompts
+from netem.experiments.experiment import Advance
+from server.drafts import StateDraft, load_exporters, read_state_draft
+from server.target_card import read_card
+
+_SPARE_SLOTS = 512  # room for a tree beside a full context
+_NEVER = 1e-12  # a probability below which nothing is left out of a tree
+_STATELESS = ("lookup", "independent")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`breadth` nodes are added in each of `depth` levels, `nodes` at most in all."""
+
+    breadth: int
+    depth: int
+    nodes: int
+
+    @property
+    def expansion(self) -> Expansion:
+        return Expansion(self.breadth, self.breadth, self.nodes, _NEVER)
+
+
+PAPER_TREE = Tree(8, 6, 62)
+CHAIN = Tree(1, 4, 4)
+
+
+class Bounded:
+    """A drafter whose trees stay within a number of nodes, `lookup`'s too, which knows no bound."""
+
+    def __init__(self, drafter: Drafter, nodes: int):
+        self.kind = drafter.kind
+        self.state = drafter.state
+        self._drafter = drafter
+        self._nodes = nodes
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        return self._drafter.draft(view, states)[: self._nodes - len(view.nodes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`seconds` of this machine's own time, the prompt's pass included."""
+
+    rounds: RoundsAnswer
+    seconds: float
+
+    @property
+    def gained(self) -> int:
+        """Tokens behind the one of the prompt's own pass."""
+        return len(self.rounds.tokens) - 1
+
+
+@dataclass(frozen=True)
+class Bench:
+    target: PackedModel
+    tokenizer: PreTrainedTokenizerBase
+    card: TargetCard
+    bundles: Mapping[Path, Path]  # a directory as a client would have it, for each draft's own
+    exporters: Mapping[tuple[str, int], Sequence[StateExporter]]
+
+    @property
+    def layers(self) -> int:
+        return len(self.target.pool.keys_SX)
+
+    def tokens(self, prompt: Prompt) -> list[int]:
+        return chat_tokens(self.tokenizer, [{"role": "user", "content": prompt.text}])
+
+    def tokenised(self, prompts: Prompts) -> dict[str, list[list[int]]]:
+        return {category: [self.tokens(prompt) for prompt in chosen] for category, chosen in prompts.items()}
+
+    def text(self, tokens: Sequence[int]) -> str:
+        ends = set(self.card.end_tokens)
+        return str(self.tokenizer.decode([token for token in tokens if token not in ends]))
+
+    def exporters_of(self, contender: Contender) -> Sequence[StateExporter]:
+        return () if contender.kind in _STATELESS else self.exporters[_key(contender)]
+
+    def plain(self, tokens: Sequence[int], new_tokens: int) -> Measured:
+        """Decoding without a draft."""
+        return self._timed(Rounds(self.target, LookupDrafter(), levels=0), tokens, new_tokens)
+
+    def answer(
+        self,
+        contender: Contender,
+        tree: Tree,
+        tokens: Sequence[int],
+        new_tokens: int,
+        dtype: str = "int8",
+        channel: StateChannel | None = None,
+    ) -> Measured:
+        """A fresh drafter's answer, so that nothing is left of the prompt before."""
+        drafter = self._drafter(contender, tree, dtype)
+        rounds = Rounds(self.target, drafter, self.exporters_of(contender), tree.depth, dtype, channel)
+        return self._timed(rounds, tokens, new_tokens)
+
+    def _drafter(self, contender: Contender, tree: Tree, dtype: str) -> Drafter:
+        directory = Path() if contender.directory is None else self.bundles[contender.directory]
+        device = str(self.target.model.device)
+        request = StateRequest(contender.name, contender.depth, dtype)
+        site = DraftSite(directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion)
+        return Bounded(load_drafter(contender.kind, site), tree.nodes)
+
+    def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> Measured:
+        begun = time.perf_counter()
+        room = self.card.context - len(tokens)
+        answer = rounds.answer(tokens, min(new_tokens, room), frozenset(self.card.end_tokens))
+        return Measured(answer, time.perf_counter() - begun)
+
+
+@contextmanager
+def open_bench(ground: Ground, contenders: Sequence[Contender], device: str = "cpu") -> Iterator[Bench]:
+    """Raises CheckpointError where a checkpoint cannot be loaded or a draft was made for another target."""
+    tokenizer = load_tokenizer(ground.target)
+    card = read_card(ground.target.name, ground.target, tokenizer)
+    drafts = [
+        read_state_draft(*_key(each)[:1], each.kind, each.directory, ground.target, card.fingerprint)
+        for each in contenders
+        if each.directory is not None and each.kind not in _STATELESS
+    ]
+    model = load_causal_lm(ground.target, device)
+    keep_hidden = any(draft.needs_hidden for draft in drafts)
+    target = PackedModel(model, card.context + _SPARE_SLOTS, keep_hidden)
+    with TemporaryDirectory(prefix="outrider-lab-") as folder:
+        bundles = _write_bundles(Path(folder), ground.target, contenders, drafts)
+        yield Bench(target, tokenizer, card, bundles, load_exporters(drafts, target))
+
+
+def _key(contender: Contender) -> tuple[str, int]:
+    return str(contender.directory), contender.depth
+
+
+def _write_bundles(
+    folder: Path, target: Path, contenders: Sequence[Contender], drafts: Sequence[StateDraft]
+) -> dict[Path, Path]:
+    tail = folder / TAIL_FOLDER
+    if drafts:
+        write_tail(target, max(max(draft.depths) for draft in drafts), tail)
+    bundles: dict[Path, Path] = {}
+    for contender in contenders:
+        own = contender.directory
+        if own is None or own in bundles:
+            continue
+        if contender.kind in _STATELESS:
+            bundles[own] = own
+            continue
+        bundles[own] = folder / str(len(bundles))
+        bundles[own].mkdir()
+        for name in (CONFIG, WEIGHTS):
+            (bundles[own] / name).symlink_to((own / name).resolve())
+        (bundles[own] / TAIL_FOLDER).symlink_to(tail)
+    return bundles
+
+
+System = TypeVar("System", bound=Hashable)
+Ask = Callable[[Sequence[int]], Measured]
+Results = dict[System, dict[str, list[Measured]]]
+"""For each system and category, an answer to each prompt."""
+
+
+TokenPrompts = Mapping[str, Sequence[Sequence[int]]]
+"""Prompts as tokens, by category."""
+
+
+async def ask_all(systems: Mapping[System, Ask], prompts: TokenPrompts, advance: Advance) -> Results[System]:
+    """Every system answers every prompt in turn. Other tasks, such as signals' handlers, run between answers."""
+    results: Results[System] = {system: {category: [] for category in prompts} for system in systems}
+    count = sum(len(chosen) for chosen in prompts.values()) * len(systems)
+    done = 0
+    for category, chosen in prompts.items():
+        for tokens in chosen:
+            for system, ask in systems.items():
+                advance(f"{category}, {system}", done / count)
+                results[system][category].append(ask(tokens))
+                done += 1
+                await asyncio.sleep(0)
+    return results

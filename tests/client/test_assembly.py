@@ -1,0 +1,34 @@
+"""What a person chooses of drafts and their state, refused where it cannot be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.assembly import Client, DraftChoice
+from common.bundle import make_manifest
+from common.protocol.errors import MisuseError
+from common.rpc.description import ServerDescription
+
+
+def client(choice: DraftChoice) -> Client:
+    nothing: Any = None
+    described = ServerDescription(1, "0.1", "model", "f", 50, 400, 64, (0,), (), (), ())
+    return Client(nothing, described, make_manifest("lookup", "lookup", "f", []), Path(), nothing, choice)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_state_comes_in_the_dtypes_of_the_wire(dtype):
+    assert DraftChoice(state=dtype).state == dtype
+
+
+@pytest.mark.parametrize("dtype", ["int4", "float32", ""])
+def test_state_in_another_dtype_is_refused_before_anything_is_fetched(dtype):
+    with pytest.raises(MisuseError, match=f"cannot come in '{dtype}'; choose from: int8, float16"):
+        DraftChoice(state=dtype)
+
+
+def test_layers_of_a_draft_that_runs_none_are_refused():
+    assert client(DraftChoice()).load_drafter().state is None
+    with pytest.raises(MisuseError, match="the draft 'lookup' runs no layer of the target; leave --layers out"):
+        client(DraftChoice(layers=1)).load_drafter()

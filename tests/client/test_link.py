@@ -1,0 +1,41 @@
+"""The queued stream counts what came down, draft state by kind."""
+
+from client.link import QueuedStream
+from client.stats import Traffic
+from common.protocol.messages import Commit, State
+
+
+class Wire:
+    """A stream that delivers what a test wrote down, each message of a stated size."""
+
+    def __init__(self, arrivals):
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self._arrivals = iter(arrivals)
+
+    async def send(self, message):
+        self.bytes_up += 7
+
+    async def receive(self):
+        size, message = next(self._arrivals)
+        self.bytes_down += size
+        return message
+
+    def close(self):
+        pass
+
+
+async def test_draft_state_is_counted_by_kind_within_all_that_came_down():
+    def state(kind: str) -> State:
+        return State(0, 0, 1, kind, "int8", (1, 8), b"")
+
+    arrivals = [(100, state("lsa")), (9, Commit(0, 3, (7,))), (400, state("kv")), (30, state("lsa"))]
+    stream = QueuedStream(Wire(arrivals))
+    first = await stream.receive()
+    before = stream.traffic
+    for _ in arrivals[1:]:
+        await stream.receive()
+    assert first == state("lsa")
+    assert before == Traffic(0, 100, {"lsa": 100})
+    assert stream.traffic == Traffic(0, 539, {"lsa": 130, "kv": 400})
+    stream.close()

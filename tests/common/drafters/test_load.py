@@ -1,0 +1,110 @@
+"""Drafters are made from a bundle's directory, and what does not fit is refused in one sentence."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from common.bundle import TAIL_FOLDER
+from common.codec import encode
+from common.drafters.best_first import Expansion
+from common.drafters.load import DraftSite, load_drafter
+from common.drafts.eagle import EagleConfig, EagleDraft, save_eagle
+from common.drafts.layers import LayerShape
+from common.drafts.medusa import MedusaConfig, MedusaDraft, save_medusa
+from common.drafts.tail import write_tail
+from common.models.errors import CheckpointError
+from common.protocol.errors import MisuseError
+from common.protocol.messages import State, StateRequest
+from common.protocol.views import TreeView
+from tests.families import FAMILIES, make_checkpoint
+
+TOKENS = (11, 45, 7, 201)
+
+
+def eagle_of(hidden=48):
+    torch.manual_seed(0)
+    return EagleDraft(EagleConfig(LayerShape(hidden, 6, 2, hidden // 6, 64, input_norm=False)))
+
+
+def save_published(directory, draft):
+    """`draft` in the layout of EAGLE's authors."""
+    names = {"post_norm": "post_attention_layernorm"}
+    names |= {f"{each}_proj": f"self_attn.{each}_proj" for each in "qkvo"}
+    names |= {f"{each}_proj": f"mlp.{each}_proj" for each in ("gate", "up", "down")}
+    tensors = {}
+    for name, tensor in draft.state_dict().items():
+        module, last = name.removeprefix("layer.").rsplit(".", 1)
+        tensors[f"layers.0.{names[module]}.{last}" if module in names else name] = tensor
+    save_file(tensors | {"embed_tokens.weight": torch.zeros(300, 48)}, directory / "model.safetensors")
+    config = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 64}
+    (directory / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 1e-5}))
+
+
+def site(folder, layers=0):
+    request = StateRequest("mine", layers)
+    return DraftSite(folder, "cpu", "float64", 64, 300, request, Expansion(least_probability=1e-9))
+
+
+def bundle(tmp_path, family="llama"):
+    folder = tmp_path / "bundle"
+    write_tail(make_checkpoint(tmp_path / "target", family), 0, folder / TAIL_FOLDER)
+    return folder
+
+
+def proposals(drafter):
+    values = torch.randn(3, 48, generator=torch.Generator().manual_seed(1))
+    state = State(0, 0, 3, "hidden", "int8", (3, 48), encode(values, "int8"))
+    return list(drafter.draft(TreeView(TOKENS, ()), [state]))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_eagle_draft_of_ours_and_a_published_one_draft_alike(tmp_path, family):
+    folder = bundle(tmp_path, family)
+    save_eagle(folder, "f" * 64, eagle_of())
+    ours = load_drafter("eagle", site(folder))
+    assert ours.state == StateRequest("mine")
+    found = proposals(ours)
+    assert found
+    save_published(folder, eagle_of())
+    assert proposals(load_drafter("eagle", site(folder))) == found
+
+
+def test_a_trimmed_eagle_draft_proposes_kept_tokens(tmp_path):
+    folder = bundle(tmp_path)
+    save_eagle(folder, "f" * 64, eagle_of(), torch.tensor([4, 8, 15]))
+    assert {each.token for each in proposals(load_drafter("eagle", site(folder)))} == {4, 8, 15}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("shared", [False, True])
+def test_medusa_heads_are_loaded_with_their_tree(tmp_path, family, shared):
+    folder, table = bundle(tmp_path, family), ((0.5, 0.3), (0.4, 0.0))
+    draft = MedusaDraft(MedusaConfig(48, 300, table, shared_head=shared))
+    save_medusa(folder, "f" * 64, draft, table)
+    drafter = load_drafter("medusa", site(folder))
+    assert drafter.state == StateRequest("mine")
+    assert len(proposals(drafter)) == 4
+
+
+def test_a_draft_of_another_width_is_refused(tmp_path):
+    folder = bundle(tmp_path)
+    save_eagle(folder, "f" * 64, eagle_of(24))
+    with pytest.raises(CheckpointError, match="hidden states of 24 numbers, but the target's have 48"):
+        load_drafter("eagle", site(folder))
+    save_medusa(folder, "f" * 64, MedusaDraft(MedusaConfig(24, 300, ((0.5,),))), ((0.5,),))
+    with pytest.raises(CheckpointError, match="hidden states of 24 numbers"):
+        load_drafter("medusa", site(folder))
+
+
+def test_drafts_that_run_no_target_layer_are_not_asked_to(tmp_path):
+    folder = bundle(tmp_path)
+    save_eagle(folder, "f" * 64, eagle_of())
+    with pytest.raises(MisuseError, match="leave --layers out"):
+        load_drafter("eagle", site(folder, layers=1))
+
+
+def test_unknown_kinds_are_refused_by_name(tmp_path):
+    with pytest.raises(MisuseError, match=r"no drafter 'crystal'.*eagle, medusa"):
+        load_drafter("crystal", site(tmp_path))

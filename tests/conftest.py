@@ -1,0 +1,17 @@
+"""What holds for every test: small models run on one thread, and nothing goes to the caches of whoever runs them."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from common.cache import CACHE_VARIABLE
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    # More threads than cores would wait for each other, with a drafter for each of many clients.
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("caches")))
+        yield

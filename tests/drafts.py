@@ -1,0 +1,60 @@
+"""Small random drafts for any checkpoint, for everyone's tests. Weights depend on the arguments alone."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from common.drafts.eagle import EagleConfig, EagleDraft, save_eagle
+from common.drafts.layers import LayerShape
+from common.drafts.moa import MoaConfig, MoaDraft, make_lsa, save_moa
+from common.models.checkpoint import load_config
+from common.models.fingerprint import fingerprint
+
+Network = TypeVar("Network", bound=torch.nn.Module)
+
+
+def moa_config_for(target: Path, depths: tuple[int, ...] = (0, 1, 3), mixer: str = "attention") -> MoaConfig:
+    """Sizes of a small `moa` draft for the target's checkpoint."""
+    sizes = load_config(target)
+    head_dim = getattr(sizes, "head_dim", None) or sizes.hidden_size // sizes.num_attention_heads
+    width = 2 * sizes.num_key_value_heads * head_dim
+    shape = LayerShape(sizes.hidden_size, heads=4, kv_heads=2, head_dim=8, intermediate=sizes.hidden_size)
+    return MoaConfig(
+        hidden=sizes.hidden_size,
+        target_layers=sizes.num_hidden_layers,
+        state_width=width,
+        depths=depths,
+        lsa=LayerShape(width, heads=4, kv_heads=2, head_dim=width // 4, intermediate=width),
+        sa=shape,
+        ca=shape,
+        mixer=mixer,
+    )
+
+
+def make_moa_draft(
+    directory: Path, target: Path, depths: tuple[int, ...] = (0, 1, 3), *, mixer: str = "mixture", seed: int = 0
+) -> Path:
+    """Saves a random `moa` draft for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    config = moa_config_for(target, depths, mixer)
+    halves = {depth: _shaken(MoaDraft(config)) for depth in depths}
+    save_moa(directory, fingerprint(target), config, halves, _shaken(make_lsa(config)))
+    return directory
+
+
+def make_eagle_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
+    """Saves a random `eagle` draft for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    hidden = load_config(target).hidden_size
+    layer = LayerShape(hidden, heads=4, kv_heads=2, head_dim=8, intermediate=hidden)
+    save_eagle(directory, fingerprint(target), _shaken(EagleDraft(EagleConfig(layer))))
+    return directory
+
+
+def _shaken(network: Network) -> Network:
+    """Nothing may stay at the zeros and ones with which training begins."""
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(torch.randn(weight.shape) * 0.1)
+    return network

@@ -1,0 +1,144 @@
+"""Not one token different with drafts that live on the target's state: all of it, parts of it, or what is wrong."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from common.drafters.best_first import Expansion
+from common.drafters.drafter import Drafter
+from common.drafters.load import DraftSite, load_drafter
+from common.protocol.messages import Settings, State, StateRequest
+from common.protocol.views import Proposal, TreeView
+from server.bundles import write_bundle
+from server.offer import make_offer
+from tests.drafts import make_eagle_draft, make_moa_draft
+from tests.end_to_end.in_memory import CONTEXT, House
+from tests.families import FAMILIES, make_checkpoint
+
+VOCAB = 300
+LENGTH = 24
+PROMPTS = [[7, 9, 7, 9, 7, 9, 11], list(range(40, 100))]
+SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("eagle", 0)]
+
+
+@dataclass(frozen=True)
+class Served:
+    house: House
+    bundles: dict[str, Path]
+
+    def drafter(self, kind: str, layers: int, dtype: str = "int8") -> Drafter:
+        request = StateRequest(kind, layers, dtype)
+        expansion = Expansion(least_probability=1e-6, nodes=24)
+        return load_drafter(kind, DraftSite(self.bundles[kind], "cpu", "float64", CONTEXT, VOCAB, request, expansion))
+
+
+@dataclass
+class Gappy:
+    """Keeps from a drafter whole frames and parts of others, and gives it some again."""
+
+    drafter: Drafter
+    seed: int
+    loss: float = 0.4
+    arrived: list[State] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kind, self.state = self.drafter.kind, self.drafter.state
+        self._random = random.Random(self.seed)
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        kept = [state for state in states if self._random.random() >= self.loss]
+        if kept and self._random.random() < self.loss:
+            kept.append(kept[0])
+        if kept and self._random.random() < self.loss:
+            kept[-1] = replace(kept[-1], count=1)
+        self.arrived += kept
+        return self.drafter.draft(view, kept)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    name = request.param
+    where = tmp_path_factory.mktemp(name)
+    tied, sharded = name in ("llama", "qwen3"), name in ("mistral", "qwen3")
+    target = make_checkpoint(where / "target", name, tied=tied, sharded=sharded, vocab=VOCAB)
+    drafts = (make_moa_draft(where / "moa", target), make_eagle_draft(where / "eagle", target))
+    offer = make_offer(str(target), tuple(map(str, drafts)))
+    for bundle in offer.drafts:
+        write_bundle(bundle, offer.card, where / "bundles" / bundle.manifest.draft)
+    bundles = {bundle.manifest.draft: where / "bundles" / bundle.manifest.draft for bundle in offer.drafts}
+    return Served(House(target, drafts=offer.state_drafts), bundles)
+
+
+async def ask(served: Served, drafter: Drafter, prompt: list[int], idle: str = "eager", length: int = LENGTH):
+    async with served.house.converse(drafter) as conversation:
+        return await conversation.answer(prompt, Settings(length, idle=idle), lambda committed, provisional: None)
+
+
+@pytest.mark.parametrize("idle", ["eager", "patient"])
+@pytest.mark.parametrize(("kind", "layers"), SYSTEMS)
+async def test_greedy_answers_are_the_targets_own(served: Served, kind: str, layers: int, idle: str) -> None:
+    drafter = served.drafter(kind, layers)
+    async with served.house.running():
+        for prompt, loss in zip(PROMPTS, (0.0, 0.5), strict=True):
+            gappy = Gappy(drafter, layers, loss)
+            answer = await ask(served, gappy, prompt, idle)
+            assert not answer.note
+            assert answer.tokens == served.house.truth(prompt, LENGTH)
+            assert gappy.arrived
+    assert served.house.counters.recomputed_tokens == 0
+    assert served.house.sessions.free_slots == 4096
+
+
+async def test_without_any_state_answers_are_the_targets_own(served: Served) -> None:
+    async with served.house.running():
+        for kind, layers in SYSTEMS[1:]:
+            answer = await ask(served, Gappy(served.drafter(kind, layers), 0, loss=1.0), PROMPTS[0])
+            assert not answer.note
+            assert answer.tokens == served.house.truth(PROMPTS[0], LENGTH)
+
+
+@pytest.mark.parametrize(("kind", "layers"), SYSTEMS)
+async def test_turns_of_one_session_keep_their_past(served: Served, kind: str, layers: int) -> None:
+    drafter = Gappy(served.drafter(kind, layers, "float16"), 5, loss=0.2)
+    async with served.house.running(), served.house.converse(drafter) as conversation:
+        sequence: list[int] = []
+        for more in ([5, 6, 7], [8, 9], [10]):
+            sequence += more
+            answer = await conversation.answer(sequence, Settings(12), lambda committed, provisional: None)
+            assert not answer.note
+            assert answer.tokens == served.house.truth(sequence, 12)
+            sequence += answer.tokens
+        rewritten = [*sequence[:20], 1, 2, 3]
+        answer = await conversation.answer(rewritten, Settings(12), lambda committed, provisional: None)
+        assert not answer.note
+        assert answer.tokens == served.house.truth(rewritten, 12)
+    assert {state.turn for state in drafter.arrived} == {0, 1, 2, 3}
+    assert served.house.counters.recomputed_tokens == 0
+
+
+async def test_eight_clients_together_are_each_exact(served: Served) -> None:
+    draw = random.Random(3)
+    prompts = [[draw.randrange(VOCAB) for _ in range(draw.randint(3, 120))] for _ in range(8)]
+    drafters = [Gappy(served.drafter(*SYSTEMS[index % 4]), index, loss=0.1 * (index % 3)) for index in range(8)]
+    async with served.house.running():
+        asked = [ask(served, drafter, prompt, length=40) for drafter, prompt in zip(drafters, prompts, strict=True)]
+        answers = await asyncio.gather(*asked)
+    assert not any(answer.note for answer in answers)
+    assert [answer.tokens for answer in answers] == [served.house.truth(prompt, 40) for prompt in prompts]
+    assert all(drafter.arrived for drafter in drafters)
+    assert served.house.counters.recomputed_tokens == 0
+
+
+async def test_corrupt_state_costs_the_drafter_and_no_token(served: Served) -> None:
+    class Corrupting(Gappy):
+        def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+            return self.drafter.draft(view, [replace(state, payload=b"no state") for state in states])
+
+    async with served.house.running():
+        answer = await ask(served, Corrupting(served.drafter("moa", 1), 0), PROMPTS[1], "patient")
+    assert answer.tokens == served.house.truth(PROMPTS[1], LENGTH)
+    assert "corrupt" in answer.note

@@ -1,0 +1,51 @@
+"""From a served draft's directory to an answer over gRPC: its bundle fetched, its drafter loaded, its state sent."""
+
+from pathlib import Path
+
+import pytest
+
+from client.assembly import DraftChoice, client_for
+from client.link import Access
+from client.policies import STREAM
+from client.progress import download_bar
+from common.address import parse_address
+from common.protocol.messages import Settings
+from tests.drafts import make_eagle_draft, make_moa_draft
+from tests.families import make_checkpoint
+from tests.server.harness import options_for, running
+from tests.server.reference import Reference
+
+PROMPT = list(range(40, 100))
+
+
+@pytest.mark.parametrize(
+    ("draft", "layers", "state", "kinds"),
+    [
+        ("deep", 0, "int8", {"lsa"}),
+        ("deep", 3, "float16", {"lsa", "kv"}),
+        ("bird", 0, "int8", {"hidden"}),
+    ],
+)
+async def test_a_served_draft_drafts_on_a_client(
+    draft: str, layers: int, state: str, kinds: set[str], tmp_path: Path
+) -> None:
+    target = make_checkpoint(tmp_path / "target", "llama")
+    drafts = (make_moa_draft(tmp_path / "deep", target), make_eagle_draft(tmp_path / "bird", target))
+    truth = tuple(Reference(target).answer(PROMPT, 24))
+    choice = DraftChoice(draft, dtype="float64", layers=layers, state=state)
+    async with running(options_for(target, *drafts)) as server:
+        access = Access(parse_address(server.address))
+        async with (
+            client_for(access, choice, tmp_path / "cache", download_bar) as client,
+            client.converse(STREAM, client.load_drafter()) as conversation,
+        ):
+            settings = Settings(24, idle="patient")
+            answer = await conversation.answer(PROMPT, settings, lambda committed, provisional: None)
+        counters = server.engine.counters
+    assert not answer.note
+    assert answer.tokens == truth
+    assert answer.stats.provisional_tokens > 0
+    assert set(answer.stats.state_bytes) == set(counters.state_bytes) == kinds
+    for kind, size in answer.stats.state_bytes.items():
+        # What came is what was sent, with its frames around it, but for what was under way at the end.
+        assert size > 0.5 * counters.state_bytes[kind]

@@ -1,0 +1,60 @@
+"""Word problems, worked out again from the text of the answer alone."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from training.demo.talks.categories import talks
+from training.demo.talks.word_problems import KINDS
+
+SUM = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
+WORKED = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__}
+DRAWN = list(islice(talks("math", "worked"), 3000))
+
+
+def test_every_line_of_working_is_true() -> None:
+    for talk in DRAWN:
+        for left, sign, right, result in SUM.findall(talk.turns[0][1]):
+            assert WORKED[sign](int(left), int(right)) == int(result)
+            assert sign != "/" or int(left) % int(right) == 0
+
+
+def test_the_working_uses_what_is_known_and_ends_in_the_result() -> None:
+    """Operands come from the story, from "twice", "half" and "doubles", or from an earlier line."""
+    for talk in DRAWN:
+        ask, answer = talk.turns[0]
+        known = {int(number) for number in re.findall(r"\d+", ask)} | {2, 3}
+        lines = SUM.findall(answer)
+        for left, _, right, result in lines:
+            assert {int(left), int(right)} <= known
+            known.add(int(result))
+        assert (lines[-1][3],) == talk.result
+
+
+def test_numbers_stay_modest() -> None:
+    numbers = [int(number) for talk in DRAWN for number in re.findall(r"\d+", talk.turns[0][1])]
+    assert max(numbers) < 1000
+    assert not any(re.search(r"= -|-\d", talk.turns[0][1]) for talk in DRAWN)
+
+
+def test_most_problems_take_two_to_four_steps() -> None:
+    steps = [len(SUM.findall(talk.turns[0][1])) for talk in DRAWN]
+    assert sum(2 <= count <= 4 for count in steps) > 0.9 * len(steps)
+
+
+def test_the_layout_follows_the_request() -> None:
+    for talk in DRAWN:
+        ask, answer = talk.turns[0]
+        if ask.endswith("Number the steps."):
+            assert answer.startswith("1. ")
+        if ask.endswith("Show your work."):
+            assert "\n" in answer
+            assert not answer.startswith("1. ")
+        if ask.endswith(("Explain each step.", "Keep it brief.")):
+            assert "\n" not in answer
+        assert answer.startswith("First, we find") == (ask.endswith("Explain each step.") or answer[:5] == "First")
+
+
+def test_every_kind_of_relation_comes_up() -> None:
+    assert {talk.family for talk in DRAWN} == set(KINDS)

@@ -1,0 +1,68 @@
+"""The recipe's own decisions: where a run begins, and which folders it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from common.protocol.errors import MisuseError
+from training import cli
+from training.demo import recipe
+from training.demo.architecture import Shape, new_model
+from training.demo.batching import Feed
+from training.demo.corpus import Corpus, sample_texts
+from training.demo.recipe import DemoSettings, RecipeError, Watcher, open_work, train_target
+from training.demo.shipping import load_model, save_model
+from training.demo.tokenizer import train_tokenizer
+from training.demo.training_loop import LoopSettings
+
+TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1)
+SILENT = Watcher(lambda stage: None, lambda progress, budget: None)
+
+
+def test_a_warm_start_begins_with_the_given_weights_and_keeps_their_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe, "compile_layers", lambda model: None)
+    tokenizer = train_tokenizer(sample_texts(Corpus(0), 300), 512)
+    given = new_model(TINY, tokenizer, seed=11)
+    save_model(given, tokenizer, tmp_path / "given")
+    (tmp_path / "given" / "README.md").write_text(
+        "# A model\n\n## Recipe\n\nMade by hand.\n\n## Measured\n\nNothing.\n"
+    )
+    feed = Feed(Corpus(3), tokenizer)
+    no_time = LoopSettings(seconds=0.0)
+    saved = {}
+    for name, start in (("warm", tmp_path / "given"), ("cold", None)):
+        work = open_work(tmp_path / name, DemoSettings(3, 1.0, False, warm=start is not None), resume=False)
+        trained = train_target(TINY, feed, no_time, work, tmp_path / name, SILENT, start)
+        assert trained.earlier == ("Made by hand." if start else "")
+        saved[name] = load_model(tmp_path / name / "target")[0]
+    rounded = [parameter.to(torch.bfloat16).float() for parameter in given.parameters()]
+    assert all(map(torch.equal, saved["warm"].parameters(), rounded))
+    assert not all(map(torch.equal, saved["cold"].parameters(), rounded))
+
+
+def test_trained_weights_get_the_lower_rate() -> None:
+    warm, cold = (DemoSettings(1, 2.0, False, warm=warm).loop() for warm in (True, False))
+    assert warm.seconds == cold.seconds == 120
+    assert warm.peak_rate < cold.peak_rate
+
+
+def test_a_warm_run_is_not_resumed_as_a_cold_one(tmp_path: Path) -> None:
+    open_work(tmp_path, DemoSettings(1, 2.0, False, warm=True), resume=False)
+    with pytest.raises(RecipeError, match="other settings"):
+        open_work(tmp_path, DemoSettings(1, 2.0, False, warm=False), resume=True)
+    assert open_work(tmp_path, DemoSettings(1, 2.0, False, warm=True), resume=True).checkpoint.parent.is_dir()
+
+
+def test_a_missing_card_has_no_recipe(tmp_path: Path) -> None:
+    assert recipe.read_card(tmp_path) == ""
+    assert "does not say" in recipe.recipe_of("")
+
+
+def test_a_folder_without_weights_is_refused_as_a_start(tmp_path: Path) -> None:
+    with pytest.raises(MisuseError, match=r"holds no model\.safetensors"):
+        cli.demo(out=tmp_path / "out", minutes=1.0, warm_start=tmp_path)

@@ -1,0 +1,263 @@
+"""The category `math`: word problems of two to four steps, with the working and a sentence that gives the result.
+
+What may live here: stories around numbers and the steps that solve them. It may not know how answers are judged.
+
+Numbers stay modest, so that a very small model can learn the arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from training.demo.talks.lexicon import COUNTED, DAYS, PEOPLE, Person
+from training.demo.talks.talk import Talk, by, capital
+
+REQUESTS = ("", "", "", "Show your work.", "Explain each step.", "Number the steps.", "Keep it brief.")
+CONTAINERS = ("boxes", "bags", "baskets", "packs", "jars", "trays")
+GOODS = ("pen", "cup", "ball", "toy", "hat", "lamp", "scarf", "plant", "book", "ticket", "cap", "mug", "kite", "plate")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of working: what is worked out, and how, such as "9 + 5 = 14"."""
+
+    what: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A story that ends in a question, its steps, and the sentence without "so" that answers it."""
+
+    story: str
+    steps: tuple[Step, ...]
+    conclusion: str
+    result: int
+    key: str
+
+
+def solution(problem: Problem, request: str) -> str:
+    """The layout follows the request; where there is none, the word `key` of the story decides it."""
+    steps = problem.steps
+    layout = {"Number the steps.": 0, "Show your work.": 1, "Explain each step.": 2, "Keep it brief.": 3}.get(
+        request, by((0, 1, 2), problem.key, "layout")
+    )
+    so = by(("So {}.", "Therefore {}.", "That means {}.", "Answer: {}."), problem.key, "so").format(problem.conclusion)
+    if layout == 0:
+        return "\n".join([*(f"{n}. {capital(step.what)}: {step.how}" for n, step in enumerate(steps, 1)), capital(so)])
+    if layout == 1:
+        return "\n".join([*(f"{capital(step.what)}: {step.how}." for step in steps), so])
+    if layout == 3:
+        return " ".join([*(f"{step.how}." for step in steps), so])
+    openers = ("First, we find", "Next, we find", "Then we find", "After that, we find", "Now we find")
+    return " ".join([*(f"{o} {step.what}: {step.how}." for o, step in zip(openers, steps, strict=False)), so])
+
+
+def changing_amount(rng: Random) -> Problem:
+    """One amount that grows and shrinks; two to four events."""
+    hero, friend = rng.sample(PEOPLE, 2)
+    thing = rng.choice(COUNTED)
+    start = now = rng.randint(6, 40)
+    told = [f"{hero.name} has {start} {thing}."]
+    steps: list[Step] = []
+    kinds = rng.sample(("gain", "lose", "packs", "half", "double", "give"), rng.choice((2, 2, 3, 3, 4)))
+    for kind in kinds:
+        before = now
+        who = capital(hero.they)
+        if kind == "gain":
+            more = rng.randint(3, 25)
+            now += more
+            told.append(f"{who} {rng.choice(('buys', 'finds', 'gets'))} {more} more.")
+            steps.append(Step(f"the {thing} after {hero.they} gets {more} more", f"{before} + {more} = {now}"))
+        elif kind in ("lose", "give") and now > 3:
+            less = rng.randint(2, min(20, now - 1))
+            now -= less
+            told.append(f"{who} loses {less}." if kind == "lose" else f"{who} gives {less} to {friend.name}.")
+            gone = "are lost" if kind == "lose" else f"go to {friend.name}"
+            steps.append(Step(f"what is left when {less} {gone}", f"{before} - {less} = {now}"))
+        elif kind == "packs":
+            packs, each, box = rng.randint(2, 6), rng.randint(2, 10), rng.choice(CONTAINERS)
+            now += packs * each
+            told.append(f"{who} buys {packs} {box} with {each} {thing} in each.")
+            steps.append(Step(f"the {thing} in the {box}", f"{packs} * {each} = {packs * each}"))
+            steps.append(Step("the new total", f"{before} + {packs * each} = {now}"))
+        elif kind == "double" and now <= 50:
+            now *= 2
+            told.append(f"Then the number of {hero.their} {thing} doubles.")
+            steps.append(Step("the doubled number", f"{before} * 2 = {now}"))
+        elif kind == "half" and now % 2 == 0:
+            now //= 2
+            told.append(f"{who} puts half of them away.")
+            steps.append(Step("the other half", f"{before} / 2 = {now}"))
+    if not steps:
+        return changing_amount(rng)
+    ask = rng.choice((f"How many {thing} does {hero.name} have now?", f"How many {thing} does {hero.name} have left?"))
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"{hero.name} now has {now} {thing}", now, hero.name)
+
+
+def comparing_people(rng: Random) -> Problem:
+    """Three people, each amount said by means of another one's."""
+    first, second, third = rng.sample(PEOPLE, 3)
+    thing = rng.choice(COUNTED)
+    one = rng.randint(4, 30)
+    told = [f"{first.name} has {one} {thing}."]
+
+    def related(person: Person, other: Person, base: int) -> tuple[int, str, Step]:
+        kind = rng.choice(("more", "fewer", "times", "half"))
+        if kind == "half" and base % 2 == 0:
+            said, value, how = "half as many", base // 2, f"{base} / 2 = {base // 2}"
+        elif kind == "times" and base <= 25:
+            times, word = rng.choice(((2, "twice"), (3, "three times")))
+            said, value, how = f"{word} as many", base * times, f"{base} * {times} = {base * times}"
+        elif kind == "fewer" and base > 4:
+            less = rng.randint(2, base - 2)
+            said, value, how = f"{less} fewer", base - less, f"{base} - {less} = {base - less}"
+        else:
+            more = rng.randint(2, 20)
+            said, value, how = f"{more} more", base + more, f"{base} + {more} = {base + more}"
+        link = "as" if said.endswith("many") else "than"
+        return value, f"{person.name} has {said} {link} {other.name}.", Step(f"what {person.name} has", how)
+
+    two, said_two, step_two = related(second, first, one)
+    base, base_value = rng.choice(((first, one), (second, two)))
+    three, said_three, step_three = related(third, base, base_value)
+    told += [said_two, said_three]
+    steps = [step_two, step_three]
+    goal = rng.choice(("total", "total", "difference", "pair"))
+    if goal == "difference" and three != one:
+        high, low = ((third, three), (first, one)) if three > one else ((first, one), (third, three))
+        result = high[1] - low[1]
+        ask = f"How many more {thing} does {high[0].name} have than {low[0].name}?"
+        steps.append(Step("the difference", f"{high[1]} - {low[1]} = {result}"))
+        end = f"{high[0].name} has {result} more {thing} than {low[0].name}"
+    elif goal == "pair":
+        result = two + three
+        ask = f"How many {thing} do {second.name} and {third.name} have together?"
+        steps.append(Step("the sum of both", f"{two} + {three} = {result}"))
+        end = f"{second.name} and {third.name} have {result} {thing} together"
+    else:
+        result = one + two + three
+        ask = f"How many {thing} do they have in all?"
+        steps.append(Step("the first two together", f"{one} + {two} = {one + two}"))
+        steps.append(Step("all three together", f"{one + two} + {three} = {result}"))
+        end = f"they have {result} {thing} in all"
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), end, result, first.name)
+
+
+def shopping(rng: Random) -> Problem:
+    """Unit prices, amounts, perhaps a discount, and change."""
+    hero = rng.choice(PEOPLE)
+    goods = rng.sample(GOODS, 2)
+    prices = [rng.randint(2, 12) for _ in goods]
+    amounts = [rng.randint(2, 6) for _ in goods]
+    costs = [price * amount for price, amount in zip(prices, amounts, strict=True)]
+    total = sum(costs)
+    told = (
+        f"A {goods[0]} costs {prices[0]} dollars and a {goods[1]} costs {prices[1]} dollars. "
+        f"{hero.name} buys {amounts[0]} {goods[0]}s and {amounts[1]} {goods[1]}s."
+    )
+    steps = [
+        Step(f"the price of the {good}s", f"{amount} * {price} = {cost}")
+        for good, amount, price, cost in zip(goods, amounts, prices, costs, strict=True)
+    ]
+    steps.append(Step("the price of everything", f"{costs[0]} + {costs[1]} = {total}"))
+    goal = rng.choice(("total", "change", "left", "coupon"))
+    if goal == "total":
+        ask, end, result = "How much does that cost?", f"{hero.name} pays {total} dollars", total
+    elif goal == "coupon":
+        off = rng.randint(2, 10)
+        result = total - off
+        told += f" A coupon takes {off} dollars off."
+        ask, end = f"How much does {hero.they} pay?", f"{hero.name} pays {result} dollars"
+        steps.append(Step("the price after the coupon", f"{total} - {off} = {result}"))
+    else:
+        given = min(x for x in (20, 50, 80, 100, 120, 150, 200) if x > total)
+        result = given - total
+        if goal == "change":
+            told += f" {capital(hero.they)} pays with {given} dollars."
+            ask, end = "How much change is there?", f"{hero.name} gets {result} dollars back"
+        else:
+            told = f"{hero.name} has {given} dollars. {told}"
+            ask, end = f"How much money does {hero.they} have left?", f"{hero.name} has {result} dollars left"
+        steps.append(Step("what remains", f"{given} - {total} = {result}"))
+    return Problem(f"{told} {ask}", tuple(steps), end, result, hero.name)
+
+
+def sharing(rng: Random) -> Problem:
+    """Containers are emptied, some go away, the rest is divided without a remainder."""
+    hero = rng.choice(PEOPLE)
+    thing, box = rng.choice(COUNTED), rng.choice(CONTAINERS)
+    groups, each = rng.randint(3, 9), rng.randint(4, 12)
+    total = groups * each
+    fair = [(n, s) for n in range(2, 9) for s in range(2, 20) if 0 <= total - n * s < 25]
+    sharers, share = rng.choice(fair)
+    gone = total - sharers * share
+    told = f"{hero.name} has {groups} {box} with {each} {thing} in each."
+    steps = [Step(f"all the {thing}", f"{groups} * {each} = {total}")]
+    if gone:
+        told += f" {rng.choice(('Of these, {} are broken.', 'Then {} get lost.', 'First {} are sold.')).format(gone)}"
+        steps.append(Step("what is left", f"{total} - {gone} = {sharers * share}"))
+    who = rng.choice(("children", "friends", "families", "neighbours"))
+    steps.append(Step(f"the share of each of the {sharers} {who}", f"{sharers * share} / {sharers} = {share}"))
+    told += f" {'The rest is' if gone else 'They are'} shared equally by {sharers} {who}."
+    ask = "How many does each of them get?"
+    return Problem(f"{told} {ask}", tuple(steps), f"each one gets {share} {thing}", share, thing)
+
+
+def rates(rng: Random) -> Problem:
+    """So many a day or an hour, for some time, towards a goal."""
+    hero = rng.choice(PEOPLE)
+    verb, thing, unit = rng.choice(
+        (("reads", "pages", "day"), ("walks", "miles", "day"), ("bakes", "cakes", "hour"), ("plants", "trees", "day"),
+         ("saves", "dollars", "week"), ("earns", "dollars", "hour"), ("writes", "letters", "week"),
+         ("picks", "apples", "hour"), ("drives", "miles", "hour"), ("learns", "words", "day"))
+    )  # fmt: skip
+    rate, time, extra = rng.randint(3, 15), rng.randint(2, 9), rng.randint(2, 15)
+    done = rate * time
+    told = f"{hero.name} {verb} {rate} {thing} every {unit} for {time} {unit}s."
+    steps = [Step(f"the {thing} in {time} {unit}s", f"{rate} * {time} = {done}")]
+    goal = rng.choice(("plus", "remaining", "second rate", "how long"))
+    if goal == "plus":
+        result = done + extra
+        told += f" On {rng.choice(DAYS)} {hero.they} adds {extra} more {thing}."
+        steps.append(Step(f"the sum with the {extra} more", f"{done} + {extra} = {result}"))
+        ask, end = f"How many {thing} is that in all?", f"the total is {result} {thing}"
+    elif goal == "remaining":
+        result = extra + rng.randint(0, 20)
+        told += f" {capital(hero.their)} goal is {done + result} {thing}."
+        steps.append(Step("what is missing", f"{done + result} - {done} = {result}"))
+        ask, end = f"How many {thing} are still missing?", f"{hero.name} still needs {result} {thing}"
+    elif goal == "how long":
+        more = rng.randint(2, 6)
+        told += f" {capital(hero.their)} goal is {done + rate * more} {thing}."
+        result = more
+        steps.append(Step("what is missing", f"{done + rate * more} - {done} = {rate * more}"))
+        steps.append(Step(f"the {unit}s for that", f"{rate * more} / {rate} = {more}"))
+        ask, end = f"How many more {unit}s does {hero.they} need?", f"{hero.name} needs {more} more {unit}s"
+    else:
+        rate2, time2 = rng.randint(2, 12), rng.randint(2, 6)
+        result = done + rate2 * time2
+        told += f" After that it is only {rate2} {thing} every {unit} for {time2} {unit}s."
+        steps.append(Step(f"the {thing} in the other {time2} {unit}s", f"{rate2} * {time2} = {rate2 * time2}"))
+        steps.append(Step("both together", f"{done} + {rate2 * time2} = {result}"))
+        ask, end = f"How many {thing} is that in all?", f"the total is {result} {thing}"
+    return Problem(f"{told} {ask}", tuple(steps), end, result, hero.name)
+
+
+KINDS = {
+    "changing amount": changing_amount,
+    "comparing people": comparing_people,
+    "shopping": shopping,
+    "sharing": sharing,
+    "rates": rates,
+}
+
+
+def make(rng: Random) -> Talk:
+    """One problem; the result is the number of its last sentence."""
+    family = rng.choice(list(KINDS))
+    problem = KINDS[family](rng)
+    request = rng.choice(REQUESTS)
+    prompt = f"{problem.story} {request}".strip()
+    return Talk(family, ((prompt, solution(problem, request)),), (str(problem.result),))

@@ -1,0 +1,110 @@
+"""What a run leaves behind to be continued: its settings and its newest state.
+
+What may live here: the work folder's files. It may not know recipes or what the settings mean.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from common.protocol.errors import MisuseError
+
+
+@dataclass
+class Progress:
+    """How far a run has come. `seconds`: time spent so far, measuring included; `loss`: mean of the last steps;
+    `accepted`: (step, accept length) of every measurement."""
+
+    step: int = 0
+    tokens: int = 0
+    learned: int = 0
+    seconds: float = 0.0
+    loss: float = float("nan")
+    accepted: list[tuple[int, float]] = field(default_factory=list)
+
+
+class WorkFolder:
+    """Beside the output: `settings.json`, `checkpoint.pt`, `log.jsonl`, `regenerated.jsonl`."""
+
+    def __init__(self, out: Path) -> None:
+        self.path = out.with_name(out.name + ".work")
+        self.settings = self.path / "settings.json"
+        self.checkpoint = self.path / "checkpoint.pt"
+        self.log = self.path / "log.jsonl"
+        self.regenerated = self.path / "regenerated.jsonl"
+
+    def stored(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The settings of the run so far, None where it has not begun.
+
+        Raises `MisuseError` where one that `settings` names was another, or the file is broken.
+        """
+        if not self.settings.exists():
+            return None
+        try:
+            found: dict[str, Any] = json.loads(self.settings.read_text(encoding="utf-8"))
+            differing = [name for name, value in settings.items() if found[name] != json.loads(json.dumps(value))]
+        except (ValueError, KeyError, TypeError) as error:
+            raise MisuseError(f"{self.settings} is broken: remove {self.path} and start again") from error
+        if differing:
+            shown = "; ".join(f"{name}: {found[name]}, now {settings[name]}" for name in differing)
+            raise MisuseError(
+                f"the run in {self.path} has other settings ({shown}): pass the same, or choose another --out"
+            )
+        return found
+
+    def store(self, settings: Mapping[str, Any]) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        replace_file(self.settings, json.dumps(settings, indent=2).encode())
+
+    def write_log(self, entry: Mapping[str, Any]) -> None:
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def rewind_log(self, step: int) -> None:
+        """Forget what was logged after `step`, which a resumed run does again."""
+        if self.log.exists():
+            lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+            replace_file(self.log, "".join(kept).encode())
+
+    def save(self, module: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+        """Write the checkpoint so that a crash leaves either the old one or the new one."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        state = {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "progress": asdict(progress)}
+        partial = self.checkpoint.with_suffix(".partial")
+        torch.save(state, partial)
+        os.replace(partial, self.checkpoint)
+
+    def restore(self, module: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> Progress:
+        """Puts the newest state into both and says how far it had come; the start where there is none.
+
+        Raises `MisuseError` for a checkpoint of something else.
+        """
+        if not self.checkpoint.exists():
+            return Progress()
+        try:
+            state = torch.load(self.checkpoint, weights_only=True, map_location=device)
+            module.load_state_dict(state["module"])
+            optimizer.load_state_dict(state["optimizer"])
+            progress = Progress(**state["progress"])
+        # Whatever a foreign or broken file trips over, torch has an exception of its own for it.
+        except Exception as error:
+            raise MisuseError(
+                f"{self.checkpoint} does not fit this run: remove {self.path} to start again, or choose another --out"
+            ) from error
+        progress.accepted = [(int(step), float(value)) for step, value in progress.accepted]
+        return progress
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)

@@ -1,0 +1,32 @@
+"""The shape of a target's layer, for drafts that are made of such layers, and how many parameters a shape has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.drafts.layers import LayerShape
+from training.drafts.features import Target
+
+
+def target_layer(target: Target, *, input_norm: bool = True) -> LayerShape:
+    """A decoder layer of the target's sizes."""
+    config, body = target.config, target.model
+    rope = getattr(config, "rope_parameters", None) or {}
+    layers: Any = body
+    return LayerShape(
+        hidden=config.hidden_size,
+        heads=config.num_attention_heads,
+        kv_heads=config.num_key_value_heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        intermediate=config.intermediate_size,
+        rope_base=float(rope.get("rope_theta", 10_000.0)),
+        epsilon=float(config.rms_norm_eps),
+        input_norm=input_norm,
+        attention_bias=layers.model.layers[0].self_attn.q_proj.bias is not None,
+    )
+
+
+def layer_parameters(shape: LayerShape) -> int:
+    """Weights of one decoder layer; norms and biases not counted."""
+    heads = shape.heads + shape.kv_heads
+    return shape.hidden * (2 * heads * shape.head_dim + 3 * shape.intermediate)

@@ -1,0 +1,231 @@
+"""From data files to conversations and plain texts, each of which knows where it stands.
+
+What may live here: the formats of JSON, JSONL and text files, and what is wrong with them, in one sentence that names
+the file and the line. It may not know tokenizers or models.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.protocol.errors import MisuseError
+
+USER, ASSISTANT = "user", "assistant"
+ROLES = {
+    "system": "system",
+    "user": USER,
+    "human": USER,
+    "assistant": ASSISTANT,
+    "gpt": ASSISTANT,
+    "model": ASSISTANT,
+    "tool": "tool",
+}
+"""What a file may call a role (`human` and `gpt` are ShareGPT's) -> what chat templates call it."""
+
+FORMATS = "'messages', 'conversations', 'instruction' with 'output' or 'response', or 'text'"
+PROMPT_FORMATS = f"'prompt', 'turns', {FORMATS}"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What somebody says; `role` is one of the values of `ROLES`."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """At least one turn. `where` is file and line, for people."""
+
+    turns: tuple[Turn, ...]
+    where: str
+
+    @property
+    def answered(self) -> bool:
+        return any(turn.role == ASSISTANT for turn in self.turns)
+
+    @property
+    def digest(self) -> str:
+        return digest([[turn.role, turn.content] for turn in self.turns])
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph or a longer text without turns. `where` is file and line, for people."""
+
+    content: str
+    where: str
+
+    @property
+    def digest(self) -> str:
+        return digest(self.content)
+
+
+Record = Conversation | Text
+
+
+def digest(content: Any) -> str:
+    """The identity of a record's content, wherever it stands."""
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+
+def read_records(files: Sequence[Path], answers_needed: bool = True) -> list[Record]:
+    """All records of the files, in order.
+
+    Raises `MisuseError` for a file that cannot be read or holds nothing, and for a record that is malformed or, where
+    `answers_needed`, has no place for an answer.
+    """
+    records: list[Record] = []
+    for path in files:
+        found = list(read_file(path, answers_needed))
+        if not found:
+            raise MisuseError(f"{path} is empty: pass a file with records or text in it")
+        records += found
+    return records
+
+
+def read_file(path: Path, answers_needed: bool) -> Iterator[Record]:
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise MisuseError(f"{path} is not UTF-8 text: pass JSON, JSONL or plain text") from error
+    except OSError as error:
+        raise MisuseError(f"{path} cannot be read: {error.strerror}") from error
+    if path.suffix == ".txt":
+        yield from paragraphs(path, content)
+    elif path.suffix in (".json", ".jsonl"):
+        in_lines = path.suffix == ".jsonl" or not content.lstrip().startswith("[")
+        for line, value in json_lines(path, content) if in_lines else json_list(path, content):
+            yield parse(value, f"{path}, line {line}", answers_needed)
+    else:
+        raise MisuseError(f"{path} is of an unknown kind: name it .jsonl, .json or .txt")
+
+
+def paragraphs(path: Path, content: str) -> Iterator[Text]:
+    """What blank lines separate; line breaks inside a paragraph stay."""
+    start, kept = 1, list[str]()
+    for number, line in enumerate([*content.splitlines(), ""], 1):
+        if line.strip():
+            start = start if kept else number
+            kept.append(line)
+        elif kept:
+            yield Text("\n".join(kept), f"{path}, line {start}")
+            kept = []
+
+
+def json_lines(path: Path, content: str) -> Iterator[tuple[int, Any]]:
+    """The value of each line that is not blank, with its number from 1."""
+    for number, line in enumerate(content.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise MisuseError(f"{path}, line {number}: this is no JSON; every line must hold one record") from error
+
+
+def json_list(path: Path, content: str) -> Iterator[tuple[int, Any]]:
+    """The items of one JSON list, each with the number of the line it starts in."""
+    decoder = json.JSONDecoder()
+    at, line, counted = skip(content, content.index("[") + 1), 1, 0
+    while at < len(content) and content[at] != "]":
+        line, counted = line + content.count("\n", counted, at), at
+        try:
+            value, at = decoder.raw_decode(content, at)
+        except json.JSONDecodeError as error:
+            raise MisuseError(f"{path}, line {error.lineno}: this is no JSON ({error.msg.lower()})") from error
+        yield line, value
+        at = skip(content, at)
+        if content[at : at + 1] == ",":
+            at = skip(content, at + 1)
+        elif content[at : at + 1] != "]":
+            raise MisuseError(f"{path}, line {line}: after this record a comma or the end of the list is missing")
+    if at >= len(content):
+        raise MisuseError(f"{path}, line {content.count(chr(10)) + 1}: the list of records has no end")
+
+
+def skip(content: str, at: int) -> int:
+    """The place of the next character that is no white space."""
+    while at < len(content) and content[at].isspace():
+        at += 1
+    return at
+
+
+def parse(value: Any, where: str, answers_needed: bool) -> Record:
+    """The record in a JSON value. Raises `MisuseError` with `where` for anything else."""
+    if not isinstance(value, Mapping):
+        raise MisuseError(f"{where}: a record must be a JSON object")
+    if isinstance(value.get("text"), str) and "instruction" not in value:
+        return text(value["text"], where)
+    if "messages" in value:
+        turns = parse_turns(value["messages"], "messages", ("role", "content"), where)
+    elif "conversations" in value:
+        turns = parse_turns(value["conversations"], "conversations", ("from", "value"), where)
+    elif "instruction" in value:
+        turns = parse_instruction(value, where, answers_needed)
+    elif not answers_needed and ("prompt" in value or "turns" in value):
+        turns = [Turn(USER, parse_prompt(value, where))]
+    else:
+        raise MisuseError(f"{where}: the record has none of {FORMATS if answers_needed else PROMPT_FORMATS}")
+    conversation = Conversation(tuple(turns), where)
+    if answers_needed and not conversation.answered:
+        raise MisuseError(f"{where}: the conversation has no answer to learn; add a turn of the role 'assistant'")
+    return conversation
+
+
+def text(content: str, where: str) -> Text:
+    if not content.strip():
+        raise MisuseError(f"{where}: the text is empty")
+    return Text(content, where)
+
+
+def parse_turns(value: Any, name: str, keys: tuple[str, str], where: str) -> list[Turn]:
+    """Turns under the given keys, or under `role` and `content`, which some files use in `conversations` too."""
+    if not isinstance(value, list) or not value:
+        raise MisuseError(f"{where}: '{name}' must be a list of at least one turn")
+    turns = []
+    for number, item in enumerate(value, 1):
+        known = item if isinstance(item, Mapping) else {}
+        who, what = keys if keys[0] in known else ("role", "content")
+        role, content = known.get(who), known.get(what)
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise MisuseError(f"{where}: turn {number} of '{name}' needs the strings '{keys[0]}' and '{keys[1]}'")
+        if role not in ROLES:
+            raise MisuseError(f"{where}: turn {number} has the unknown role '{role}'; use one of: {', '.join(ROLES)}")
+        turns.append(Turn(ROLES[role], content))
+    return turns
+
+
+def parse_instruction(value: Mapping[str, Any], where: str, answer_needed: bool) -> list[Turn]:
+    """An instruction, with its input as a second paragraph, and the answer where there is one."""
+    asked = [string(value, name, where) for name in ("instruction", "input") if value.get(name)]
+    if not any(part.strip() for part in asked):
+        raise MisuseError(f"{where}: the instruction is empty")
+    turns = [Turn(USER, "\n\n".join(asked))]
+    name = next((name for name in ("output", "response") if name in value), None)
+    if name:
+        turns.append(Turn(ASSISTANT, string(value, name, where)))
+    elif answer_needed:
+        raise MisuseError(f"{where}: the instruction has neither 'output' nor 'response'")
+    return turns
+
+
+def parse_prompt(value: Mapping[str, Any], where: str) -> str:
+    """A prompt, or the first of several turns, as public sets of prompts have them."""
+    if "prompt" in value:
+        return string(value, "prompt", where)
+    turns = value["turns"]
+    if not isinstance(turns, list) or not turns or not isinstance(turns[0], str):
+        raise MisuseError(f"{where}: 'turns' must be a list of strings")
+    return turns[0]
+
+
+def string(value: Mapping[str, Any], name: str, where: str) -> str:
+    if not isinstance(value[name], str):
+        raise MisuseError(f"{where}: '{name}' must be a string")
+    return str(value[name])

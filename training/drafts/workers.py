@@ -1,0 +1,122 @@
+"""One process or several: who trains what, and how gradients meet.
+
+What may live here: the only knowledge of `accelerate`. It may not know drafts, data or files.
+
+Several processes are started by `accelerate launch` or `torchrun`, which set WORLD_SIZE; one process runs plain.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import nn
+
+from common.models.checkpoint import parse_device
+from common.protocol.errors import MisuseError
+
+T = TypeVar("T")
+
+
+class Workers(Protocol):
+    """The processes of a run, as one of them sees them. `rank` counts from 0; rank 0 writes, measures and speaks."""
+
+    rank: int
+    count: int
+    device: torch.device
+
+    def prepare(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """What to call for the loss and what to step, instead of those given."""
+        ...
+
+    def apart(self, module: nn.Module) -> AbstractContextManager[Any]:
+        """Inside, gradients add up in each process and do not meet."""
+        ...
+
+    def backward(self, loss: torch.Tensor) -> None: ...
+
+    def any(self, flag: bool) -> bool:
+        """Whether some process says so; all must ask."""
+        ...
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What `make` gives in rank 0, in every process; the others wait."""
+        ...
+
+
+class OneWorker:
+    """A process that trains alone."""
+
+    rank = 0
+    count = 1
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def prepare(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+        return module, optimizer
+
+    def apart(self, module: nn.Module) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def backward(self, loss: torch.Tensor) -> None:
+        torch.autograd.backward(loss)
+
+    def any(self, flag: bool) -> bool:
+        return flag
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        return make()
+
+
+class ManyWorkers:
+    """One of several processes, held together by `accelerate`."""
+
+    def __init__(self, device: str | None) -> None:
+        try:
+            from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise MisuseError("training in several processes needs `accelerate`: pip install accelerate") from error
+
+        # Some recipes choose by chance what a step trains.
+        unused = DistributedDataParallelKwargs(find_unused_parameters=True)
+        self.accelerator: Any = Accelerator(cpu=device == "cpu", kwargs_handlers=[unused])
+        self.rank: int = self.accelerator.process_index
+        self.count: int = self.accelerator.num_processes
+        self.device: torch.device = self.accelerator.device
+
+    def prepare(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+        prepared: tuple[nn.Module, torch.optim.Optimizer] = self.accelerator.prepare(module, optimizer)
+        return prepared
+
+    def apart(self, module: nn.Module) -> AbstractContextManager[Any]:
+        context: AbstractContextManager[Any] = self.accelerator.no_sync(module)
+        return context
+
+    def backward(self, loss: torch.Tensor) -> None:
+        self.accelerator.backward(loss)
+
+    def any(self, flag: bool) -> bool:
+        raised: torch.Tensor = self.accelerator.reduce(torch.tensor(float(flag), device=self.device))
+        return bool(raised > 0)
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]
+
+        made: list[Any] = [make() if self.rank == 0 else None]
+        broadcast_object_list(made)
+        result: T = made[0]
+        return result
+
+
+def gather_workers(device: str | None) -> Workers:
+    """This process among its peers. `device`: where to train; None takes a GPU where there is one.
+
+    Raises `CheckpointError` for a device that does not exist here.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return ManyWorkers(device)
+    return OneWorker(parse_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))

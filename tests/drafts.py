@@ -38,7 +38,7 @@ def make_moa_draft(
     """Saves a random `moa` draft for the target's checkpoint; returns `directory`."""
     torch.manual_seed(seed)
     config = moa_config_for(target, depths, mixer)
-    halves = {depth: _shaken(MoaDraft(config)) for depth in depths}
+    halves = {depth: _shaken(MoaDraft(config, depth)) for depth in depths}
     save_moa(directory, fingerprint(target), config, halves, _shaken(make_lsa(config)))
     return directory
 

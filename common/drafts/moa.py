@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from common.drafts.directory import EXPORTER_WEIGHTS, load_into, read_config, read_tensors, save_draft
-from common.drafts.layers import Attention, DecoderLayer, LayerShape
+from common.drafts.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.drafts.lsa import MIXERS, StateMixer
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
@@ -37,6 +37,7 @@ class MoaConfig:
     sa: LayerShape
     ca: LayerShape
     mixer: str = "mixture"  # of `common.drafts.lsa`
+    final_norm: bool = True  # before the target's head, as the target has one; the published form has none
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -53,18 +54,21 @@ class MoaConfig:
             sa=LayerShape(**content["sa"]),
             ca=LayerShape(**content["ca"]),
             mixer=str(content["mixer"]),
+            final_norm=bool(content["final_norm"]),
         )
 
 
 class MoaDraft(nn.Module):
     """The client's half for one N: predicts the input of the target's last N layers, of its head where N is 0."""
 
-    def __init__(self, config: MoaConfig):
+    def __init__(self, config: MoaConfig, depth: int):
         super().__init__()
         self.config = config
         self.project = nn.Linear(config.state_width, config.hidden)
         self.sa = DecoderLayer(config.sa)
         self.ca = DecoderLayer(config.ca)
+        ends_in_head = config.final_norm and depth == 0
+        self.norm = RmsNorm(config.hidden, config.ca.epsilon) if ends_in_head else nn.Identity()
 
     def read(self, embedded: torch.Tensor, positions: torch.Tensor, attention: Attention) -> torch.Tensor:
         """Self-attention over token embeddings `[B, T, E]`."""
@@ -84,7 +88,7 @@ class MoaDraft(nn.Module):
         keys_values: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
         """Cross-attention `[B, T, E]` from what was read to the received states' `keys_values`, of `ca.keys_values`."""
-        out: torch.Tensor = self.ca(read, positions, attention, keys_values)
+        out: torch.Tensor = self.norm(self.ca(read, positions, attention, keys_values))
         return out
 
 
@@ -120,13 +124,16 @@ def load_moa(directory: Path, depth: int) -> MoaDraft:
         raise MisuseError(f"this draft runs {served} of the target's layers, not {depth}; choose one of these")
     own = f"{depth}."
     tensors = {name.removeprefix(own): each for name, each in read_tensors(directory).items() if name.startswith(own)}
-    draft = MoaDraft(config)
+    draft = MoaDraft(config, depth)
     load_into(draft, tensors, directory)
     return draft
 
 
 def load_lsa(directory: Path) -> StateMixer:
     """The server's half, frozen. Raises CheckpointError where it is not there or broken."""
-    lsa = make_lsa(read_moa_config(directory))
+    config = read_moa_config(directory)
+    if config.mixer not in MIXERS:
+        raise CheckpointError(f"the draft in {directory} mixes layers by '{config.mixer}', which is unknown; upgrade.")
+    lsa = make_lsa(config)
     load_into(lsa, read_tensors(directory, EXPORTER_WEIGHTS), directory)
     return lsa

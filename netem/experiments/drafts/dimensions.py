@@ -103,7 +103,17 @@ def published_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaCo
     )
     heads = state // _LSA_HEAD_DIM
     mixed = LayerShape(state, heads, heads // 4, _LSA_HEAD_DIM, 3 * state // 2)
-    return MoaConfig(target.hidden, target.layers, state, depths, lsa=mixed, sa=layer, ca=layer, mixer=PUBLISHED_MIXER)
+    return MoaConfig(
+        target.hidden,
+        target.layers,
+        state,
+        depths,
+        lsa=mixed,
+        sa=layer,
+        ca=layer,
+        mixer=PUBLISHED_MIXER,
+        final_norm=False,
+    )
 
 
 def default_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConfig:
@@ -137,7 +147,7 @@ def moa(target: TargetDimensions, config: MoaConfig, depth: int, name: str = "")
     return DraftDimensions(
         name=name or f"moa N={depth}",
         server=count(lambda: make_lsa(config)),
-        client=count(lambda: MoaDraft(config)),
+        client=count(lambda: MoaDraft(config, depth=0)),
         lsa_rows=config.target_layers if config.mixer == PUBLISHED_MIXER else 1,
         depths=config.depths,
         depth=depth,

@@ -161,6 +161,17 @@ def test_a_first_tokens_slot_tells_nothing_of_what_was_there_before(scene):
     torch.testing.assert_close(logps[0], scene.expected(TOKENS[4:7], ()), atol=1e-4, rtol=0)
 
 
+def test_long_runs_without_state_do_not_depend_on_what_was_in_their_slots(scene):
+    """Beyond the rows that are computed exactly, too."""
+    used = scene.network()
+    used.forward(Segment(range(20, 30), range(10), range(-1, 9)))
+    found, fresh = (
+        network.forward(Segment(TOKENS[:10], range(10), range(-1, 9), wanted=[9]))
+        for network in (used, scene.network())
+    )
+    assert torch.equal(found, fresh)
+
+
 def test_rows_behind_a_frames_count_are_not_there(scene):
     whole = scene.frame(0, 11)
     part = State(0, 0, 9, whole.kind, whole.dtype, whole.shape, whole.payload)

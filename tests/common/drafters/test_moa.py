@@ -36,7 +36,7 @@ class Scene:
         self.target = load_causal_lm(folder / "target", dtype=torch.float64)
         config = moa_config_for(folder / "target", (0, 1, 3))
         torch.manual_seed(0)
-        self.draft, self.lsa = MoaDraft(config).double(), make_lsa(config).double()
+        self.draft, self.lsa = MoaDraft(config, depth).double(), make_lsa(config).double()
         for module in (self.draft, self.lsa):
             for parameter in module.parameters():
                 torch.nn.init.normal_(parameter, std=0.3)

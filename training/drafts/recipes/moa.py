@@ -57,11 +57,11 @@ class MoaRecipe:
 
         Raises MisuseError for depths that the target does not have.
         """
-        self.config = moa_config(target, tuple(depths), size, mixer)
+        self.config = moa_config(target, tuple(depths), size, mixer, final_norm=not published)
         self.needs = FeatureNeeds(key_values=True, hidden=tuple(sorted({0, *depths})), logits=True)
         self.tuning = Tuning(rate=3e-3)
         self.lsa = make_lsa(self.config)
-        self.drafts = {depth: MoaDraft(self.config) for depth in depths}
+        self.drafts = {depth: MoaDraft(self.config, depth) for depth in depths}
         halves = nn.ModuleDict({str(depth): draft for depth, draft in self.drafts.items()})
         self.module = nn.ModuleDict({"lsa": self.lsa, "drafts": halves})
         self._target = target

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from common.drafts.layers import DecoderLayer, LayerShape
+from common.drafts.layers import DecoderLayer, LayerShape, RmsNorm
 from common.drafts.lsa import MIXERS
 from common.drafts.moa import MoaConfig, MoaDraft
 from common.protocol.errors import MisuseError
@@ -24,7 +24,7 @@ _MIXED_HEADS = 4  # of the published layer self-attention, where the state is na
 _MIXED_HEAD_DIM = 64
 
 
-def moa_config(target: Target, depths: tuple[int, ...], size: float, mixer: str) -> MoaConfig:
+def moa_config(target: Target, depths: tuple[int, ...], size: float, mixer: str, final_norm: bool = True) -> MoaConfig:
     """`size`: trainable parameters for one N, in layers of the target; self- and cross-attention share them alike.
     `mixer`: of `common.drafts.lsa`.
 
@@ -47,14 +47,19 @@ def moa_config(target: Target, depths: tuple[int, ...], size: float, mixer: str)
     if intermediate < 1:
         raise MisuseError(f"--size {size:g} leaves nothing for the draft's layers; choose a larger one")
     both = replace(layer, intermediate=min(intermediate, 2 * layer.intermediate))
-    return MoaConfig(hidden, total, width, depths, lsa=mixed, sa=both, ca=both, mixer=mixer)
+    return MoaConfig(hidden, total, width, depths, lsa=mixed, sa=both, ca=both, mixer=mixer, final_norm=final_norm)
 
 
+@torch.no_grad()
 def warm_start(draft: MoaDraft, target: Target, depth: int) -> None:
     """Starts self-attention from the target's first layer, whose input is the same, and cross-attention from the last
-    layer that the draft replaces. Feed-forward parts keep the target's largest units."""
-    body: Any = target.model
-    layers = body.model.layers
+    layer that the draft replaces. Feed-forward parts keep the target's largest units. Before the head stands the
+    target's final norm."""
+    causal_lm: Any = target.model
+    body = causal_lm.model
+    layers = body.layers
+    if isinstance(draft.norm, RmsNorm):
+        _copy(draft.norm, body.norm)
     _copy_layer(draft.sa, layers[0])
     _copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)])
 
@@ -65,7 +70,6 @@ def _mixed_heads(width: int) -> tuple[int, int, int]:
     return heads, max(1, heads // 4), width // heads
 
 
-@torch.no_grad()
 def _copy_layer(ours: DecoderLayer, theirs: Any) -> None:
     attention, feed = theirs.self_attn, theirs.mlp
     _copy(ours.input_norm, theirs.input_layernorm)

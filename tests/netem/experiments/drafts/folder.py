@@ -25,7 +25,7 @@ def make_folder(folder: Path, depths: tuple[int, ...] = (0, 1)) -> Path:
     save_eagle(folder / "eagle", identity, EagleDraft(EagleConfig(shape)))
     state = 2 * KEY_WIDTH
     config = MoaConfig(HIDDEN, LAYERS, state, depths, LayerShape(state, 4, 2, 8, 32), shape, shape)
-    save_moa(folder / "moa", identity, config, {depth: MoaDraft(config) for depth in depths}, make_lsa(config))
+    save_moa(folder / "moa", identity, config, {depth: MoaDraft(config, depth) for depth in depths}, make_lsa(config))
     write_prompts(folder / "prompts.jsonl", each=2)
     return folder
 

@@ -75,7 +75,7 @@ class Rounds:
                 packed.append(tree.frontier - len(sequence.slots) + len(tree))
             sequence.judge(tree)
             passes += 1
-            answer = tree.tokens[len(prompt) :]
+            answer = tree.tokens[len(prompt) : len(prompt) + new_tokens]
             end = next((index + 1 for index, token in enumerate(answer) if token in ends), new_tokens)
             if len(answer) >= end:
                 return RoundsAnswer(tuple(answer[:end]), passes, levels, tuple(packed), state_bytes)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.errors import DemoError
-from common.models.shipped import FAMILIES, shipped_family
+from common.models import shipped
+
+_CODE = "code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +21,21 @@ class Family:
 def find_family(models: Path | None) -> Family:
     """The family in a folder, or the shipped one. Raises OutriderError where it is not whole."""
     if models is None:
-        shipped_family("demo")  # refuses where the release came without its models
-        models = FAMILIES["demo"].target.parent
-    family = Family(models / "target", models / "draft", models / "prompts.jsonl")
-    if not family.target.is_dir() or not family.draft.is_dir():
-        raise DemoError(f"{models} needs the folders target and draft, each a checkpoint")
-    return family
+        shipped.shipped_family("demo")  # refuses where the release came without its models
+        models = shipped.FAMILIES["demo"].folder
+    found = shipped.Family(models)
+    if not found.target.is_dir() or not found.drafts:
+        raise DemoError(f"{models} needs the folder target and one of {', '.join(shipped.DRAFTS)}")
+    return Family(found.target, found.drafts[0], models / "prompts.jsonl")
 
 
 def choose_prompts(file: Path, count: int, seed: int) -> list[str]:
-    """`count` prompts of the file, or all where it has fewer. Raises DemoError where it has none that can be read."""
+    """`count` of the file's prompts for code, or all where it has fewer. Raises DemoError where it has none that can be
+    read."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
-        prompts = [str(json.loads(line)["prompt"]) for line in lines if line.strip()]
+        records = [json.loads(line) for line in lines if line.strip()]
+        prompts = [str(record["prompt"]) for record in records if record.get("category", _CODE) == _CODE]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DemoError(f"{file} cannot be read as prompts; restore it from the release") from error
     if not prompts:

@@ -8,22 +8,27 @@ from common.models.errors import CheckpointError
 _MODELS = Path(__file__).resolve().parents[2] / "models"
 
 
+DRAFTS = ("moa", "eagle", "medusa", "independent")
+"""The folders of drafts beside a family's target, of which the first that is there is the default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A target and the folders of drafts that were trained for it, of which the first is the default."""
+    """A folder with a target, and drafts that were trained for it."""
 
-    target: Path
-    folders: tuple[Path, ...]
+    folder: Path
+
+    @property
+    def target(self) -> Path:
+        return self.folder / "target"
 
     @property
     def drafts(self) -> list[Path]:
-        """Those that this release brings."""
-        return [folder for folder in self.folders if folder.is_dir()]
+        """Those that are there."""
+        return [self.folder / name for name in DRAFTS if (self.folder / name).is_dir()]
 
 
-_DEMO = _MODELS / "demo"
-
-FAMILIES = {"demo": Family(_DEMO / "target", tuple(_DEMO / name for name in ("draft", "moa", "eagle", "medusa")))}
+FAMILIES = {"demo": Family(_MODELS / "demo")}
 
 
 def shipped_family(name: str) -> Family | None:

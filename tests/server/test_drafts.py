@@ -160,12 +160,12 @@ def test_a_shipped_family_brings_the_drafts_that_are_there(
 ) -> None:
     from common.models import shipped
 
-    own = shutil.copytree(draft, tmp_path / "own")
-    family = shipped.Family(target, (own, tmp_path / "absent", moa))
-    monkeypatch.setitem(shipped.FAMILIES, "demo", family)
+    for folder, name in ((target, "target"), (draft, "independent"), (moa, "moa")):
+        shutil.copytree(folder, tmp_path / name)
+    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.Family(tmp_path))
     offer = make_offer("demo", ())
-    assert [bundle.manifest.draft for bundle in offer.drafts] == ["own", "deep"]
-    assert [each.name for each in offer.state_drafts] == ["deep"]
+    assert [bundle.manifest.draft for bundle in offer.drafts] == ["moa", "independent"]
+    assert [each.name for each in offer.state_drafts] == ["moa"]
 
 
 @pytest.mark.cuda

@@ -75,7 +75,7 @@ def test_an_output_file_is_refused(refused, tmp_path: Path) -> None:
 
 
 def test_evaluation_names_missing_models(refused, tmp_path: Path) -> None:
-    assert "lacks target and draft" in refused("evaluate-demo", "--models", str(tmp_path))
+    assert "lacks target" in refused("evaluate-demo", "--models", str(tmp_path))
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])

@@ -37,7 +37,8 @@ def target_card(trained: Trained, scores: Scores, seed: int, public: Sequence[st
             heading(trained),
             "A very small language model for trying Outrider out. It writes short Python functions, works out word "
             "problems, answers questions on a short text, rewrites texts in another form, tells stories and chats. It "
-            "does so in the manner of the generators it was trained on; outside of them, expect nonsense.",
+            "does so in the manner of the generators it was trained on; outside of them, expect nonsense. How often "
+            "it is right within them is measured below.",
             data_section(public),
             recipe_section(trained, seed),
             measured_section(scores),

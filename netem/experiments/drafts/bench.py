@@ -12,8 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+import torch
 from transformers import PreTrainedTokenizerBase
 
+from client.demo.costs import HALF_THE_CORES
 from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
 from common.drafters.best_first import Expansion
@@ -142,6 +144,7 @@ class Bench:
 @contextmanager
 def open_bench(ground: Ground, contenders: Sequence[Contender], device: str = "cpu") -> Iterator[Bench]:
     """Raises CheckpointError where a checkpoint cannot be loaded or a draft was made for another target."""
+    torch.set_num_threads(HALF_THE_CORES)  # as both ends do in the other experiments
     tokenizer = load_tokenizer(ground.target)
     card = read_card(ground.target.name, ground.target, tokenizer)
     drafts = [

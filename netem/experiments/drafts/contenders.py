@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.drafts.directory import read_draft_kind
-from common.models.shipped import FAMILIES, shipped_family
+from common.models.shipped import FAMILIES
 from common.models.source import CONFIG, read_json
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 
 LOOKUP = "lookup"
-_TARGET = "target"
+_TARGET, _PROMPTS = "target", "prompts.jsonl"
 _KINDS = (LOOKUP, "independent", "medusa", "eagle", "moa")
 """In the order of the rows, and what to train where one is missing."""
 
@@ -41,17 +41,19 @@ class Ground:
 def find_ground(request: Request) -> Ground:
     """The folder of the request's models; target and prompts are the shipped ones where it has none.
 
-    Raises CheckpointError where these are absent, MisuseError where there is no such folder.
+    Raises MisuseError where there is no such folder, or neither has them.
     """
-    shipped = FAMILIES["demo"].target.parent
+    shipped = FAMILIES["demo"].folder
     models = request.models or shipped
     if not models.is_dir():
         raise MisuseError(f"there is no folder {models}; --models names one whose subfolders are drafts")
-    if not ((models / _TARGET).is_dir() and (models / "prompts.jsonl").is_file()):
-        shipped_family("demo")  # refuses where the release came without its models
-    target = models / _TARGET if (models / _TARGET).is_dir() else shipped / _TARGET
-    prompts = models / "prompts.jsonl"
-    return Ground(target, prompts if prompts.is_file() else shipped / "prompts.jsonl", models)
+    target, prompts = (
+        next((folder / name for folder in (models, shipped) if (folder / name).exists()), models / name)
+        for name in (_TARGET, _PROMPTS)
+    )
+    if not (target.is_dir() and prompts.is_file()):
+        raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}; clone the repository with its models")
+    return Ground(target, prompts, models)
 
 
 def find_contenders(request: Request, with_lookup: bool = True) -> list[Contender]:

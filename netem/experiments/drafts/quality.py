@@ -28,7 +28,7 @@ class Extent:
     tokens: int
 
 
-FULL = Extent(prompts=20, tokens=256)
+FULL = Extent(prompts=8, tokens=192)
 QUICK = Extent(prompts=1, tokens=48)
 
 

@@ -34,8 +34,8 @@ class Extent:
     tokens: int
 
 
-FULL = Extent(prompts=20, tokens=128)
-QUICK = Extent(prompts=1, tokens=32)
+FULL = Extent(prompts=8, tokens=96)
+QUICK = Extent(prompts=1, tokens=24)
 
 
 @dataclass(frozen=True)

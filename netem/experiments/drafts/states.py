@@ -278,9 +278,17 @@ def draw(axes: Any, points: Sequence[Point]) -> None:
             if setting.study == study and setting.x != float("inf"):
                 curve = curves.setdefault((setting.contender.name, setting.what), [])
                 curve.append((setting.x, point.accept.value))
+        colours: dict[tuple[str, str], str] = {}
         for (name, what), curve in curves.items():
+            is_second = what.endswith(_STATIC) or what == ORDERS[1]
+            pair = name, "" if study == "order" else what.removesuffix(_STATIC)
+            colour = colours.setdefault(pair, f"C{len(colours)}")
             label = name if study in ("lag", "gaps") else f"{name}, {what}"
-            panel.plot(*zip(*curve, strict=True), marker="o", markersize=3, label=label)
+            style = {"linestyle": "--" if is_second else "-", "color": colour, "marker": "o", "markersize": 3}
+            panel.plot(*zip(*curve, strict=True), label=label, **style)
+        if study in ("bits", "order"):
+            panel.set_xscale("log", base=2)
+            panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
         panel.set_xlabel(title, fontsize=8)
         panel.set_ylabel("accept length", fontsize=8)
         panel.tick_params(labelsize=7)

@@ -29,7 +29,7 @@ class FakeLane:
 @pytest.fixture
 def run_demo(monkeypatch, tmp_path):
     (tmp_path / "prompts.jsonl").write_text(json.dumps({"prompt": "hello"}))
-    for model in ("target", "draft"):
+    for model in ("target", "independent"):
         (tmp_path / model).mkdir()
 
     def run(tokens_of_outrider, *, as_json):

@@ -42,7 +42,7 @@ def test_the_published_draft_has_the_published_parts():
     assert round(count(lambda: DecoderLayer(config.sa)) / MILLION) == 113
     assert round(count(lambda: DecoderLayer(config.ca)) / MILLION) == 113
     assert round(count(lambda: make_lsa(config)) / MILLION) == 29
-    assert round(count(lambda: MoaDraft(config).project) / MILLION) == 8
+    assert round(count(lambda: MoaDraft(config, 0).project) / MILLION) == 8
     assert round(moa(LLAMA_8B, config, 0).trainable / MILLION) == 264
     assert round(eagle(LLAMA_8B).trainable / MILLION) == 252
     assert round(LLAMA_8B.layer_parameters / MILLION) == 218

@@ -36,7 +36,7 @@ def choose_prompts(file: Path, count: int, seed: int) -> list[str]:
         lines = file.read_text(encoding="utf-8").splitlines()
         records = [json.loads(line) for line in lines if line.strip()]
         prompts = [str(record["prompt"]) for record in records if record.get("category", _CODE) == _CODE]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DemoError(f"{file} cannot be read as prompts; restore it from the release") from error
     if not prompts:
         raise DemoError(f"{file} holds no prompts; restore it from the release")

@@ -114,7 +114,7 @@ def test_doctor_says_what_to_mend(monkeypatch, capsys, tmp_path):
 def test_a_demo_without_models_is_one_sentence(monkeypatch, capsys, tmp_path):
     code, out, err = outrider(monkeypatch, capsys, "demo", "--json", "--models", str(tmp_path))
     assert (code, out) == (1, "")
-    assert "target and draft" in err
+    assert "the folder target and one of" in err
 
 
 def test_prompts_leave_this_machine_in_plain_text_only_when_asked() -> None:

@@ -30,7 +30,7 @@ def models(tmp_path_factory) -> Path:
     """A target, a draft that is the target, and a draft that knows nothing."""
     folder = tmp_path_factory.mktemp("models")
     make_checkpoint(folder / "target", "llama", seed=1)
-    make_checkpoint(folder / "draft", "llama", seed=1)
+    make_checkpoint(folder / "independent", "llama", seed=1)
     make_checkpoint(folder / "stranger", "llama", seed=2, layers=1)
     (folder / "prompts.jsonl").write_text(json.dumps({"id": "a", "prompt": PROMPT}) + "\n")
     return folder
@@ -43,7 +43,7 @@ def cache(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(models):
-    arguments = ["--target", models / "target", "--draft", models / "draft", "--draft", models / "stranger"]
+    arguments = ["--target", models / "target", "--draft", models / "independent", "--draft", models / "stranger"]
     with outriderd(*map(str, arguments), "--dtype", "float64") as (_, address):
         yield address
 
@@ -65,7 +65,7 @@ def generated(models: Path, tokens: list[int], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("idle", ["eager", "patient"])
-@pytest.mark.parametrize("draft", ["draft", "stranger", "lookup"])
+@pytest.mark.parametrize("draft", ["independent", "stranger", "lookup"])
 def test_the_answer_is_what_transformers_generates(monkeypatch, capsys, models, cache, server, draft, idle):
     arguments = ["--draft", draft, "--idle", idle, "--raw", "--json", "--max-new-tokens", str(TOKENS)]
     code, out, err = outrider(
@@ -141,7 +141,7 @@ def test_pull_says_where_the_bundle_is(monkeypatch, capsys, cache, server):
         (["run", "x " * 3000, "--raw"], 1, "context"),
         (["run", "x", "--idle", "sleepy"], 1, "sleepy"),
         (["run", "x", "--rule", "luck"], 1, "luck"),
-        (["run", "x", "--draft", "absent"], 2, "draft, stranger, lookup"),
+        (["run", "x", "--draft", "absent"], 2, "independent, stranger, lookup"),
         (["run", "x", "--device", "abacus"], 2, "abacus"),
     ],
 )

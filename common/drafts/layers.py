@@ -135,4 +135,4 @@ def _frequencies(head_dim: int, base: float, device: torch.device) -> torch.Tens
 
 
 def _split(x: torch.Tensor, head_dim: int) -> torch.Tensor:
-    return x.view(*x.shape[:-1], -1, head_dim).transpose(1, 2)
+    return x.view(*x.shape[:-1], x.shape[-1] // head_dim, head_dim).transpose(1, 2)

@@ -5,6 +5,7 @@ import torch
 from transformers import DynamicCache
 
 from common.codec import encode
+from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
@@ -145,6 +146,15 @@ def test_gaps_are_drafted_over(scene):
         assert_proposed(proposals, 0, expected)
     else:  # a position in the gap has the draft's own K/V, made with more state than training granted it
         assert proposals
+
+
+def test_a_prompt_is_read_in_pieces(scene, monkeypatch):
+    whole = scene.drafter().draft(TreeView(tuple(TOKENS), ()), scene.frames(0, 10))
+    monkeypatch.setattr(tree_drafter, "_CHUNK", 5)
+    pieces = scene.drafter().draft(TreeView(tuple(TOKENS), ()), scene.frames(0, 10))
+    assert [(each.token, pytest.approx(each.logp, abs=1e-4)) for each in pieces] == [
+        (each.token, each.logp) for each in whole
+    ]
 
 
 def test_without_any_state_it_drafts_all_the_same(scene):

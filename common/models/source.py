@@ -18,8 +18,8 @@ SHARD_INDEX = "model.safetensors.index.json"
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """By preference: transformers builds the tokenizer from the first that exists."""
 
-_WEIGHT_PATTERN = "model*.safetensors"
-"""Some repositories on the hub hold the same weights a second time under other names."""
+_WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors")
+"""A checkpoint's weights and a draft's server half. Some repositories hold the same weights again under other names."""
 
 _TEXT_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 
@@ -73,7 +73,7 @@ def vocabulary_file(directory: Path) -> Path:
 
 
 def _fetch(hub_id: str, with_weights: bool) -> Path:
-    patterns = [*_TEXT_FILES, _WEIGHT_PATTERN] if with_weights else list(_TEXT_FILES)
+    patterns = [*_TEXT_FILES, *_WEIGHT_PATTERNS] if with_weights else list(_TEXT_FILES)
     try:
         return Path(snapshot_download(hub_id, allow_patterns=patterns))
     except HFValidationError as error:

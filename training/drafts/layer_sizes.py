@@ -10,9 +10,9 @@ from training.drafts.features import Target
 
 def target_layer(target: Target, *, input_norm: bool = True) -> LayerShape:
     """A decoder layer of the target's sizes."""
-    config, body = target.config, target.model
+    config = target.config
     rope = getattr(config, "rope_parameters", None) or {}
-    layers: Any = body
+    causal_lm: Any = target.model
     return LayerShape(
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
@@ -22,7 +22,7 @@ def target_layer(target: Target, *, input_norm: bool = True) -> LayerShape:
         rope_base=float(rope.get("rope_theta", 10_000.0)),
         epsilon=float(config.rms_norm_eps),
         input_norm=input_norm,
-        attention_bias=layers.model.layers[0].self_attn.q_proj.bias is not None,
+        attention_bias=causal_lm.model.layers[0].self_attn.q_proj.bias is not None,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -24,6 +24,7 @@ from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.drafts.accept_length import SPARE_SLOTS, accept_length
 from training.drafts.features import Target
+from training.drafts.layer_sizes import target_layer
 from training.drafts.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.drafts.token_counts import TokenCounts
 
@@ -64,7 +65,7 @@ class EagleRecipe:
             raise MisuseError("the weights of losses and the noise must not be below 0, nor all weights 0")
         self.needs = FeatureNeeds(hidden=(0,))
         self.tuning = Tuning(rate=2e-3)
-        self.draft = EagleDraft(EagleConfig(target_layer_shape(target, intermediate)))
+        self.draft = EagleDraft(EagleConfig(_layer(target, intermediate)))
         self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary)
         self.module = nn.ModuleDict({"draft": self.draft, "counts": self.counts})
         self._target = target
@@ -132,22 +133,13 @@ class EagleRecipe:
         return TreeDrafter(network)
 
 
-def target_layer_shape(target: Target, intermediate: int | None) -> LayerShape:
-    """A layer of the target's sizes without its input norm, as EAGLE's is. Raises MisuseError for a width below 1."""
-    config = target.config
+def _layer(target: Target, intermediate: int | None) -> LayerShape:
+    """A layer of the target's sizes, as EAGLE's is: without input norm and biases. Raises MisuseError for a width below
+    1."""
     if intermediate is not None and intermediate < 1:
         raise MisuseError(f"--intermediate must be at least 1, not {intermediate}")
-    rope = getattr(config, "rope_parameters", None) or {}
-    return LayerShape(
-        hidden=config.hidden_size,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
-        intermediate=intermediate or config.intermediate_size,
-        rope_base=float(rope.get("rope_theta", 10_000.0)),
-        epsilon=float(config.rms_norm_eps),
-        input_norm=False,
-    )
+    shape = target_layer(target, input_norm=False)
+    return replace(shape, intermediate=intermediate or shape.intermediate, attention_bias=False)
 
 
 def build(

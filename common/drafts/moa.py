@@ -135,5 +135,6 @@ def load_lsa(directory: Path) -> StateMixer:
     if config.mixer not in MIXERS:
         raise CheckpointError(f"the draft in {directory} mixes layers by '{config.mixer}', which is unknown; upgrade.")
     lsa = make_lsa(config)
-    load_into(lsa, read_tensors(directory, EXPORTER_WEIGHTS), directory)
+    if lsa.state_dict():  # a plain mean has nothing to load
+        load_into(lsa, read_tensors(directory, EXPORTER_WEIGHTS), directory)
     return lsa

@@ -91,14 +91,16 @@ def test_a_draft_is_as_large_as_asked(target, size):
     assert wanted - unit <= trained <= wanted
 
 
-def test_what_is_saved_is_what_was_trained(target, tmp_path):
-    recipe = build(target, layers=(0, 1), size=2.0)
+@pytest.mark.parametrize("mixer", ["mixture", "attention", "mean"])
+def test_what_is_saved_is_what_was_trained(target, tmp_path, mixer):
+    recipe = build(target, layers=(0, 1), size=2.0, mixer=mixer)
     train(recipe, target, random_batch(target), 3, 1e-3)
     recipe.save(tmp_path)
     for depth, draft in recipe.drafts.items():
         saved = load_moa(tmp_path, depth).state_dict()
         assert all(torch.equal(saved[name], each.bfloat16().float()) for name, each in draft.state_dict().items())
     server = load_lsa(tmp_path).state_dict()
+    assert set(server) == set(recipe.lsa.state_dict())
     assert all(torch.equal(server[name], each.bfloat16().float()) for name, each in recipe.lsa.state_dict().items())
 
 

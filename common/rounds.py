@@ -85,7 +85,7 @@ class Rounds:
             proposals = self.drafter.draft(tree.view(), frames)
             frames = ()
             if not proposals:
-                return level + 1
+                return level
             tree.grow(tree.frontier, _numbered(proposals, tree.last_id))
         return self.levels
 

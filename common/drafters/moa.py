@@ -64,7 +64,6 @@ class MoaNetwork:
             )
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
-        newest_before = self._received.newest
         for state in states:
             values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._weights)
             if state.kind == LSA:
@@ -72,7 +71,7 @@ class MoaNetwork:
             elif state.kind == KEY_VALUES and self._depth:
                 self._tail_values.add(state.start, values[:, -self._depth :], past_slots)
         # The pending tokens behind the newest state, and with them the root, were computed from an older one.
-        return min(max(newest_before, self._received.newest) + 1, max(0, len(past_slots) - 1))
+        return min(self._received.newest + 1, max(0, len(past_slots) - 1))
 
     def forget(self, keep: int) -> None:
         self._received.forget(keep)

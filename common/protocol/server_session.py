@@ -247,10 +247,12 @@ class ServerSession:
     # Details.
 
     def _new_feed(self, wanted: StateRequest | None) -> StateFeed | None:
+        """Raises PeerError for a request that cannot be met; the session still wants what it wanted before."""
+        feed = None
+        if wanted is not None:
+            feed = StateFeed(self._terms.state_kinds(wanted), wanted.dtype, self._terms.state_order)
         self._wanted_state = wanted
-        if wanted is None:
-            return None
-        return StateFeed(self._terms.state_kinds(wanted), wanted.dtype, self._terms.state_order)
+        return feed
 
     def _salvage(self, work: Work) -> Progress:
         """A pass that a cancel or a rewritten history overtook: its chain stays where the sequence still has it.

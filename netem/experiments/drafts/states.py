@@ -54,7 +54,7 @@ class Extent:
     calibration: int  # prompts of each category
 
 
-FULL = Extent(4, 96, tuple(BITS), (0, 2, 4, 8, 16), (0.0, 0.25, 0.5, 0.75, 1.0), (1, 4, 20), 1000, 2)
+FULL = Extent(3, 64, tuple(BITS), (0, 2, 4, 8, 16), (0.0, 0.25, 0.5, 0.75, 1.0), (1, 4, 20), 1000, 2)
 QUICK = Extent(1, 12, ("float16", "int4"), (0, 8), (0.0, 1.0), (4,), 200, 1)
 
 

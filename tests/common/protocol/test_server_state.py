@@ -53,6 +53,16 @@ def test_nothing_is_sent_between_answers_and_the_next_turn_goes_on():
     ]
 
 
+def test_a_request_that_was_refused_once_is_refused_again():
+    server = feeding()
+    unknown = open_frame((1, 2, 3, 4), prompt_length=3, state=StateRequest("nobody's"))
+    for now in (3.0, 4.0):
+        with pytest.raises(PeerError):
+            server.reopen(unknown, now)
+    server.reopen(open_frame((1, 2, 3, 4), prompt_length=3, state=REQUEST), 5.0)
+    assert {frame.kind for frame in feed(server)} == {"lsa", "kv"}
+
+
 def test_a_frame_that_a_turn_overtook_is_not_sent():
     server = feeding()
     span = server.next_span()

@@ -38,11 +38,14 @@ def moa(
     mixer: Annotated[
         str | None, typer.Option(help="How all layers become a token's state: mixture, attention or mean.")
     ] = None,
+    missing: Annotated[
+        float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
+    ] = None,
     published: Annotated[bool, typer.Option("--published", help="The form and training of the paper.")] = False,
 ) -> Options:
     """Train a Mixture of Attentions draft, with target-layer inference."""
     depths = numbers("--layers", layers) if layers is not None else None
-    return {"layers": depths, "size": size, "mixer": mixer, "published": published}
+    return {"layers": depths, "size": size, "mixer": mixer, "missing": missing, "published": published}
 
 
 def eagle(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ from common.drafts.layers import masked_attention
 from common.drafts.lsa import LayerMixture
 from common.drafts.moa import KIND, MoaDraft, make_lsa, save_moa
 from common.drafts.tail import load_tail, write_tail
+from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.drafts.accept_length import SPARE_SLOTS, accept_length
 from training.drafts.features import Target
@@ -50,13 +51,16 @@ PUBLISHED_WEIGHTS = LossWeights(divergence=0.1, distance=1.0)
 class MoaRecipe:
     kind = KIND
 
-    def __init__(self, target: Target, depths: Sequence[int], size: float, mixer: str, published: bool):
+    def __init__(self, target: Target, depths: Sequence[int], size: float, mixer: str, published: bool, missing: float):
         """`depths` are the numbers N of target layers that the draft will run below, each with a client's half of its
         own; `size` its trainable parameters for one N, in layers of the target; `mixer` makes the states.
-        `published` trains with the paper's losses and sync points, from nothing.
+        `published` trains with the paper's losses and sync points, from nothing. A share `missing` of samples lacks
+        the state of a span of the prompt.
 
-        Raises MisuseError for depths that the target does not have.
+        Raises MisuseError for depths that the target does not have and for what is no share.
         """
+        if not 0 <= missing <= 1:
+            raise MisuseError(f"--missing must lie between 0 and 1, not {missing:g}")
         self.config = moa_config(target, tuple(depths), size, mixer, final_norm=not published)
         self.needs = FeatureNeeds(key_values=True, hidden=tuple(sorted({0, *depths})), logits=True)
         self.tuning = Tuning(rate=3e-3)
@@ -67,7 +71,7 @@ class MoaRecipe:
         self._target = target
         self._size = size
         self._published = published
-        self._lags = PUBLISHED if published else LagSettings()
+        self._lags = replace(PUBLISHED if published else LagSettings(), missing=missing)
         self._weights = PUBLISHED_WEIGHTS if published else LossWeights()
         self._tails = {depth: _frozen_tail(target, depth) for depth in depths}
         if not published:
@@ -150,6 +154,7 @@ class MoaRecipe:
             "target layers N": ", ".join(map(str, self.drafts)),
             "size": f"{self._size:g} target layers for each N",
             "states": self.config.mixer,
+            "samples that lack a span of state": f"{self._lags.missing:.0%}",
         }
 
     def _drafter(self, depth: int) -> Drafter:
@@ -169,9 +174,10 @@ def build(
     size: float = DEFAULT_SIZE,
     mixer: str | None = None,
     published: bool = False,
+    missing: float = 0.0,
 ) -> MoaRecipe:
     """As `MoaRecipe`; the published form attends over layers, ours mixes them."""
-    return MoaRecipe(target, layers, size, mixer or ("attention" if published else "mixture"), published)
+    return MoaRecipe(target, layers, size, mixer or ("attention" if published else "mixture"), published, missing)
 
 
 def _distance(predicted: torch.Tensor, wanted: torch.Tensor, learn: torch.Tensor) -> torch.Tensor:

@@ -50,7 +50,9 @@ def _flat(heads):
     return heads.transpose(1, 2).flatten(2)
 
 
-@pytest.mark.parametrize("options", [{}, {"published": True}, {"mixer": "mean"}, {"mixer": "attention"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"published": True}, {"mixer": "mean"}, {"mixer": "attention"}, {"missing": 0.5}]
+)
 def test_every_form_learns(target, options):
     recipe = build(target, layers=(0, 1), size=2.0, **options)
     losses = train(recipe, target, random_batch(target), 60, 3e-3)
@@ -111,6 +113,7 @@ def test_what_is_saved_is_what_was_trained(target, tmp_path, mixer):
         ({"layers": ()}, "--layers"),
         ({"size": 0.1}, "--size"),
         ({"mixer": "sum"}, "--mixer"),
+        ({"missing": 1.5}, "--missing"),
     ],
 )
 def test_impossible_options_are_refused(target, options, message):

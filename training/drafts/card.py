@@ -52,7 +52,7 @@ def card(facts: Facts) -> str:
         "trained parameters": f"{facts.parameters:,}",
         "steps": f"{progress.step:,}",
         "tokens": f"{progress.tokens:,}, of which {progress.learned:,} learned",
-        "time": f"{progress.seconds / 60:.1f} minutes, measurements included",
+        "time": f"{progress.seconds / 60:.1f} minutes until the last step",
         "last loss": f"{progress.loss:.4f}",
         "seed": str(facts.seed),
         **facts.settings,

@@ -132,8 +132,12 @@ def check(settings: TrainSettings, folder: WorkFolder) -> None:
     if out.exists() and not out.is_dir():
         raise MisuseError(f"--out {out} is a file: choose a folder")
     begun, filled = folder.settings.exists(), out.exists() and any(out.iterdir())
+    if begun and filled and not folder.checkpoint.exists():
+        raise MisuseError(f"{out} holds a finished draft: choose another --out, or remove it and {folder.path}")
     if settings.resume and filled and not folder.checkpoint.exists():
-        raise MisuseError(f"{out} holds files and no run to continue: choose another --out, or train without --resume")
+        raise MisuseError(f"{out} holds files and no run to continue: choose another --out")
+    if settings.resume and not begun:
+        raise MisuseError(f"there is no run in {folder.path} to continue: name the right --out, or leave out --resume")
     if not settings.resume and (begun or filled):
         held = f"an earlier run is in {folder.path}" if begun else f"--out {out} is not empty"
         raise MisuseError(f"{held}: choose another --out" + (", or continue it with --resume" if begun else ""))

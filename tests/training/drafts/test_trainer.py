@@ -210,6 +210,15 @@ def test_an_unfinished_run_is_continued_only_when_asked_and_as_it_was(settings: 
     assert equal(weights(Ran(again).out), weights(Ran(replace(settings, out=settings.out / "x")).out))
 
 
+def test_a_finished_run_and_one_that_never_was_are_told_apart(settings: TrainSettings) -> None:
+    with pytest.raises(MisuseError, match="no run in .* to continue"):
+        Ran(replace(settings, resume=True))
+    Ran(settings)
+    for resume in (False, True):
+        with pytest.raises(MisuseError, match="a finished draft"):
+            Ran(replace(settings, resume=resume))
+
+
 def test_a_checkpoint_of_something_else_is_one_sentence(settings: TrainSettings) -> None:
     stop_at(settings)
     again = replace(settings, resume=True)

@@ -58,9 +58,9 @@ def _moa(site: DraftSite) -> Drafter:
     from common.drafts.moa import load_moa
     from common.drafts.tail import load_tail
 
-    draft = load_moa(site.directory, site.request.layers)
+    draft, kept = load_moa(site.directory, site.request.layers)
     tail = load_tail(site.directory / TAIL_FOLDER, site.request.layers, site.device, site.dtype)
-    network = MoaNetwork(draft.to(tail.device, tail.dtype), tail, site.request, site.context, _SPARE_SLOTS)
+    network = MoaNetwork(draft.to(tail.device, tail.dtype), tail, site.request, site.context, _SPARE_SLOTS, kept)
     return TreeDrafter(network, site.expansion)
 
 

@@ -16,6 +16,7 @@ from torch import nn
 from common.drafts.directory import EXPORTER_WEIGHTS, load_into, read_config, read_tensors, save_draft
 from common.drafts.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.drafts.lsa import MIXERS, StateMixer
+from common.drafts.vocabulary import KEPT_TOKENS
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 
@@ -98,10 +99,18 @@ def make_lsa(config: MoaConfig) -> StateMixer:
 
 
 def save_moa(
-    directory: Path, fingerprint: str, config: MoaConfig, drafts: Mapping[int, MoaDraft], lsa: StateMixer
+    directory: Path,
+    fingerprint: str,
+    config: MoaConfig,
+    drafts: Mapping[int, MoaDraft],
+    lsa: StateMixer,
+    kept: torch.Tensor | None = None,
 ) -> None:
-    """Writes the client's half for each N and the server's for all, in the dtype they have."""
+    """Writes the client's half for each N and the server's for all, in the dtype they have. `kept`: the tokens that it
+    may propose, int64 [kept]; None for all."""
     client = {f"{depth}.{name}": tensor for depth, half in drafts.items() for name, tensor in half.state_dict().items()}
+    if kept is not None:
+        client[KEPT_TOKENS] = kept
     save_draft(directory, KIND, fingerprint, config.to_json(), client, lsa.state_dict())
 
 
@@ -113,8 +122,8 @@ def read_moa_config(directory: Path) -> MoaConfig:
         raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
 
 
-def load_moa(directory: Path, depth: int) -> MoaDraft:
-    """The client's half for N = `depth`, frozen.
+def load_moa(directory: Path, depth: int) -> tuple[MoaDraft, torch.Tensor | None]:
+    """The client's half for N = `depth`, frozen, and the tokens that it may propose, None for all.
 
     Raises CheckpointError where it is not there or broken, MisuseError for an N that the draft does not serve.
     """
@@ -123,10 +132,11 @@ def load_moa(directory: Path, depth: int) -> MoaDraft:
         served = ", ".join(map(str, config.depths))
         raise MisuseError(f"this draft runs {served} of the target's layers, not {depth}; choose one of these")
     own = f"{depth}."
-    tensors = {name.removeprefix(own): each for name, each in read_tensors(directory).items() if name.startswith(own)}
+    every = read_tensors(directory)
+    tensors = {name.removeprefix(own): each for name, each in every.items() if name.startswith(own)}
     draft = MoaDraft(config, depth)
     load_into(draft, tensors, directory)
-    return draft
+    return draft, every.get(KEPT_TOKENS)
 
 
 def load_lsa(directory: Path) -> StateMixer:

@@ -250,7 +250,7 @@ class ServerSession:
         """Raises PeerError for a request that cannot be met; the session still wants what it wanted before."""
         feed = None
         if wanted is not None:
-            feed = StateFeed(self._terms.state_kinds(wanted), wanted.dtype, self._terms.state_order)
+            feed = StateFeed(self._terms.state_kinds(wanted), wanted.dtype)
         self._wanted_state = wanted
         return feed
 

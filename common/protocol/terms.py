@@ -29,7 +29,6 @@ class Terms:
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree
     state_kinds: StateKinds = no_state
-    state_order: str = "newest"  # in which positions' draft state is sent
 
     @property
     def max_names(self) -> int:

@@ -49,7 +49,7 @@ def test_a_bundle_holds_the_clients_half_and_the_targets_end(target: Path, moa: 
     assert top == {"config.json", "model.safetensors"}
     assert {Path(file.path).parts[0] for file in bundle.manifest.files} == top | {TOKENIZER_FOLDER, TAIL_FOLDER}
     for layers in (0, 1, 3):
-        assert load_moa(out, layers).config.depths == (0, 1, 3)
+        assert load_moa(out, layers)[0].config.depths == (0, 1, 3)
         tail = load_tail(out / TAIL_FOLDER, layers, "cpu", "float64")
         assert len(tail.model.layers) == layers
     whole = load_causal_lm(target, dtype="float64")

@@ -42,10 +42,18 @@ def moa(
         float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
     ] = None,
     published: Annotated[bool, typer.Option("--published", help="The form and training of the paper.")] = False,
+    draft_vocabulary: Annotated[int | None, typer.Option(min=1, help="Most frequent tokens to propose from.")] = None,
 ) -> Options:
     """Train a Mixture of Attentions draft, with target-layer inference."""
     depths = numbers("--layers", layers) if layers is not None else None
-    return {"layers": depths, "size": size, "mixer": mixer, "missing": missing, "published": published}
+    return {
+        "layers": depths,
+        "size": size,
+        "mixer": mixer,
+        "missing": missing,
+        "published": published,
+        "draft_vocabulary": draft_vocabulary,
+    }
 
 
 def eagle(

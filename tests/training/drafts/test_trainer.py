@@ -211,7 +211,7 @@ def test_an_unfinished_run_is_continued_only_when_asked_and_as_it_was(settings: 
 
 
 def test_a_finished_run_and_one_that_never_was_are_told_apart(settings: TrainSettings) -> None:
-    with pytest.raises(MisuseError, match="no run in .* to continue"):
+    with pytest.raises(MisuseError, match=r"no run in .* to continue"):
         Ran(replace(settings, resume=True))
     Ran(settings)
     for resume in (False, True):

@@ -33,6 +33,7 @@ from training.drafts.lags import PUBLISHED, LagSettings, Received, causal, draw_
 from training.drafts.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.drafts.recipes.moa_sizes import DEFAULT_SIZE, moa_config, warm_start
 from training.drafts.tail_forward import TwoSources, through_tail
+from training.drafts.token_counts import TokenCounts
 
 # Shape letters: R rows, T columns, P learned places, L target layers, W state width, E hidden size, V vocabulary.
 
@@ -51,11 +52,21 @@ PUBLISHED_WEIGHTS = LossWeights(divergence=0.1, distance=1.0)
 class MoaRecipe:
     kind = KIND
 
-    def __init__(self, target: Target, depths: Sequence[int], size: float, mixer: str, published: bool, missing: float):
+    def __init__(
+        self,
+        target: Target,
+        depths: Sequence[int],
+        size: float,
+        mixer: str,
+        published: bool,
+        missing: float,
+        draft_vocabulary: int | None,
+    ):
         """`depths` are the numbers N of target layers that the draft will run below, each with a client's half of its
         own; `size` its trainable parameters for one N, in layers of the target; `mixer` makes the states.
         `published` trains with the paper's losses and sync points, from nothing. A share `missing` of samples lacks
-        the state of a span of the prompt.
+        the state of a span of the prompt. `draft_vocabulary`: tokens that the draft may propose, the most frequent
+        ones; None for all.
 
         Raises MisuseError for depths that the target does not have and for what is no share.
         """
@@ -67,7 +78,8 @@ class MoaRecipe:
         self.lsa = make_lsa(self.config)
         self.drafts = {depth: MoaDraft(self.config, depth) for depth in depths}
         halves = nn.ModuleDict({str(depth): draft for depth, draft in self.drafts.items()})
-        self.module = nn.ModuleDict({"lsa": self.lsa, "drafts": halves})
+        self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary)
+        self.module = nn.ModuleDict({"lsa": self.lsa, "drafts": halves, "counts": self.counts})
         self._target = target
         self._size = size
         self._published = published
@@ -81,6 +93,7 @@ class MoaRecipe:
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
         assert features.key_values is not None
         assert features.logits is not None
+        self.counts.add(batch)
         received = draw_received(batch, self._lags)
         states = self._states(batch, features.key_values, moment)
         sees = causal(batch.ids)
@@ -146,7 +159,8 @@ class MoaRecipe:
 
     def save(self, out: Path) -> None:
         drafts = {depth: copy.deepcopy(draft).bfloat16() for depth, draft in self.drafts.items()}
-        save_moa(out, self._target.fingerprint, self.config, drafts, copy.deepcopy(self.lsa).bfloat16())
+        lsa = copy.deepcopy(self.lsa).bfloat16()
+        save_moa(out, self._target.fingerprint, self.config, drafts, lsa, self.counts.kept())
 
     def describe(self) -> Mapping[str, str]:
         return {
@@ -160,7 +174,8 @@ class MoaRecipe:
     def _drafter(self, depth: int) -> Drafter:
         draft = copy.deepcopy(self.drafts[depth]).to(self._target.model.dtype)
         request = StateRequest("trained", layers=depth)
-        return TreeDrafter(MoaNetwork(draft, self._tails[depth], request, self._target.context, SPARE_SLOTS))
+        kept = self.counts.kept()
+        return TreeDrafter(MoaNetwork(draft, self._tails[depth], request, self._target.context, SPARE_SLOTS, kept))
 
     def _exporters(self, depth: int) -> list[StateExporter]:
         lsa = copy.deepcopy(self.lsa).to(self._target.model.dtype)
@@ -175,9 +190,11 @@ def build(
     mixer: str | None = None,
     published: bool = False,
     missing: float = 0.0,
+    draft_vocabulary: int | None = None,
 ) -> MoaRecipe:
     """As `MoaRecipe`; the published form attends over layers, ours mixes them."""
-    return MoaRecipe(target, layers, size, mixer or ("attention" if published else "mixture"), published, missing)
+    mixer = mixer or ("attention" if published else "mixture")
+    return MoaRecipe(target, layers, size, mixer, published, missing, draft_vocabulary)
 
 
 def _distance(predicted: torch.Tensor, wanted: torch.Tensor, learn: torch.Tensor) -> torch.Tensor:

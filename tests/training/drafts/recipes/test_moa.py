@@ -99,11 +99,22 @@ def test_what_is_saved_is_what_was_trained(target, tmp_path, mixer):
     train(recipe, target, random_batch(target), 3, 1e-3)
     recipe.save(tmp_path)
     for depth, draft in recipe.drafts.items():
-        saved = load_moa(tmp_path, depth).state_dict()
+        saved = load_moa(tmp_path, depth)[0].state_dict()
         assert all(torch.equal(saved[name], each.bfloat16().float()) for name, each in draft.state_dict().items())
     server = load_lsa(tmp_path).state_dict()
     assert set(server) == set(recipe.lsa.state_dict())
     assert all(torch.equal(server[name], each.bfloat16().float()) for name, each in recipe.lsa.state_dict().items())
+
+
+def test_a_trimmed_head_keeps_what_was_learned_most(target, tmp_path):
+    recipe, batch = build(target, layers=(0,), size=2.0, draft_vocabulary=7), random_batch(target)
+    train(recipe, target, batch, 3, 1e-3)
+    recipe.save(tmp_path)
+    kept = load_moa(tmp_path, 0)[1]
+    counts = torch.bincount(batch.targets)
+    assert len(kept) == 7
+    assert int(counts.max()) == int(counts[kept[kept < len(counts)]].max())
+    assert measure(recipe, target, PROMPTS, 12).accept_length >= 1
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,13 @@ def train_draft(settings: TrainSettings, build: Build, bar: TrainingBar) -> Eval
     check(settings, folder)
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    workers = gather_workers(settings.device)
+    with gather_workers(settings.device) as workers:
+        return _train(settings, build, bar, folder, workers)
+
+
+def _train(
+    settings: TrainSettings, build: Build, bar: TrainingBar, folder: WorkFolder, workers: Workers
+) -> Evaluation | None:
     say = bar.stage if workers.rank == 0 else lambda text: None
     say("reading the data")
     records = read_records(settings.data, answers_needed=not settings.regenerate)

@@ -8,8 +8,8 @@ Several processes are started by `accelerate launch` or `torchrun`, which set WO
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -111,12 +111,24 @@ class ManyWorkers:
         result: T = made[0]
         return result
 
+    def leave(self) -> None:
+        """Close the connections and wait for their threads, which would abort a process that is ending."""
+        self.accelerator.end_training()
+        # The wrapped module holds the group, and so its threads, for as long as it is held itself.
+        self.accelerator.free_memory()
 
-def gather_workers(device: str | None) -> Workers:
+
+@contextmanager
+def gather_workers(device: str | None) -> Iterator[Workers]:
     """This process among its peers. `device`: where to train; None takes a GPU where there is one.
 
     Raises `CheckpointError` for a device that does not exist here.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        return ManyWorkers(device)
-    return OneWorker(parse_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield OneWorker(parse_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+        return
+    workers = ManyWorkers(device)
+    try:
+        yield workers
+    finally:
+        workers.leave()

@@ -33,8 +33,8 @@ def test_two_processes_equal_one_that_accumulates(tmp_path: Path, monkeypatch: p
 
 def test_one_process_takes_the_device_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    worker = gather_workers(None)
-    assert isinstance(worker, OneWorker)
-    assert worker.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(CheckpointError, match="the device 'cuda:99' is not in this machine"):
-        gather_workers("cuda:99")
+    with gather_workers(None) as worker:
+        assert isinstance(worker, OneWorker)
+        assert worker.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(CheckpointError, match="the device 'cuda:99' is not in this machine"), gather_workers("cuda:99"):
+        pass

@@ -16,6 +16,7 @@ from common.drafts.exporters import HiddenExporter, KeyValueExporter, LsaExporte
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
+from common.models.sizes import key_width
 from server.state_maker import Exporters
 
 
@@ -75,8 +76,7 @@ Depths = tuple[int, ...] | None
 
 def _read_moa(directory: Path, target: PreTrainedConfig) -> Depths:
     config = moa.read_moa_config(directory)
-    head_dim = getattr(target, "head_dim", None) or target.hidden_size // target.num_attention_heads
-    sizes = (target.hidden_size, target.num_hidden_layers, 2 * target.num_key_value_heads * head_dim)
+    sizes = (target.hidden_size, target.num_hidden_layers, 2 * key_width(target))
     return config.depths if (config.hidden, config.target_layers, config.state_width) == sizes else None
 
 

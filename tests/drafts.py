@@ -7,9 +7,11 @@ import torch
 
 from common.drafts.eagle import EagleConfig, EagleDraft, save_eagle
 from common.drafts.layers import LayerShape
+from common.drafts.medusa import MedusaConfig, MedusaDraft, save_medusa
 from common.drafts.moa import MoaConfig, MoaDraft, make_lsa, save_moa
 from common.models.checkpoint import load_config
 from common.models.fingerprint import fingerprint
+from common.models.sizes import key_width
 
 Network = TypeVar("Network", bound=torch.nn.Module)
 
@@ -17,8 +19,7 @@ Network = TypeVar("Network", bound=torch.nn.Module)
 def moa_config_for(target: Path, depths: tuple[int, ...] = (0, 1, 3), mixer: str = "attention") -> MoaConfig:
     """Sizes of a small `moa` draft for the target's checkpoint."""
     sizes = load_config(target)
-    head_dim = getattr(sizes, "head_dim", None) or sizes.hidden_size // sizes.num_attention_heads
-    width = 2 * sizes.num_key_value_heads * head_dim
+    width = 2 * key_width(sizes)
     shape = LayerShape(sizes.hidden_size, heads=4, kv_heads=2, head_dim=8, intermediate=sizes.hidden_size)
     return MoaConfig(
         hidden=sizes.hidden_size,
@@ -49,6 +50,16 @@ def make_eagle_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
     hidden = load_config(target).hidden_size
     layer = LayerShape(hidden, heads=4, kv_heads=2, head_dim=8, intermediate=hidden)
     save_eagle(directory, fingerprint(target), _shaken(EagleDraft(EagleConfig(layer))))
+    return directory
+
+
+def make_medusa_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
+    """Saves random `medusa` heads for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    sizes = load_config(target)
+    accuracies = ((0.6, 0.2), (0.5, 0.1), (0.4, 0.1))
+    draft = _shaken(MedusaDraft(MedusaConfig(sizes.hidden_size, sizes.vocab_size, accuracies)))
+    save_medusa(directory, fingerprint(target), draft, accuracies)
     return directory
 
 

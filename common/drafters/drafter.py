@@ -6,6 +6,9 @@ from typing import Protocol
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import Proposal, TreeView
 
+NOTHING = -1
+"""The newest position with draft state, where none has come."""
+
 
 class Drafter(Protocol):
     """Proposes tokens for one session at a time.

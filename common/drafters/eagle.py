@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn.functional import log_softmax
 
 from common.codec import decode
+from common.drafters.drafter import NOTHING
 from common.drafters.packed_layer import PackedLayer
 from common.drafts.eagle import KIND, EagleDraft
 from common.drafts.exporters import HIDDEN
@@ -27,8 +28,6 @@ from common.protocol.messages import State, StateRequest
 _PASSES = 3
 """Rows of one forward whose features are predictions of its other rows: so many in a row are computed exactly, those
 behind them from an earlier pass. A prompt without its state cannot be run token by token."""
-
-NOTHING = -1
 
 
 class EagleNetwork:

@@ -12,7 +12,8 @@ from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 
-_SPARE_SLOTS = 512  # room for the tree beside a full context
+SPARE_SLOTS = 512
+"""Room for the tree beside a full context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def _independent(site: DraftSite) -> Drafter:
     from common.models.packed import PackedModel
 
     model = load_causal_lm(site.directory, device=site.device, dtype=site.dtype)
-    network = IndependentNetwork(PackedModel(model, site.context + _SPARE_SLOTS), site.vocab_size)
+    network = IndependentNetwork(PackedModel(model, site.context + SPARE_SLOTS), site.vocab_size)
     return TreeDrafter(network, site.expansion)
 
 
@@ -60,7 +61,8 @@ def _moa(site: DraftSite) -> Drafter:
 
     draft, kept = load_moa(site.directory, site.request.layers)
     tail = load_tail(site.directory / TAIL_FOLDER, site.request.layers, site.device, site.dtype)
-    network = MoaNetwork(draft.to(tail.device, tail.dtype), tail, site.request, site.context, _SPARE_SLOTS, kept)
+    _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
+    network = MoaNetwork(draft.to(tail.device, tail.dtype), tail, site.request, site.context, SPARE_SLOTS, kept)
     return TreeDrafter(network, site.expansion)
 
 
@@ -79,7 +81,7 @@ def _eagle(site: DraftSite) -> Drafter:
         tail.lm_head,
         _without_layers(site.request),
         site.context,
-        _SPARE_SLOTS,
+        SPARE_SLOTS,
         kept,
     )
     return TreeDrafter(network, site.expansion)

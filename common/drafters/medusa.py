@@ -15,13 +15,12 @@ from torch import nn
 
 from common.codec import decode
 from common.drafters.best_first import Expansion
+from common.drafters.drafter import NOTHING
 from common.drafts.exporters import HIDDEN
 from common.drafts.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
-
-NOTHING = -1
 
 
 class MedusaDrafter:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
+from common.drafters.drafter import NOTHING
 from common.drafts.moa import MoaDraft
 from common.models.key_values import KeyValuePool
 from common.models.plan import PassPlan
@@ -16,8 +17,6 @@ from common.models.plan import PassPlan
 # Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, E hidden size,
 # W state width, N tail layers, X width of a layer's keys.
 # ruff: noqa: N803, N806
-
-NOTHING = -1
 
 
 class ReceivedStates:

@@ -9,6 +9,8 @@ from typing import Self
 import torch
 from transformers import PreTrainedModel
 
+from common.models.sizes import key_width
+
 # Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
 # ruff: noqa: N815
 
@@ -31,11 +33,10 @@ class KeyValuePool:
         if capacity < 1:
             raise ValueError(f"a K/V pool needs a positive capacity, not {capacity}")
         config = model.config
-        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
         def allocate() -> tuple[torch.Tensor, ...]:
             return tuple(
-                torch.zeros((capacity, config.num_key_value_heads * head_dim), dtype=model.dtype, device=model.device)
+                torch.zeros((capacity, key_width(config)), dtype=model.dtype, device=model.device)
                 for _ in range(config.num_hidden_layers)
             )
 

@@ -10,6 +10,9 @@ from math import prod
 GROUP = 32
 """Numbers of one position that share a scale."""
 
+FIRST_POSITIONS = 4
+"""So many positions, which every later one attends to most, are sent before all others."""
+
 _SCALE_BYTES = 2
 _ENVELOPE_BYTES = 64  # what compression may add to a payload that it cannot shrink
 

@@ -8,15 +8,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from common.protocol.draft_state import StateKind, raw_bytes
+from common.protocol.draft_state import FIRST_POSITIONS, StateKind, raw_bytes
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.positions import Positions, Stretch
 from common.protocol.state_window import StateWindow
 
 FRAME_BYTES = 16 * 1024
 """The longest payload of a frame, before compression; a single position may need more."""
-
-_FIRST = 4  # positions that every later one attends to most, sent before all others
 
 Stretches = Sequence[Stretch]
 Order = Callable[[Stretches, int], Stretch]
@@ -116,10 +114,10 @@ class StateFeed:
 
 def _newest(stretches: Stretches, most: int) -> Stretch:
     first, last = stretches[0], stretches[-1]
-    if first.start >= _FIRST:
+    if first.start >= FIRST_POSITIONS:
         return Stretch(max(last.start, last.end - most), last.end)
     whole = first.end - first.start <= most
-    return Stretch(first.start, first.end if whole else min(first.start + most, _FIRST))
+    return Stretch(first.start, first.end if whole else min(first.start + most, FIRST_POSITIONS))
 
 
 def _prefix(stretches: Stretches, most: int) -> Stretch:

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from common.drafters.drafter import Drafter
+from common.drafters.load import SPARE_SLOTS
 from common.drafts.exporters import HIDDEN, StateExporter
 from common.models.packed import PackedModel
 from common.rounds import Rounds, RoundsAnswer
 from training.drafts.features import Target
-
-SPARE_SLOTS = 512
-"""Room for a tree beside a context, of a target or a drafter that is measured."""
 
 Tokens = Sequence[int]
 

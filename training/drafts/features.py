@@ -18,6 +18,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.fingerprint import fingerprint
 from common.models.shipped import shipped_family
+from common.models.sizes import key_width
 from common.models.source import checkpoint_directory
 from training.drafts.recipe import Batch, FeatureNeeds, Features
 
@@ -48,8 +49,7 @@ class Target:
     @property
     def key_value_size(self) -> int:
         """E_kv: key/value heads times their size, the width of one layer's keys of one token."""
-        size = getattr(self.config, "head_dim", None) or self.config.hidden_size // self.config.num_attention_heads
-        return int(self.config.num_key_value_heads * size)
+        return key_width(self.config)
 
     @property
     def end_tokens(self) -> frozenset[int]:

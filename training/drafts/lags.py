@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from common.protocol.draft_state import FIRST_POSITIONS
 from training.drafts.recipe import Batch
 
 # Shape letters: R rows, T columns; a mask [R, T, T] is indexed by query and key.
@@ -97,4 +98,4 @@ def _draw_held(batch: Batch, settings: LagSettings) -> torch.Tensor:
     length = (torch.rand(rows, device=device) * prompts).long() * lacks
     gone = (positions >= start[:, None]) & (positions < (start + length)[:, None])
     # The prompt's first positions are always sent first.
-    return ~gone | batch.answers | (positions < 4)
+    return ~gone | batch.answers | (positions < FIRST_POSITIONS)

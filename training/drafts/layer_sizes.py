@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from common.drafts.layers import LayerShape
+from common.models.sizes import head_size
 from training.drafts.features import Target
 
 
@@ -17,7 +18,7 @@ def target_layer(target: Target, *, input_norm: bool = True) -> LayerShape:
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
         kv_heads=config.num_key_value_heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        head_dim=head_size(config),
         intermediate=config.intermediate_size,
         rope_base=float(rope.get("rope_theta", 10_000.0)),
         epsilon=float(config.rms_norm_eps),

@@ -13,7 +13,7 @@ from netem.experiments.drafts.bench import CHAIN, ask_all, open_bench
 from netem.experiments.drafts.contenders import Contender, find_contenders, find_ground
 from netem.experiments.drafts.costs import IN_WORDS
 from netem.experiments.drafts.intervals import Estimate
-from netem.experiments.drafts.prompts import choose, in_words
+from netem.experiments.drafts.prompts import Extent, choose, in_words
 from netem.experiments.drafts.scores import (
     EXPLAINED,
     Answers,
@@ -34,12 +34,6 @@ HEADINGS = (
     "speed over the row before",
     "tokens/s here",
 )
-
-
-@dataclass(frozen=True)
-class Extent:
-    prompts: int  # of each category
-    tokens: int
 
 
 FULL = Extent(prompts=8, tokens=96)

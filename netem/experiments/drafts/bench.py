@@ -20,7 +20,7 @@ from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.drafters.load import DraftSite, load_drafter
+from common.drafters.load import SPARE_SLOTS, DraftSite, load_drafter
 from common.drafters.lookup import LookupDrafter
 from common.drafts.exporters import StateExporter
 from common.drafts.tail import write_tail
@@ -36,7 +36,6 @@ from netem.experiments.experiment import Advance
 from server.drafts import StateDraft, load_exporters, read_state_draft
 from server.target_card import read_card
 
-_SPARE_SLOTS = 512  # room for a tree beside a full context
 _NEVER = 1e-12  # a probability below which nothing is left out of a tree
 _STATELESS = ("lookup", "independent")
 
@@ -148,13 +147,13 @@ def open_bench(ground: Ground, contenders: Sequence[Contender], device: str = "c
     tokenizer = load_tokenizer(ground.target)
     card = read_card(ground.target.name, ground.target, tokenizer)
     drafts = [
-        read_state_draft(*_key(each)[:1], each.kind, each.directory, ground.target, card.fingerprint)
+        read_state_draft(_key(each)[0], each.kind, each.directory, ground.target, card.fingerprint)
         for each in contenders
         if each.directory is not None and each.kind not in _STATELESS
     ]
     model = load_causal_lm(ground.target, device)
     keep_hidden = any(draft.needs_hidden for draft in drafts)
-    target = PackedModel(model, card.context + _SPARE_SLOTS, keep_hidden)
+    target = PackedModel(model, card.context + SPARE_SLOTS, keep_hidden)
     with TemporaryDirectory(prefix="outrider-lab-") as folder:
         bundles = _write_bundles(Path(folder), ground.target, contenders, drafts)
         yield Bench(target, tokenizer, card, bundles, load_exporters(drafts, target))

@@ -10,7 +10,7 @@ import torch
 
 from common.codec import decode, encode
 from common.drafts.exporters import KEY_VALUES
-from common.protocol.draft_state import StateKind, raw_bytes
+from common.protocol.draft_state import FIRST_POSITIONS, StateKind, raw_bytes
 from common.protocol.messages import State
 from common.protocol.state_feed import Span, StateFeed
 
@@ -18,7 +18,6 @@ KEYS, VALUES = "keys", "values"
 """The halves of the kind `kv`, `[layers, 2, E_kv]` of each position."""
 
 GAP = 16  # positions that are lost together
-FIRST = 4  # positions that are always sent before all others
 
 Scales = Mapping[str, torch.Tensor]
 """Static scales by part, of one position's shape."""
@@ -82,7 +81,7 @@ class Gapped:
     """A share of a prompt's positions, in stretches of `GAP`, never arrives; the first few always do."""
 
     def __init__(self, share: float, prompt: int, seed: int):
-        stretches = range(FIRST, prompt, GAP)
+        stretches = range(FIRST_POSITIONS, prompt, GAP)
         draw = random.Random(seed)
         # Every stretch by its own draw, so that what a smaller share loses a larger one loses too.
         lost = [start for start in stretches if draw.random() < share]

@@ -26,6 +26,14 @@ class Prompt:
     result: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much an experiment asks: `prompts` of each category, and `tokens` of each answer at most."""
+
+    prompts: int
+    tokens: int
+
+
 Prompts = Mapping[str, Sequence[Prompt]]
 """By category, in the order of `CATEGORIES`."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from netem.experiments.drafts.bench import PAPER_TREE, Bench, open_bench
 from netem.experiments.drafts.contenders import find_contenders, find_ground
-from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, Prompt, choose, read_prompts
+from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, Extent, Prompt, choose, read_prompts
 from netem.experiments.exactness import NEAR_TIE, Reference, reference_answer, verdict
 from netem.experiments.experiment import Advance, Report, Request
 from training.demo.evaluate import is_right
@@ -20,12 +20,6 @@ from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut
 
 TARGET = "generate, no draft"
 VERDICTS = ("identical", "near-tie", "different")
-
-
-@dataclass(frozen=True)
-class Extent:
-    prompts: int  # of each set
-    tokens: int
 
 
 FULL = Extent(prompts=8, tokens=192)

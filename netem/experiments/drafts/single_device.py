@@ -9,7 +9,7 @@ from netem.experiments.drafts.bench import PAPER_TREE, ask_all, open_bench
 from netem.experiments.drafts.contenders import Contender, find_contenders, find_ground
 from netem.experiments.drafts.costs import IN_WORDS
 from netem.experiments.drafts.intervals import Estimate
-from netem.experiments.drafts.prompts import choose, in_words
+from netem.experiments.drafts.prompts import Extent, choose, in_words
 from netem.experiments.drafts.scores import (
     EXPLAINED,
     Answers,
@@ -26,12 +26,6 @@ DIFFERENT_AT_MOST = 0.01
 """The share of answers that may differ from plain decoding's: near-ties, which `quality` tells from faults."""
 
 _PLAIN = "none"
-
-
-@dataclass(frozen=True)
-class Extent:
-    prompts: int  # of each category
-    tokens: int
 
 
 FULL = Extent(prompts=8, tokens=96)

@@ -16,13 +16,14 @@ from torch.nn.functional import cross_entropy, log_softmax, smooth_l1_loss, soft
 
 from common.drafters.drafter import Drafter
 from common.drafters.eagle import EagleNetwork
+from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.drafts.eagle import KIND, EagleConfig, EagleDraft, save_eagle
 from common.drafts.exporters import HiddenExporter
 from common.drafts.layers import LayerShape, masked_attention
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.drafts.accept_length import SPARE_SLOTS, accept_length
+from training.drafts.accept_length import accept_length
 from training.drafts.features import Target
 from training.drafts.layer_sizes import target_layer
 from training.drafts.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning

@@ -17,10 +17,11 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from common.drafters.drafter import Drafter
 from common.drafters.independent import IndependentNetwork
+from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.protocol.errors import MisuseError
-from training.drafts.accept_length import SPARE_SLOTS, accept_length
+from training.drafts.accept_length import accept_length
 from training.drafts.features import Target
 from training.drafts.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.drafts.recipes.independent_sizes import sized_config

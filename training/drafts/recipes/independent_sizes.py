@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from common.models.checkpoint import load_config
+from common.models.sizes import head_size
 from common.protocol.errors import MisuseError
 from training.drafts.features import Target
 
@@ -34,7 +35,7 @@ def sized_config(
     if hidden is not None and parameters is not None:
         raise MisuseError("--hidden-size and --parameters name one size twice: pass one of them")
     chosen = layers or DEFAULT_LAYERS
-    size = _head_size(target.config)
+    size = head_size(target.config)
     if hidden is not None:
         if hidden % size:
             raise MisuseError(
@@ -56,7 +57,7 @@ def count(config: PreTrainedConfig) -> int:
 def _config(target: Target, layers: int, hidden: int) -> PreTrainedConfig:
     config: Any = load_config(target.directory)
     like: Any = target.config
-    size = _head_size(like)
+    size = head_size(like)
     heads = hidden // size
     shared = like.num_attention_heads // like.num_key_value_heads
     config.hidden_size, config.num_hidden_layers = hidden, layers
@@ -71,10 +72,6 @@ def _config(target: Target, layers: int, hidden: int) -> PreTrainedConfig:
     if hasattr(config, "max_window_layers"):
         config.max_window_layers = min(config.max_window_layers, layers)
     return config  # type: ignore[no-any-return]
-
-
-def _head_size(config: Any) -> int:
-    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
 def _layer_parameters(target: Target) -> int:

@@ -18,6 +18,7 @@ from torch.nn.functional import kl_div, log_softmax, smooth_l1_loss
 from transformers import PreTrainedModel
 
 from common.drafters.drafter import Drafter
+from common.drafters.load import SPARE_SLOTS
 from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.drafts.exporters import KeyValueExporter, LsaExporter, StateExporter
@@ -27,7 +28,7 @@ from common.drafts.moa import KIND, MoaDraft, make_lsa, save_moa
 from common.drafts.tail import load_tail, write_tail
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.drafts.accept_length import SPARE_SLOTS, accept_length
+from training.drafts.accept_length import accept_length
 from training.drafts.features import Target
 from training.drafts.lags import PUBLISHED, LagSettings, Received, causal, draw_received
 from training.drafts.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning

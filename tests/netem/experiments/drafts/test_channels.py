@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from common.codec import decode, encode
-from common.protocol.draft_state import StateKind
+from common.protocol.draft_state import FIRST_POSITIONS, StateKind
 from common.protocol.messages import State
-from netem.experiments.drafts.channels import FIRST, Coarse, Gapped, Lagging, Recording, Slow, calibrated
+from netem.experiments.drafts.channels import Coarse, Gapped, Lagging, Recording, Slow, calibrated
 
 WIDTH = 64
 
@@ -86,7 +86,7 @@ def test_gaps_are_in_the_prompt_alone_and_grow_with_their_share():
         assert positions(channel.deliver([frame(200, 4)], 204)) == [200, 201, 202, 203]
         arrived.append(prompt)
     assert arrived[0] == set(range(200))
-    assert arrived[-1] == set(range(FIRST))
+    assert arrived[-1] == set(range(FIRST_POSITIONS))
     assert arrived[0] > arrived[1] > arrived[2] > arrived[3]
 
 

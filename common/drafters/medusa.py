@@ -5,6 +5,9 @@ May know the heads. May not know trees beyond the view, slots, sessions or how s
 The target itself says the token behind the newest state; head k says the one k + 1 places further on. Where the state
 lags, tokens that the heads speak of are committed already: the rest of the heads is worth proposing as long as those
 tokens are among what their heads offered.
+
+States are held by position: a turn that rewrites history goes on from the newest that it left standing, which the
+server does not send again.
 """
 
 from collections.abc import Sequence
@@ -41,37 +44,43 @@ class MedusaDrafter:
         self._expansion = expansion
         self._like = next(draft.parameters())
         self._tokens: tuple[int, ...] = ()
-        self._newest = NOTHING
+        self._hidden: dict[int, torch.Tensor] = {}  # [E] by position, of the present tokens alone
+        self._read = NOTHING  # the position whose state gave what is offered
         self._offered: list[list[int]] = []  # of each head, its likeliest tokens, likeliest first
-        self._proposed: tuple[int, int] | None = None  # for which newest state and root
+        self._proposed: tuple[int, int] | None = None  # for which state and root
         self._trees: dict[int, list[Ranks]] = {}  # by how many heads are left out
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self._follow(view.tokens)
         for state in states:
-            if state.kind == HIDDEN and state.start + state.count - 1 > self._newest:
-                self._newest = state.start + state.count - 1
-                self._offered = self._read(decode(state.payload, state.dtype, state.shape)[state.count - 1])
-        now = (self._newest, len(view.tokens))
-        if self._newest == NOTHING or now == self._proposed:
+            if state.kind == HIDDEN:
+                rows = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
+                self._hidden.update(enumerate(rows, state.start))
+        newest = self._newest_behind(len(view.tokens) - 1)
+        now = (newest, len(view.tokens))
+        if newest == NOTHING or now == self._proposed:
             return ()
         self._proposed = now
-        said = view.tokens[self._newest + 2 :]
-        known = len(said)
+        if newest != self._read:
+            self._read, self._offered = newest, self._offer(self._hidden[newest])
+        said = view.tokens[newest + 2 :]
         if any(token not in offered for token, offered in zip(said, self._offered, strict=False)):
             return ()
-        return self._propose(view, known)
+        return self._propose(view, len(said))
 
     def _follow(self, tokens: tuple[int, ...]) -> None:
         if self._tokens != tokens[: len(self._tokens)]:
-            self._proposed = None
-            if self._newest >= common_prefix(self._tokens, tokens):
-                self._newest, self._offered = NOTHING, []
+            keep = common_prefix(self._tokens, tokens)
+            self._hidden = {position: row for position, row in self._hidden.items() if position < keep}
+            self._read, self._proposed = NOTHING, None
         self._tokens = tokens
 
+    def _newest_behind(self, root: int) -> int:
+        """The root's own state, which a rewritten history may leave, speaks of what follows the next token only."""
+        return next((position for position in range(root - 1, -1, -1) if position in self._hidden), NOTHING)
+
     @torch.inference_mode()
-    def _read(self, hidden: torch.Tensor) -> list[list[int]]:
-        hidden = hidden.to(self._like)
+    def _offer(self, hidden: torch.Tensor) -> list[list[int]]:
         heads = range(self._draft.config.heads)
         logits = torch.stack([self._draft.logits(head, hidden, self._target_head) for head in heads])
         tokens: list[list[int]] = logits.topk(min(RANKS, logits.shape[-1])).indices.tolist()

@@ -32,9 +32,11 @@ def test_rounds_without_levels_decode_one_by_one(checkpoint):
     assert answer.accept_length == 1
 
 
-def test_a_draft_changes_the_passes_and_not_the_answer(checkpoint):
+@pytest.mark.parametrize("levels", [4, 6])
+def test_a_draft_changes_the_passes_and_not_the_answer(checkpoint, levels):
+    """Levels beyond the four nodes of a chain propose nothing, and none of them counts."""
     plain = rounds(checkpoint, levels=0).answer(PROMPT, 11)
-    answer = rounds(checkpoint, levels=4).answer(PROMPT, 11)
+    answer = rounds(checkpoint, levels).answer(PROMPT, 11)
     assert answer.tokens == plain.tokens
     assert (answer.passes, answer.levels) == (3, 8)
     assert answer.packed == (5, 5)

@@ -15,14 +15,14 @@ from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.bundles import write_bundle
 from server.offer import make_offer
-from tests.drafts import make_eagle_draft, make_moa_draft
+from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
 from tests.end_to_end.in_memory import CONTEXT, House
 from tests.families import FAMILIES, make_checkpoint
 
 VOCAB = 300
 LENGTH = 24
 PROMPTS = [[7, 9, 7, 9, 7, 9, 11], list(range(40, 100))]
-SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("eagle", 0)]
+SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("eagle", 0), ("medusa", 0)]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     where = tmp_path_factory.mktemp(name)
     tied, sharded = name in ("llama", "qwen3"), name in ("mistral", "qwen3")
     target = make_checkpoint(where / "target", name, tied=tied, sharded=sharded, vocab=VOCAB)
-    drafts = (make_moa_draft(where / "moa", target), make_eagle_draft(where / "eagle", target))
+    makers = {"moa": make_moa_draft, "eagle": make_eagle_draft, "medusa": make_medusa_draft}
+    drafts = [make(where / kind, target) for kind, make in makers.items()]
     offer = make_offer(str(target), tuple(map(str, drafts)))
     for bundle in offer.drafts:
         write_bundle(bundle, offer.card, where / "bundles" / bundle.manifest.draft)
@@ -123,7 +124,9 @@ async def test_turns_of_one_session_keep_their_past(served: Served, kind: str, l
 async def test_eight_clients_together_are_each_exact(served: Served) -> None:
     draw = random.Random(3)
     prompts = [[draw.randrange(VOCAB) for _ in range(draw.randint(3, 120))] for _ in range(8)]
-    drafters = [Gappy(served.drafter(*SYSTEMS[index % 4]), index, loss=0.1 * (index % 3)) for index in range(8)]
+    drafters = [
+        Gappy(served.drafter(*SYSTEMS[index % len(SYSTEMS)]), index, loss=0.1 * (index % 3)) for index in range(8)
+    ]
     async with served.house.running():
         asked = [ask(served, drafter, prompt, length=40) for drafter, prompt in zip(drafters, prompts, strict=True)]
         answers = await asyncio.gather(*asked)

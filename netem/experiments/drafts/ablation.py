@@ -16,6 +16,7 @@ from netem.experiments.drafts.intervals import Estimate
 from netem.experiments.drafts.prompts import Extent, choose, in_words
 from netem.experiments.drafts.scores import (
     EXPLAINED,
+    OWN_TREE,
     Answers,
     Score,
     accepts,
@@ -92,7 +93,7 @@ def make_report(steps: Sequence[Step], sizes: Mapping[str, int], longest: int) -
         remarks=(
             EXPLAINED,
             f"A chain of {CHAIN.depth} drafted tokens in every round, greedy, at most {longest} tokens of an answer. "
-            f"Prompts held out from training: {in_words(sizes)}.",
+            f"{OWN_TREE} Prompts held out from training: {in_words(sizes)}.",
             f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. 'tokens/s here' is this machine's own "
             "time, for information.",
             "Ratios are of means on the same prompts, with their 95% intervals; a gain is one whose interval is above "
@@ -131,7 +132,8 @@ def _draw(axes: Any, steps: Sequence[Step]) -> None:
     heights = [estimate.value for estimate in accepted]
     below = [max(0.0, estimate.value - estimate.low) for estimate in accepted]
     above = [max(0.0, estimate.high - estimate.value) for estimate in accepted]
-    axes.bar_label(axes.bar([step.name for step in steps], heights, 0.5, yerr=(below, above)), fmt="%.2f")
-    axes.set_xlabel("each draft has one part more than the one to its left")
+    names = [step.name.replace(", ", "\n") for step in steps]
+    axes.bar_label(axes.bar(names, heights, 0.5, yerr=(below, above)), fmt="%.2f")
+    axes.set_xlabel("draft, in the order of the table's rows")
     axes.set_ylabel(f"accept length, chain of {CHAIN.depth}; lines are 95% intervals")
     axes.spines[["top", "right"]].set_visible(False)

@@ -15,6 +15,10 @@ EXPLAINED = (
     "Accept length is committed tokens per pass behind the prompt's own, sums over sums in a category; the mean counts "
     "every category the same. In brackets, 95% intervals by bootstrap over prompts."
 )
+OWN_TREE = (
+    "`medusa` drafts its own tree, chosen by how often its heads are right, in one level: of a tree's bounds, only the "
+    "nodes hold for it."
+)
 
 
 @dataclass(frozen=True)

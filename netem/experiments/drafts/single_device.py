@@ -12,6 +12,7 @@ from netem.experiments.drafts.intervals import Estimate
 from netem.experiments.drafts.prompts import Extent, choose, in_words
 from netem.experiments.drafts.scores import (
     EXPLAINED,
+    OWN_TREE,
     Answers,
     Score,
     accepts,
@@ -83,7 +84,7 @@ def make_report(rows: Sequence[Row], sizes: Mapping[str, int], longest: int) -> 
             f"In each category speed-up over decoding one by one, then accept length. {EXPLAINED}",
             f"Prompts held out from training: {in_words(sizes)}. Greedy, at "
             f"most {longest} tokens; a tree of breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most "
-            f"{PAPER_TREE.nodes} nodes in every round.",
+            f"{PAPER_TREE.nodes} nodes in every round. {OWN_TREE}",
             f"Speed-ups are at stated costs: {IN_WORDS}; the prompt's own pass is left out. 'tokens/s here' is this "
             "machine's own time, for information.",
             f"'against {RIVAL}' divides mean accept lengths on the same prompts.",

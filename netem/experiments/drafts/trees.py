@@ -9,7 +9,7 @@ from netem.experiments.drafts.bench import Tree, ask_all, open_bench
 from netem.experiments.drafts.contenders import Contender, find_contenders, find_ground
 from netem.experiments.drafts.costs import IN_WORDS
 from netem.experiments.drafts.prompts import choose, in_words
-from netem.experiments.drafts.scores import EXPLAINED, Score, bootstrap_for, make_score
+from netem.experiments.drafts.scores import EXPLAINED, OWN_TREE, Score, bootstrap_for, make_score
 from netem.experiments.experiment import Advance, Report, Request
 
 HEADINGS = ("draft", "breadth", "depth", "nodes", "accept length", "speed-up", "levels/round", "tokens/s here")
@@ -78,7 +78,8 @@ def make_report(measured: Sequence[Measurement], sizes: Mapping[str, int], longe
             EXPLAINED,
             f"Greedy, at most {longest} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
             f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. In bold, each draft's fastest tree.",
-            "A level adds at most 'breadth' nodes, the likeliest of the whole tree; 'nodes' bounds all levels.",
+            "A level adds at most 'breadth' nodes, the likeliest of the whole tree; 'nodes' bounds all levels. "
+            + OWN_TREE,
         ),
         results={
             "prompts": dict(sizes),

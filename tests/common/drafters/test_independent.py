@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.independent import IndependentNetwork
 from common.drafters.tree_drafter import TreeDrafter
@@ -67,6 +68,19 @@ def test_the_first_level_is_the_models_likeliest_tokens(checkpoint):
     growing = Growing(drafter_of(checkpoint, breadth=4), PROMPT, VOCAB)
     best = torch.topk(log_probabilities(checkpoint, PROMPT), 4).indices.tolist()
     assert [proposal.token for _, proposal in growing.draft()] == best
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 29])
+def test_a_prompt_is_read_in_pieces(checkpoint, monkeypatch, chunk):
+    prompt = list(range(40, 70))
+    whole = Growing(drafter_of(checkpoint), prompt, VOCAB).draft()
+    monkeypatch.setattr(tree_drafter, "_CHUNK", chunk)
+    drafter = drafter_of(checkpoint)
+    pieces = Growing(drafter, prompt, VOCAB).draft()
+    assert drafter.computed == len(prompt)
+    assert [(each.token, pytest.approx(each.logp, abs=1e-5)) for _, each in pieces] == [
+        (each.token, each.logp) for _, each in whole
+    ]
 
 
 def test_a_rewritten_history_costs_only_what_changed(checkpoint):

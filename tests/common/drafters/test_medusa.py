@@ -131,6 +131,24 @@ def test_a_rewritten_history_forgets_what_it_rewrote(draft, hidden):
     assert drafter.draft(TreeView((*TOKENS[:6], 1, 2), ()), [frame(hidden, 6, 7)])
 
 
+def test_the_state_of_what_was_rewritten_takes_the_place_of_the_old(draft, hidden):
+    drafter, rewritten = drafter_of(draft), TreeView((*TOKENS[:6], 1, 2), ())
+    drafter.draft(TreeView(TOKENS, ()), [frame(hidden, 0, 7)])
+    found = paths(rewritten, drafter.draft(rewritten, [frame(hidden.flip(0), 6, 7)]))
+    assert {path[0] for path in found} == set(best(draft, hidden.flip(0)[6], 0))
+
+
+def test_a_prompt_asked_again_is_drafted_for_from_the_states_that_it_left(draft, hidden):
+    """Which are not sent again: neither those before its last token nor that token's own."""
+    drafter, prompt = drafter_of(draft), TreeView(TOKENS[:5], ())
+    drafter.draft(prompt, [frame(hidden, 0, 4)])
+    drafter.draft(TreeView(TOKENS, ()), [frame(hidden, 4, 7)])
+    again = paths(prompt, drafter.draft(prompt))
+    assert {path[0] for path in again} == set(best(draft, hidden[3], 0))
+    answered = TreeView((*TOKENS[:5], 299), ())
+    assert {path[0] for path in paths(answered, drafter.draft(answered))} == set(best(draft, hidden[4], 0))
+
+
 def test_a_repeated_turn_proposes_again(draft, hidden):
     drafter, view = drafter_of(draft), TreeView(TOKENS, ())
     first = drafter.draft(view, [frame(hidden, 0, 7)])

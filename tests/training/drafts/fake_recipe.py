@@ -6,7 +6,7 @@ As a program it trains that recipe, so that tests can kill it.
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,20 +22,23 @@ from training.progress import TrainingBar
 
 
 class FakeRecipe:
-    """`dropout` draws random numbers and `seen` counts steps, as real recipes may: both must survive a resumed run."""
+    """`dropout` draws random numbers and `seen` counts steps, as real recipes may: both must survive a resumed run.
+
+    In step `halts_in`, counted from 1, it waits to be killed; 0 for never."""
 
     kind = "fake"
     needs = FeatureNeeds(hidden=(0,))
 
-    def __init__(self, target: Target, pause: float = 0.0) -> None:
+    def __init__(self, target: Target, halts_in: int = 0) -> None:
         self.tuning = Tuning(rate=1e-2, weight_decay=0.1)
         self.module = nn.Sequential(nn.Dropout(0.2), nn.Linear(target.config.hidden_size, target.config.vocab_size))
         self.module.register_buffer("seen", torch.zeros((), dtype=torch.int64))
-        self.pause = pause
+        self.halts_in = halts_in
         self.asked: list[tuple[list[list[int]], int]] = []
 
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
-        time.sleep(self.pause)
+        if moment.step + 1 == self.halts_in:
+            threading.Event().wait()
         self.module.get_buffer("seen").add_(1)
         logits = self.module(features.hidden[0][batch.learn]).float()
         total = nn.functional.cross_entropy(logits, batch.targets) * (1 + moment.share)
@@ -76,7 +79,7 @@ def equal(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) ->
 
 
 def main() -> None:
-    target, data, out, steps, accumulate, pause, resume = sys.argv[1:]
+    target, data, out, steps, accumulate, halts_in, resume = sys.argv[1:]
     settings = TrainSettings(
         target,
         (Path(data),),
@@ -90,7 +93,7 @@ def main() -> None:
         resume=resume == "resume",
     )
     with TrainingBar() as bar:
-        train_draft(settings, lambda loaded: FakeRecipe(loaded, float(pause)), bar)
+        train_draft(settings, lambda loaded: FakeRecipe(loaded, int(halts_in)), bar)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ or cost; training measures drafts with it, and so does the laboratory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -17,9 +17,12 @@ from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import GrownNode, State
-from common.protocol.rules import greedy
+from common.protocol.rules import RULES
+from common.protocol.rules.question import question_about
+from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.tree import Node, TokenTree
 from common.protocol.views import Proposal
+from common.sampling.decide import decide
 
 
 class StateChannel(Protocol):
@@ -50,7 +53,7 @@ class RoundsAnswer:
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """`levels` drafted in a round at most, none for plain decoding; `dtype` encodes the draft state; `exporters` make
-    it; a `channel` serves one answer."""
+    it; a `channel` serves one answer. Tokens are chosen by `rule` from what `sampling` makes of the logits."""
 
     target: PackedModel
     drafter: Drafter
@@ -58,10 +61,13 @@ class Rounds:
     levels: int = 6
     dtype: str = "int8"
     channel: StateChannel | None = None
+    rule: str = "greedy"
+    sampling: Sampling = LIKELIEST
 
     def answer(self, prompt: Sequence[int], new_tokens: int, ends: frozenset[int] = frozenset()) -> RoundsAnswer:
-        """The target's greedy answer of at most `new_tokens`, cut behind the first of `ends`."""
+        """The target's answer of at most `new_tokens`, cut behind the first of `ends`."""
         tree = TokenTree(prompt)
+        tree.grouped = RULES[self.rule].grouped
         sequence = _Sequence(self.target)
         passes = levels = state_bytes = 0
         packed: list[int] = []
@@ -73,7 +79,7 @@ class Rounds:
             if passes:
                 levels += self._draft(tree, frames)
                 packed.append(tree.frontier - len(sequence.slots) + len(tree))
-            sequence.judge(tree)
+            sequence.judge(tree, self.rule, self.sampling)
             passes += 1
             answer = tree.tokens[len(prompt) : len(prompt) + new_tokens]
             end = next((index + 1 for index, token in enumerate(answer) if token in ends), new_tokens)
@@ -82,7 +88,7 @@ class Rounds:
 
     def _draft(self, tree: TokenTree, frames: Sequence[State]) -> int:
         for level in range(self.levels):
-            proposals = self.drafter.draft(tree.view(), frames)
+            proposals = self.drafter.draft(replace(tree.view(), rule=self.rule, sampling=self.sampling), frames)
             frames = ()
             if not proposals:
                 return level
@@ -106,7 +112,10 @@ def _numbered(proposals: Sequence[Proposal], last_id: int) -> list[GrownNode]:
     def parent(proposal: Proposal) -> int:
         return proposal.parent if proposal.parent >= 0 else last_id - proposal.parent
 
-    return [GrownNode(last_id + k, parent(each), each.token, each.logp) for k, each in enumerate(proposals, start=1)]
+    return [
+        GrownNode(last_id + k, parent(each), each.token, each.logp, each.draw)
+        for k, each in enumerate(proposals, start=1)
+    ]
 
 
 class _Sequence:
@@ -118,8 +127,8 @@ class _Sequence:
         self._target = target
         self._pool = SlotPool(target.pool.capacity)
 
-    def judge(self, tree: TokenTree) -> None:
-        """One pass over what is unprocessed: commits what the target chooses, keeps its K/V."""
+    def judge(self, tree: TokenTree, rule: str, sampling: Sampling) -> None:
+        """One pass over what is unprocessed: commits what the rule makes of it, keeps its K/V."""
         chain = tree.tokens[len(self.slots) :]
         nodes = list(tree.nodes())
         index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
@@ -132,9 +141,9 @@ class _Sequence:
             past_slots=self.slots,
             wanted=range(root, len(slots)),
         )
-        choices = self._target.forward([segment]).logits.float().argmax(-1).tolist()
-        tokens = greedy.walk(tree.root, dict(zip([tree.root, *nodes], choices, strict=True)))
-        carried = tree.commit(tokens)
+        logits = self._target.forward([segment]).logits.float()
+        question = question_about(tree, nodes, rule, sampling)
+        carried = tree.commit(decide(question, logits, logits.argmax(-1).tolist()))
         kept = [*slots[: root + 1], *(slots[index[node]] for node in carried)]
         self._pool.give(set(slots) - set(kept))
         self.slots = [*self.slots, *kept]

@@ -9,10 +9,23 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from common.models.segment import Segment
+from common.protocol.errors import PeerError
+from common.protocol.rules.question import Question
 from common.protocol.server_session import Work
 from server.sequence import HeldSequence
 
 Owner = TypeVar("Owner")
+
+Outcome = Sequence[int] | PeerError
+"""The tokens that a pass commits for one session, or what its person is told of a pass that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the target computes for one session, and what it decides: nothing where the pass ends above the root."""
+
+    segment: Segment
+    question: Question | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +50,8 @@ class Batch(Generic[Owner]):
         return sum(len(part.work) for part in self.parts)
 
     @property
-    def segments(self) -> list[Segment]:
-        return [part.segment for part in self.parts]
+    def cases(self) -> list[Case]:
+        return [Case(part.segment, part.work.question) for part in self.parts]
 
 
 def make_segment(work: Work, sequence: HeldSequence, slots: Sequence[int]) -> Segment:

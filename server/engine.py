@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
-from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
+from server.batch import Case, Outcome
 from server.counters import Counters
 from server.exports import Ask, Export
 from server.pace import Pace, run_paced
@@ -26,11 +26,12 @@ Clock = Callable[[], float]
 _DRAIN_POLL = 0.02
 
 
-class Chooser(Protocol):
+class Decider(Protocol):
     """The target as the engine sees it."""
 
-    def choose(self, segments: Sequence[Segment]) -> Sequence[Sequence[int] | None]:
-        """One pass: for each segment the target's token at every wanted row, or None where there is none."""
+    def decide(self, cases: Sequence[Case]) -> Sequence[Outcome]:
+        """One pass, and what comes of each case."""
+        ...
 
 
 class Maker(Protocol):
@@ -45,7 +46,7 @@ class Engine:
     def __init__(
         self,
         sessions: Sessions,
-        target: Chooser,
+        target: Decider,
         pace: Pace,
         maker: Maker | None = None,
         clock: Clock = time.monotonic,
@@ -98,7 +99,7 @@ class Engine:
                 if batch is None:
                     await loop.run_in_executor(worker, make)
                     continue
-                compute = partial(self._compute, make, batch.segments)
+                compute = partial(self._compute, make, batch.cases)
                 outcomes, timed = await loop.run_in_executor(worker, run_paced, self._pace, batch.tokens, compute)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds
@@ -112,10 +113,10 @@ class Engine:
             await asyncio.sleep(_DRAIN_POLL)
         self.sessions.fail_all(PeerError("the server is going away; resume elsewhere", FailureCode.DRAINING))
 
-    def _compute(self, make: Callable[[], None], segments: Sequence[Segment]) -> Sequence[Sequence[int] | None]:
+    def _compute(self, make: Callable[[], None], cases: Sequence[Case]) -> Sequence[Outcome]:
         # What belongs to the last pass's commits would be old after this one.
         make()
-        return self._target.choose(segments)
+        return self._target.decide(cases)
 
     def _make_state(self, exports: Sequence[Export[Member]], loop: asyncio.AbstractEventLoop) -> None:
         """Hands state over to the event loop's thread as soon as it is made, ahead of what the pass comes to."""

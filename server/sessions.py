@@ -16,7 +16,7 @@ from common.protocol.messages import Commit, Failed, FailureCode, FromClient, Fr
 from common.protocol.server_session import Progress, ServerSession
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState
-from server.batch import Batch, Part, computed_tokens, make_segment
+from server.batch import Batch, Outcome, Part, computed_tokens, make_segment
 from server.counters import Counters
 from server.exports import Export, claim
 from server.scheduler import Demand, share
@@ -160,11 +160,11 @@ class Sessions:
         self.counters.packed_tokens += batch.tokens
         return batch
 
-    def complete(self, batch: Batch[Member], outcomes: Sequence[Sequence[int] | None], now: float) -> None:
-        """Takes what the target chose for each part; None where it could not compute that part."""
-        for part, choices in zip(batch.parts, outcomes, strict=True):
+    def complete(self, batch: Batch[Member], outcomes: Sequence[Outcome], now: float) -> None:
+        """Takes what the target decided for each part."""
+        for part, outcome in zip(batch.parts, outcomes, strict=True):
             try:
-                self._complete(part, choices, now)
+                self._complete(part, outcome, now)
             # One session's fault, whatever it is, must not reach the others.
             except Exception as error:
                 _log.error("a session failed after its pass: %s: %s", type(error).__name__, error)
@@ -256,16 +256,16 @@ class Sessions:
             self._fail_internally(member)
             return None
 
-    def _complete(self, part: Part[Member], choices: Sequence[int] | None, now: float) -> None:
+    def _complete(self, part: Part[Member], outcome: Outcome, now: float) -> None:
         member = part.owner
         kept: set[int] = set()
         try:
             if not self._is_here(member):
                 return
-            if choices is None:
-                self._fail_internally(member)
+            if isinstance(outcome, PeerError):
+                self.fail(member.listener, outcome)
                 return
-            progress = member.session.complete(part.work, choices, now)
+            progress = member.session.complete(part.work, outcome, now)
             commits = [reply for reply in progress.replies if isinstance(reply, Commit)]
             committed = [token for commit in commits for token in commit.tokens]
             self.counters.committed_tokens += len(committed)

@@ -1,4 +1,4 @@
-"""The target: loads it, and runs one pass for the tokens that it chooses.
+"""The target: loads it, and runs one pass for the tokens that each session's rule makes of it.
 
 Blocking torch code, called from one worker thread. It may not know sessions, trees or who asks.
 """
@@ -12,44 +12,52 @@ from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from common.models.segment import Segment
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode
+from common.sampling.decide import decide
+from server.batch import Case, Outcome
 
 _log = logging.getLogger(__name__)
 
-Choices = list[int]
+_UNUSABLE = "the target's logits are not finite, so its checkpoint may be broken; tell the operator"
+_FAILED = "the server could not compute this answer; try again"
 
 
 class Target:
     def __init__(self, model: PackedModel):
         self.model = model
 
-    def choose(self, segments: Sequence[Segment]) -> list[Choices | None]:
-        """One pass: for each segment the argmax at each wanted row, or None where there is none.
+    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+        """One pass: for each case the tokens that it commits, none where it does not reach its root.
 
-        A pass that fails as a whole is run again for each segment alone, so that only the faulty one pays.
+        A pass that fails as a whole is run again for each case alone, so that only the faulty one pays.
         """
         try:
-            return self._choose(segments)
+            return self._decide(cases)
         # Whatever torch raises, it concerns this pass and not the server.
         except Exception as error:
-            _log.error("a pass of %d sessions failed: %s: %s", len(segments), type(error).__name__, error)
-            if len(segments) == 1:
-                return [None]
-            return [self.choose([segment])[0] for segment in segments]
+            _log.error("a pass of %d sessions failed: %s: %s", len(cases), type(error).__name__, error)
+            if len(cases) == 1:
+                return [PeerError(_FAILED, FailureCode.INTERNAL)]
+            return [self.decide([case])[0] for case in cases]
 
     @torch.inference_mode()
-    def _choose(self, segments: Sequence[Segment]) -> list[Choices | None]:
+    def _decide(self, cases: Sequence[Case]) -> list[Outcome]:
         # In float32, as transformers' own generation loop chooses: ties must fall the same way.
-        logits = self.model.forward(segments).logits.float()
-        tokens = logits.argmax(-1)
+        logits = self.model.forward([case.segment for case in cases]).logits.float()
+        likeliest = logits.argmax(-1)
         usable = logits.amax(-1).isfinite()
-        rows = torch.stack([tokens, usable.to(tokens.dtype)]).tolist()
-        choices: list[Choices | None] = []
+        tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
+        outcomes: list[Outcome] = []
         start = 0
-        for segment in segments:
-            end = start + len(segment.wanted)
-            choices.append(rows[0][start:end] if all(rows[1][start:end]) else None)
-            start = end
-        return choices
+        for case in cases:
+            rows = slice(start, start + len(case.segment.wanted))
+            start = rows.stop
+            if not all(finite[rows]):
+                outcomes.append(PeerError(_UNUSABLE, FailureCode.INTERNAL))
+            else:
+                outcomes.append(decide(case.question, logits[rows], tokens[rows]) if case.question else [])
+        return outcomes
 
 
 def load_target(

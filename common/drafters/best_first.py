@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from common.protocol.views import Proposal, TreeView
 
 Candidates = Sequence[tuple[int, float]]
-"""(token, log-probability) of a node's likeliest next tokens, likeliest first."""
+"""(token, log-probability that the target commits it) of what a node may be followed by, likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,35 @@ class Expansion:
     nodes: int = 64
     least_probability: float = 0.02
 
+    @property
+    def least_logp(self) -> float:
+        return math.log(self.least_probability)
+
+    def room(self, view: TreeView) -> int:
+        """How many nodes the next level may have."""
+        return min(self.breadth, self.nodes - len(view.nodes))
+
 
 def choose(view: TreeView, candidates: Mapping[int, Candidates], expansion: Expansion) -> list[Proposal]:
     """The next level: `candidates` of each expanded node by id, 0 for the root; those in the view are skipped."""
-    room = min(expansion.breadth, expansion.nodes - len(view.nodes))
-    best = heapq.nlargest(room, _open(view, candidates, math.log(expansion.least_probability)), key=lambda c: c[0])
+    best = heapq.nlargest(expansion.room(view), _open(view, candidates, expansion.least_logp), key=lambda c: c[0])
     return [Proposal(parent, token, logp) for _, parent, token, logp in best]
+
+
+def scores(view: TreeView) -> dict[int, float]:
+    """The cumulative log-probability of each node by id, the root's by 0."""
+    return {0: 0.0} | {node.id: node.logp for node in view.nodes}
 
 
 def _open(
     view: TreeView, candidates: Mapping[int, Candidates], least: float
 ) -> Iterator[tuple[float, int, int, float]]:
-    scores = {0: 0.0} | {node.id: node.logp for node in view.nodes}
+    above = scores(view)
     taken = {(node.parent, node.token) for node in view.nodes}
     for parent, offered in candidates.items():
-        above = scores.get(parent, -math.inf)
+        score = above.get(parent, -math.inf)
         for token, logp in offered:
-            if above + logp < least:
+            if score + logp < least:
                 break
             if (parent, token) not in taken:
-                yield above + logp, parent, token, logp
+                yield score + logp, parent, token, logp

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import log_softmax
 
 from common.codec import decode
 from common.drafters.drafter import NOTHING
@@ -26,8 +25,9 @@ from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
 
 _PASSES = 3
-"""Rows of one forward whose features are predictions of its other rows: so many in a row are computed exactly, those
-behind them from an earlier pass. A prompt without its state cannot be run token by token."""
+"""Runs of one forward at most, where features of its rows are predictions of its other rows: a row that hangs on fewer
+predictions than that is exact, the others come from the last run. A prompt without its state cannot be run token by
+token."""
 
 
 class EagleNetwork:
@@ -93,7 +93,8 @@ class EagleNetwork:
             entered = self._draft.enter(embedded, features[None])
             out = self._draft(entered, plan.positions, self._layer.attention(plan))[0]
             self._predicted_SE.index_copy_(0, slots, out)
-        return log_softmax(self._head(out.index_select(0, plan.wanted_rows)).float(), dim=-1)
+        logits: torch.Tensor = self._head(out.index_select(0, plan.wanted_rows))
+        return logits
 
     def _take(self, start: int, values: torch.Tensor, past_slots: Sequence[int]) -> None:
         """Hidden states of positions from `start`, and with them the K/V of the rows behind those positions."""
@@ -115,8 +116,8 @@ class EagleNetwork:
         self._tokens_S.index_copy_(0, slots, tokens)
 
     def _parents(self, segment: Segment, shift: int, known: Sequence[bool]) -> tuple[torch.Tensor, list[int]]:
-        """Of every new row, the slot of the token before it, and how many rows of this forward its feature hangs on
-        in a row."""
+        """Of every new row, the slot of the token before it, and how many predicted features of this forward it hangs
+        on, its own and those of the rows that it attends to."""
         first = len(segment.slots) - len(segment.tokens)
         last_past = int(segment.past_slots[-1]) if len(segment.past_slots) else 0
         slots: list[int] = []
@@ -124,7 +125,7 @@ class EagleNetwork:
         for row, parent in enumerate(segment.parents[first + shift :]):
             slots.append(int(segment.slots[parent]) if parent >= 0 else last_past)
             inside = parent - first - shift
-            runs.append(0 if known[row] or inside < 0 else runs[inside] + 1)
+            runs.append(0 if inside < 0 else runs[inside] + (not known[row]))
         return torch.tensor(slots, device=self._tokens_S.device), runs
 
 

@@ -22,8 +22,7 @@ class IndependentNetwork:
         self._vocab_size = vocab_size
 
     def forward(self, segment: Segment) -> torch.Tensor:
-        logits = self._model.forward([segment]).logits[:, : self._vocab_size]
-        return torch.log_softmax(logits.float(), dim=-1)
+        return self._model.forward([segment]).logits[:, : self._vocab_size]
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
         return len(past_slots)

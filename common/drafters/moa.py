@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.nn.functional import log_softmax
 from transformers import PreTrainedModel
 
 from common.codec import decode
@@ -88,7 +87,8 @@ class MoaNetwork:
         else:
             wanted = plan.wanted_rows
             out = self._look_back(read.index_select(1, wanted), plan.positions.index_select(1, wanted))[0]
-        return log_softmax(self._head(out).float(), dim=-1)
+        logits: torch.Tensor = self._head(out)
+        return logits
 
     def _look_back(self, read: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         received = self._received

@@ -3,20 +3,23 @@
 May know slots, segments and views. May not know how a network computes, or what its draft state holds.
 
 Keeps the K/V of committed tokens and of live nodes. A commit moves slots from the tree to the past and computes
-nothing again, except what newly arrived draft state changes.
+nothing again, except what newly arrived draft state changes. What is proposed of the network's logits is the ranking's
+business.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
-from common.drafters.best_first import Candidates, Expansion, choose
+from common.drafters.best_first import Expansion
+from common.drafters.ranking import Ranking, ranking_for
 from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
+from common.protocol.sampling import Sampling
 from common.protocol.views import NodeView, Proposal, TreeView
 
 _CHUNK = 512  # committed tokens that one forward catches up with
@@ -33,7 +36,7 @@ class DraftNetwork(Protocol):
     vocabulary."""
 
     def forward(self, segment: Segment) -> torch.Tensor:
-        """Writes the new tokens' K/V; the log-probabilities `[wanted, columns]` of what follows them."""
+        """Writes the new tokens' K/V; the logits `[wanted, columns]` of what follows them."""
         ...
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
@@ -61,7 +64,7 @@ class _Branch:
     parent: int  # 0 where it hangs from the root
     token: int
     slot: int
-    candidates: Candidates
+    offer: Any  # the ranking's
 
 
 class TreeDrafter:
@@ -76,17 +79,30 @@ class TreeDrafter:
         self._past_slots: list[int] = []
         self._computed_past = 0  # leading positions of the past whose K/V are as good as they can be
         self._branches: dict[int, _Branch] = {}  # parents first
-        self._root_candidates: Candidates | None = None
+        self._root_offer: Any = None  # the ranking's; None where it is to be computed
+        self._ranking: Ranking[Any] | None = None
+        self._ranked_for: tuple[str, Sampling] | None = None
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        ranking = self._choose_ranking(view)
         self._follow(view.tokens)
         self._prune({node.id for node in view.nodes})
         renewed = self._absorb(states)
-        self._catch_up()
+        self._catch_up(ranking)
         live = view.nodes if renewed else [node for node in view.nodes if node.id not in self._branches]
-        self._compute_nodes(live)
-        candidates = {id_: branch.candidates for id_, branch in self._branches.items()}
-        return choose(view, {0: self._root_candidates or (), **candidates}, self._expansion)
+        self._compute_nodes(live, ranking)
+        offers = {id_: branch.offer for id_, branch in self._branches.items()}
+        return ranking.choose(view, {0: self._root_offer, **offers}, self._expansion)
+
+    def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
+        """What was offered under another rule or for other sampling is of no use."""
+        if self._ranking is None or self._ranked_for != (view.rule, view.sampling):
+            columns, children = self._network.columns, self._expansion.children
+            self._ranking = ranking_for(view.rule, view.sampling, children, columns)
+            self._ranked_for = view.rule, view.sampling
+            self._prune(set())
+            self._root_offer = None
+        return self._ranking
 
     def _absorb(self, states: Sequence[State]) -> bool:
         """Returns whether live nodes are to be computed again."""
@@ -109,8 +125,8 @@ class TreeDrafter:
             self._prune(set())
             self._past += missing
             self._past_slots += self._slots.take(len(missing))
-            self._root_candidates = None
-        if self._root_candidates is None:
+            self._root_offer = None
+        if self._root_offer is None:
             self._computed_past = min(self._computed_past, len(self._past) - 1)
 
     def _go_back(self, keep: int) -> None:
@@ -119,14 +135,14 @@ class TreeDrafter:
         self._slots.give(self._past_slots[keep:])
         del self._past[keep:], self._past_slots[keep:]
         self._computed_past = min(self._computed_past, keep)
-        self._root_candidates = None
+        self._root_offer = None
 
     def _take_over(self, child: int) -> None:
         root = self._branches.pop(child)
         self._computed_past += self._computed_past == len(self._past)
         self._past.append(root.token)
         self._past_slots.append(root.slot)
-        self._root_candidates = root.candidates
+        self._root_offer = root.offer
         for id_, branch in list(self._branches.items()):
             if branch.parent == child:
                 branch.parent = 0
@@ -137,12 +153,12 @@ class TreeDrafter:
         dead = [id_ for id_ in self._branches if id_ not in live]
         self._slots.give([self._branches.pop(id_).slot for id_ in dead])
 
-    def _catch_up(self) -> None:
-        """Computes what the past lacks; the last of it, the root, gives the tree's first candidates."""
+    def _catch_up(self, ranking: Ranking[Any]) -> None:
+        """Computes what the past lacks; the last of it, the root, gives the tree's first offer."""
         while self._computed_past < len(self._past):
             start, end = self._computed_past, min(self._computed_past + _CHUNK, len(self._past))
             is_last = end == len(self._past)
-            logps = self._forward(
+            logits = self._forward(
                 Segment(
                     tokens=self._past[start:end],
                     slots=self._past_slots[start:end],
@@ -153,9 +169,9 @@ class TreeDrafter:
             )
             self._computed_past = end
             if is_last:
-                (self._root_candidates,) = self._candidates(logps)
+                (self._root_offer,) = ranking.offers(logits, [end], [self._past])
 
-    def _compute_nodes(self, nodes: Sequence[NodeView]) -> None:
+    def _compute_nodes(self, nodes: Sequence[NodeView], ranking: Ranking[Any]) -> None:
         """Runs nodes through the network, new ones and ones that it held before, parents first."""
         if not nodes:
             return
@@ -165,7 +181,7 @@ class TreeDrafter:
         known = {node.id: self._branches[node.id].slot for node in nodes if node.id in self._branches}
         taken = iter(self._slots.take(len(nodes) - len(known)))
         slots = {node.id: known[node.id] if node.id in known else next(taken) for node in nodes}
-        logps = self._forward(
+        logits = self._forward(
             Segment(
                 tokens=[node.token for node in nodes],
                 slots=[*(self._branches[id_].slot for id_ in held), *slots.values()],
@@ -177,19 +193,20 @@ class TreeDrafter:
                 wanted=range(len(nodes)),
             )
         )
-        for node, offered in zip(nodes, self._candidates(logps), strict=True):
-            self._branches[node.id] = _Branch(node.parent, node.token, slots[node.id], offered)
+        positions = [node.position + 1 for node in nodes]
+        before = self._paths(nodes) if ranking.needs_tokens else ()
+        for node, offer in zip(nodes, ranking.offers(logits, positions, before), strict=True):
+            self._branches[node.id] = _Branch(node.parent, node.token, slots[node.id], offer)
+
+    def _paths(self, nodes: Sequence[NodeView]) -> list[list[int]]:
+        """The tokens of the sequence up to each node, its own included."""
+        paths = {0: self._past}
+        for id_, branch in self._branches.items():
+            paths[id_] = [*paths[branch.parent], branch.token]
+        for node in nodes:
+            paths[node.id] = [*paths[node.parent], node.token]
+        return [paths[node.id] for node in nodes]
 
     def _forward(self, segment: Segment) -> torch.Tensor:
         self.computed += len(segment.tokens)
         return self._network.forward(segment)
-
-    def _candidates(self, logps: torch.Tensor) -> list[Candidates]:
-        """The likeliest next tokens of each row of `logps [rows, columns]`."""
-        top = torch.topk(logps, min(self._expansion.children, logps.shape[-1]))
-        columns = self._network.columns
-        chosen = top.indices if columns is None else columns[top.indices]
-        return [
-            list(zip(tokens, values, strict=True))
-            for tokens, values in zip(chosen.tolist(), top.values.tolist(), strict=True)
-        ]

@@ -11,6 +11,7 @@ from common.protocol.errors import PeerError
 from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import (
     PROTOCOL_VERSION,
+    Draw,
     FailureCode,
     GrownNode,
     Open,
@@ -19,11 +20,14 @@ from common.protocol.messages import (
     StateRequest,
 )
 from common.protocol.rules import RULES
+from common.protocol.sampling import rule_fault
 from common.protocol.terms import Terms
 
 SESSION_NAME_LENGTHS = range(16, 65)
 _MOST_STOP_STRINGS = 16
 _LONGEST_STOP_STRING = 256  # characters
+_MOST_DRAWN_FROM = 256  # tokens of one Draw
+_MOST_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MOST_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
 
 
@@ -73,6 +77,9 @@ def check_settings(settings: Settings) -> None:
         raise _unknown("rule", settings.rule, RULES)
     if settings.idle and settings.idle not in IDLE_POLICIES:
         raise _unknown("idle policy", settings.idle, IDLE_POLICIES)
+    sampling_fault = rule_fault(settings.rule, settings.sampling)
+    if sampling_fault:
+        raise PeerError(sampling_fault, FailureCode.INVALID)
     if settings.max_new_tokens < 1:
         raise PeerError("max_new_tokens must be at least 1", FailureCode.INVALID)
     if len(settings.stop) > _MOST_STOP_STRINGS:
@@ -93,6 +100,32 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
             raise PeerError(f"node {node.id} proposes token {node.token}, outside the vocabulary")
         if not node.logp <= 0 or math.isinf(node.logp):
             raise PeerError(f"node {node.id} has the log-probability {node.logp}; it must be finite and <= 0")
+    _check_draws(nodes, terms)
+
+
+def _check_draws(nodes: Sequence[GrownNode], terms: Terms) -> None:
+    """A Draw may lie about where its tokens came from, which harms nobody else; what it says must make sense."""
+    groups: dict[int, list[GrownNode]] = {}
+    for node in nodes:
+        groups.setdefault(node.parent, []).append(node)
+    for parent, group in groups.items():
+        draw = group[0].draw
+        if any(node.draw != draw for node in group):
+            raise PeerError(f"the children of node {parent} were not drawn from the same distribution")
+        if draw is not None:
+            _check_draw(draw, terms)
+            tokens = {node.token for node in group}
+            if len(tokens) < len(group) or not tokens <= set(draw.tokens):
+                raise PeerError(f"the children of node {parent} cannot have been drawn as their Draw says")
+
+
+def _check_draw(draw: Draw, terms: Terms) -> None:
+    if not 0 < len(draw.tokens) == len(draw.weights) <= _MOST_DRAWN_FROM:
+        raise PeerError(f"a Draw has {len(draw.tokens)} tokens and {len(draw.weights)} weights")
+    if len(set(draw.tokens)) < len(draw.tokens) or not all(0 <= token < terms.vocab_size for token in draw.tokens):
+        raise PeerError("a Draw repeats a token or names one outside the vocabulary")
+    if min(draw.weights) < 1 or sum(draw.weights) > _MOST_WEIGHT:
+        raise PeerError("a Draw has a weight below 1 or too large ones")
 
 
 def check_state(state: State, request: StateRequest | None) -> None:

@@ -4,7 +4,7 @@ Knows no drafter, no link and no clock. Methods that speak to the server return 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.protocol.checks import check_state
 from common.protocol.errors import MisuseError, PeerError
@@ -25,6 +25,7 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
+from common.protocol.rules import RULES
 from common.protocol.transitions import ClientState, Lost, client_after
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
@@ -105,7 +106,7 @@ class ClientSession:
         first = self.tree.last_id + 1
         offered = [self._number(first, index, proposal) for index, proposal in enumerate(proposals)]
         room = self._limits.max_nodes - len(self.tree)
-        fresh = [node for node in self.tree.grow(frontier, offered[:room]) if node.position < self._limit]
+        fresh = [node for node in self.tree.grow(frontier, _fitting(offered, room)) if node.position < self._limit]
         self.tree.forget(frontier)  # no later view is older than this one
         return self._tell(self.tree.grown(fresh)) if fresh else None
 
@@ -156,7 +157,7 @@ class ClientSession:
         self._advance(Lost)
 
     def view(self) -> TreeView:
-        return self.tree.view()
+        return replace(self.tree.view(), rule=self._settings.rule, sampling=self._settings.sampling)
 
     @property
     def answer(self) -> list[int]:
@@ -175,7 +176,7 @@ class ClientSession:
         if proposal.parent >= first or -proposal.parent > index:
             raise MisuseError(f"proposal {index + 1} hangs from {proposal.parent}, which was not proposed before")
         parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
-        return GrownNode(first + index, parent, proposal.token, proposal.logp)
+        return GrownNode(first + index, parent, proposal.token, proposal.logp, proposal.draw)
 
     def _receive_commit(self, commit: Commit) -> tuple[int, ...]:
         if self._is_stale(commit.turn):
@@ -223,6 +224,7 @@ class ClientSession:
         self.passes = 0
         self._cancelled = False
         self._settings = settings
+        self.tree.grouped = RULES[settings.rule].grouped
         self._prompt_length = tree.frontier
         self._told = tree.frontier
         self._exhausted_at = 0
@@ -254,3 +256,10 @@ class ClientSession:
 
     def _advance(self, event: type) -> None:
         self.state = client_after(self.state, event)
+
+
+def _fitting(nodes: Sequence[GrownNode], room: int) -> Sequence[GrownNode]:
+    """The first `room` nodes, without the siblings of those that do not fit and were drawn with them."""
+    while 0 < room < len(nodes) and nodes[room].draw is not None and nodes[room].parent == nodes[room - 1].parent:
+        room -= 1
+    return nodes[:room]

@@ -7,7 +7,9 @@ an earlier turn is stale and ignored, which is what makes late frames harmless w
 from dataclasses import dataclass
 from enum import StrEnum
 
-PROTOCOL_VERSION = 1
+from common.protocol.sampling import LIKELIEST, Sampling
+
+PROTOCOL_VERSION = 2
 
 
 class FinishReason(StrEnum):
@@ -34,19 +36,31 @@ class Settings:
     rule: str = "greedy"
     stop: tuple[str, ...] = ()
     idle: str = ""
+    sampling: Sampling = LIKELIEST
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What the siblings of a group were drawn from, one after another without replacement: `tokens[i]` had a share of
+    `weights[i]`. Whole numbers, so that both ends mean the same distribution to the last bit."""
+
+    tokens: tuple[int, ...]
+    weights: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GrownNode:
     """A proposed token. `parent` is a node id, or 0 for the committed token at `frontier - 1`.
 
-    `logp` is the drafter's log-probability, at most 0, that the target commits this node given its parent.
+    `logp` is the drafter's log-probability, at most 0, that the target commits this node given its parent. Under a
+    rule that judges groups, `draw` is what the node and its siblings were drawn from, None where nobody drew.
     """
 
     id: int
     parent: int
     token: int
     logp: float
+    draw: Draw | None = None
 
 
 @dataclass(frozen=True, slots=True)

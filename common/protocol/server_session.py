@@ -4,7 +4,6 @@ Knows no K/V and no slots: `processed` says how many leading positions of the se
 target, and the server keeps K/V of exactly that many. Time is an argument, in seconds on any steady clock.
 """
 
-import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,8 @@ from common.protocol.messages import (
 from common.protocol.prefix import common_prefix
 from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
+from common.protocol.rules.question import Question, question_about
+from common.protocol.selection import likeliest
 from common.protocol.state_feed import Span, StateFeed
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
@@ -45,14 +46,18 @@ Replies = tuple[FromServer, ...]
 class Work:
     """One session's share of a pass: `chain` at positions `start`, ..., then `nodes`, parents first.
 
-    Where the chain ends at the root, the pass returns one choice for the root and one for each node.
+    Where the chain ends at the root, the pass answers the `question` with the tokens that it commits.
     """
 
     start: int
     chain: tuple[int, ...]
     nodes: tuple[Node, ...]
-    reaches_root: bool
+    question: Question | None
     epoch: int
+
+    @property
+    def reaches_root(self) -> bool:
+        return self.question is not None
 
     def __len__(self) -> int:
         return len(self.chain) + len(self.nodes)
@@ -202,18 +207,21 @@ class ServerSession:
         tokens = self.tree.tokens
         chain = tuple(tokens[self.processed : self.processed + budget])
         reaches_root = self.processed + len(chain) == len(tokens)
-        nodes = self._likeliest(budget - len(chain)) if reaches_root else ()
-        return Work(self.processed, chain, nodes, reaches_root, self._epoch)
+        if not reaches_root:
+            return Work(self.processed, chain, (), None, self._epoch)
+        # Nodes past the limit are idle.
+        nodes = likeliest(self.tree, budget - len(chain), self._limit - 1)
+        question = question_about(self.tree, nodes, self._settings.rule, self._settings.sampling)
+        return Work(self.processed, chain, nodes, question, self._epoch)
 
-    def complete(self, work: Work, choices: Sequence[int], now: float) -> Progress:
-        """Takes the outcome of a pass over `work`; `choices` are the target's tokens at the root and each node."""
+    def complete(self, work: Work, tokens: Sequence[int], now: float) -> Progress:
+        """Takes the outcome of a pass over `work`: what the rule made of its question, nothing where it had none."""
         if work.epoch != self._epoch:
             return self._salvage(work)
         self.processed += len(work.chain)
         if not work.reaches_root:
             return Progress(True, (), ())
         index = {node: i for i, node in enumerate(work.nodes)}
-        tokens = self._walk(self.tree.root, dict(zip((self.tree.root, *work.nodes), choices, strict=True)))
         start = self.tree.frontier
         kept, reason = self._cut(tokens)
         carried = self.tree.commit(tokens[:kept])
@@ -274,7 +282,7 @@ class ServerSession:
         self.turn = turn
         self._prompt_length = prompt_length
         self._settings = settings
-        self._walk = RULES[settings.rule]
+        self.tree.grouped = RULES[settings.rule].grouped
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self._limit = min(self._terms.context, prompt_length + settings.max_new_tokens)
         self._acked = self.tree.frontier
@@ -318,21 +326,6 @@ class ServerSession:
             room=room,
             detokenise=self._terms.detokenise,
         )
-
-    def _likeliest(self, count: int) -> tuple[Node, ...]:
-        """At most `count` nodes by cumulative log-probability, parents first; those past the limit are idle."""
-        last = self._limit - 1
-        chosen: list[Node] = []
-        heap = [(-node.score, node.id, node) for node in self.tree.root.children.values()]
-        heapq.heapify(heap)
-        while heap and len(chosen) < count:
-            node = heapq.heappop(heap)[2]
-            if node.position >= last:
-                continue
-            chosen.append(node)
-            for child in node.children.values():
-                heapq.heappush(heap, (-child.score, child.id, child))
-        return tuple(chosen)
 
     def _acknowledge(self, frontier: int, now: float) -> None:
         if frontier > self._acked:

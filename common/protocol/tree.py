@@ -11,12 +11,15 @@ Identity is by path, not by id, because nodes are often in flight while their pa
 - a node whose live parent already has a child with that token aliases that child;
 - a parent id that was seen before but is no longer known is dead, and so is the node;
 - a parent id that was never seen breaks the protocol.
+
+In a tree of groups, as some rules need, the children of a node come in one Grow; a later Grow's children of that node
+are dead, except that they too alias a child with their token.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import GrownNode
+from common.protocol.messages import Draw, GrownNode
 from common.protocol.views import NodeView, TreeView
 
 
@@ -26,24 +29,34 @@ class Node:
     Scores share an arbitrary origin, so only differences within one tree mean anything.
     """
 
-    __slots__ = ("aliases", "children", "id", "parent", "position", "score", "token")
+    __slots__ = ("aliases", "children", "draw", "grown_by", "id", "parent", "position", "score", "token")
 
-    def __init__(self, id: int, parent: "Node | None", token: int, position: int, score: float):  # noqa: A002
+    def __init__(
+        self,
+        id: int,  # noqa: A002
+        parent: "Node | None",
+        token: int,
+        position: int,
+        score: float,
+        draw: Draw | None = None,
+    ):
         self.id = id
         self.parent = parent
         self.token = token
         self.position = position
         self.score = score
+        self.draw = draw
         self.children: dict[int, Node] = {}
+        self.grown_by = 0  # the number of the Grow that brought the first of the children
         self.aliases: list[int] = []
 
     def subtree(self) -> Iterator["Node"]:
-        """This node and everything below it, parents first."""
+        """This node and everything below it, parents first and siblings in the order in which they came."""
         pending = [self]
         while pending:
             node = pending.pop()
             yield node
-            pending.extend(node.children.values())
+            pending.extend(reversed(node.children.values()))
 
 
 class TokenTree:
@@ -51,11 +64,13 @@ class TokenTree:
 
     def __init__(self, tokens: Sequence[int]):
         self.tokens = list(tokens)
+        self.grouped = False  # whether siblings are one group; set before anything grows
         self.last_id = 0
         self.stale = 0  # nodes that arrived dead
         self._live: dict[int, Node] = {}
         self._committed: dict[int, int] = {}  # ids of committed positions that the client may still name
         self._size = 0
+        self._grows = 0
         self.root = self._fresh_root()
 
     @property
@@ -93,7 +108,7 @@ class TokenTree:
         for node in nodes:
             parent = node.parent or self.root
             logp = min(0.0, node.score - parent.score)
-            grown.append(GrownNode(node.id, self._parent_id(node), node.token, logp))
+            grown.append(GrownNode(node.id, self._parent_id(node), node.token, logp, node.draw))
         return grown
 
     def renumber(self) -> list[GrownNode]:
@@ -114,6 +129,7 @@ class TokenTree:
         """
         if not 0 < frontier <= self.frontier:
             raise PeerError(f"a Grow names frontier {frontier}, but only {self.frontier} tokens are committed")
+        self._grows += 1
         fresh = []
         for grown in nodes:
             if grown.id <= self.last_id:
@@ -197,7 +213,13 @@ class TokenTree:
             twin.aliases.append(grown.id)
             self._live[grown.id] = twin
             return None
-        node = Node(grown.id, parent, grown.token, parent.position + 1, parent.score + grown.logp)
+        if not parent.children:
+            parent.grown_by = self._grows
+        elif self.grouped and parent.grown_by != self._grows:
+            self.stale += 1
+            return None
+        score = parent.score + grown.logp
+        node = Node(grown.id, parent, grown.token, parent.position + 1, score, grown.draw)
         parent.children[grown.token] = node
         self._live[grown.id] = node
         self._size += 1

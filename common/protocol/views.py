@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from common.protocol.messages import Draw
+from common.protocol.sampling import LIKELIEST, Sampling
+
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
@@ -16,10 +19,13 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
-    """An immutable picture of the committed sequence and the live nodes, parents first."""
+    """An immutable picture of the committed sequence and the live nodes, parents first, and of how the target will
+    choose: by which `rule`, from what `sampling` makes of its logits."""
 
     tokens: tuple[int, ...]
     nodes: tuple[NodeView, ...]
+    rule: str = "greedy"
+    sampling: Sampling = LIKELIEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +33,10 @@ class Proposal:
     """A token that a drafter proposes below `parent`.
 
     `parent` is a node id of the view that was drafted from, 0 for that view's root, or -k for the k-th proposal
-    (from 1) of the same list. `logp` is as in `GrownNode`.
+    (from 1) of the same list. `logp` and `draw` are as in `GrownNode`; siblings that were drawn follow one another.
     """
 
     parent: int
     token: int
     logp: float
+    draw: Draw | None = None

@@ -4,7 +4,8 @@ It checks that a frame has the shape of a message, no more: what a message may s
 may not know streams, channels or sessions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from common.protocol.messages import (
     Ack,
     Cancel,
     Commit,
+    Draw,
     Extend,
     Failed,
     FailureCode,
@@ -30,6 +32,7 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
+from common.protocol.sampling import LIKELIEST, Sampling
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 
@@ -68,7 +71,11 @@ def _message(frame: Any, readers: Mapping[str, Callable[[Any], Message]]) -> Mes
 
 def _settings_frame(settings: Settings) -> pb.Settings:
     return pb.Settings(
-        max_new_tokens=settings.max_new_tokens, rule=settings.rule, stop=settings.stop, idle=settings.idle
+        max_new_tokens=settings.max_new_tokens,
+        rule=settings.rule,
+        stop=settings.stop,
+        idle=settings.idle,
+        sampling=pb.Sampling(**asdict(settings.sampling)),
     )
 
 
@@ -76,7 +83,12 @@ def _settings(frame: pb.Open | pb.Extend) -> Settings:
     if not frame.HasField("settings"):
         raise PeerError(f"{frame.DESCRIPTOR.name} comes without settings")
     settings = frame.settings
-    return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle)
+    sampling = _sampling(settings.sampling) if settings.HasField("sampling") else LIKELIEST
+    return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle, sampling)
+
+
+def _sampling(frame: pb.Sampling) -> Sampling:
+    return Sampling(frame.temperature, frame.top_k, frame.top_p, frame.min_p, frame.repetition_penalty, frame.seed)
 
 
 def _open_frame(message: Open) -> pb.ClientFrame:
@@ -136,8 +148,18 @@ def _grow_frame(message: Grow) -> pb.ClientFrame:
             parent=[node.id - node.parent if node.parent else 0 for node in message.nodes],
             token=[node.token for node in message.nodes],
             logp=[node.logp for node in message.nodes],
+            draw=_draw_frames(message.nodes),
         )
     )
+
+
+def _draw_frames(nodes: Sequence[GrownNode]) -> list[pb.Draw]:
+    """Each group's draw once, with its first node."""
+    first: dict[int, pb.Draw] = {}
+    for index, node in enumerate(nodes):
+        if node.draw is not None and node.parent not in first:
+            first[node.parent] = pb.Draw(node=index, token=node.draw.tokens, weight=node.draw.weights)
+    return list(first.values())
 
 
 def _grow(frame: pb.Grow) -> Grow:
@@ -150,7 +172,17 @@ def _grow(frame: pb.Grow) -> Grow:
         if distance > id_:
             raise PeerError(f"node {id_} names a parent {distance} ids back, before the first node")
         nodes.append(GrownNode(id_, id_ - distance if distance else 0, token, logp))
-    return Grow(frame.turn, frame.frontier, tuple(nodes))
+    draws = _draws(frame.draw, nodes)
+    return Grow(frame.turn, frame.frontier, tuple(replace(node, draw=draws.get(node.parent)) for node in nodes))
+
+
+def _draws(frames: Sequence[pb.Draw], nodes: Sequence[GrownNode]) -> dict[int, Draw]:
+    """By the parent of what was drawn."""
+    if len(frames) > len(nodes) or any(frame.node >= len(nodes) for frame in frames):
+        raise PeerError("a Grow has a Draw without nodes")
+    if any(max(len(frame.token), len(frame.weight)) > MAX_COLUMNS for frame in frames):
+        raise PeerError(f"a Draw is longer than the {MAX_COLUMNS} tokens of any frame")
+    return {nodes[frame.node].parent: Draw(tuple(frame.token), tuple(frame.weight)) for frame in frames}
 
 
 def _state_frame(message: State) -> pb.ServerFrame:

@@ -78,7 +78,7 @@ def one_pass(sessions: Sessions, thinker: Thinker, now: float = 0.0) -> int:
     sessions.send_state(exports, thinker.make([export.ask for export in exports]), now)
     if batch is None:
         return 0
-    sessions.complete(batch, thinker.choose(batch.segments), now)
+    sessions.complete(batch, thinker.decide(batch.cases), now)
     return len(batch.parts)
 
 

@@ -14,11 +14,11 @@ from common.drafters.independent import IndependentNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
-from common.models.segment import Segment
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import Commit, FromServer, Settings, State
 from common.protocol.terms import Terms
+from server.batch import Case, Outcome
 from server.engine import Engine
 from server.exports import Ask
 from server.offer import make_offer
@@ -108,9 +108,9 @@ class SlowThinker(Thinker):
         super().__init__()
         self.calls: list[str] = []
 
-    def choose(self, segments: Sequence[Segment]) -> list[list[int] | None]:
-        self.calls.append("choose")
-        return super().choose(segments)
+    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+        self.calls.append("decide")
+        return super().decide(cases)
 
     def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
         self.calls.append("make")
@@ -149,7 +149,7 @@ async def test_draft_state_is_made_within_a_stated_cost() -> None:
     assert engine.counters.state_seconds > 9 * 0.04
     commits = [at for at, message in heard if isinstance(message, Commit)]
     states = [at for at, message in heard if isinstance(message, State) and message.kind == "lsa"]
-    assert thinker.calls == ["choose", *(["make", "choose"] * 9)]
+    assert thinker.calls == ["decide", *(["make", "decide"] * 9)]
     # Behind its commit, and long before the next.
     for commit, state, following in zip(commits, states, commits[1:], strict=False):
         assert commit < state < following - 0.02

@@ -79,7 +79,7 @@ def test_nodes_that_arrive_during_a_pass_survive_it(sessions: Sessions) -> None:
     batch = sessions.plan(0.0)
     assert batch is not None
     client.say(Grow(0, 3, tuple(GrownNode(i + 1, i, truth[i], -0.1) for i in range(4))))
-    sessions.complete(batch, thinker.choose(batch.segments), 0.0)
+    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
     one_pass(sessions, thinker)
     client.hear()
     client.hear()
@@ -95,7 +95,7 @@ def test_a_session_that_leaves_gives_everything_back(sessions: Sessions, leaves_
     assert batch is not None
     if leaves_in_mid_pass:
         sessions.leave(client)
-    sessions.complete(batch, thinker.choose(batch.segments), 0.0)
+    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
     sessions.leave(client)
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 

@@ -114,7 +114,7 @@ def test_every_packed_token_is_accounted_for() -> None:
     while not client.done:
         planned = sessions.plan(0.0)
         assert planned is not None
-        sessions.complete(planned, thinker.choose(planned.segments), 0.0)
+        sessions.complete(planned, thinker.decide(planned.cases), 0.0)
         commits = [message for message in client.inbox if isinstance(message, Commit)]
         accepted = sum(len(commit.tokens) - 1 for commit in commits)
         rejected += len(planned.parts[0].work.nodes) - accepted
@@ -158,7 +158,7 @@ def test_what_must_be_computed_again_is_no_repeat(sessions: Sessions) -> None:
     overtaken = sessions.plan(0.0)
     assert overtaken is not None
     client.say(client.session.cancel())
-    sessions.complete(overtaken, thinker.choose(overtaken.segments), 0.0)
+    sessions.complete(overtaken, thinker.decide(overtaken.cases), 0.0)
     client.hear()
     client.say(client.session.extend(client.session.tree.frontier, [], SETTINGS))
     answer(client, sessions, thinker)

@@ -6,6 +6,11 @@ from types import SimpleNamespace
 import torch
 
 from common.models.segment import Segment
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode
+from common.protocol.rules.question import Question
+from common.protocol.sampling import LIKELIEST
+from server.batch import Case
 from server.target import Target
 
 
@@ -25,23 +30,33 @@ class Scripted:
         return SimpleNamespace(logits=logits)
 
 
-def chain(*tokens: int, wanted: Sequence[int] = ()) -> Segment:
-    count = len(tokens)
-    return Segment(tokens, slots=range(count), parents=range(-1, count - 1), wanted=wanted)
+def case(*tokens: int, wanted: Sequence[int] = ()) -> Case:
+    """A chain of `tokens`, and a greedy question about its wanted rows."""
+    segment = Segment(tokens, slots=range(len(tokens)), parents=range(-1, len(tokens) - 1), wanted=wanted)
+    rows = tuple(tokens[row] for row in wanted)
+    question = Question("greedy", LIKELIEST, wanted[0] + 1, rows, tuple(range(-1, len(rows) - 1))) if wanted else None
+    return Case(segment, question)
 
 
-def test_each_segment_gets_its_own_choices() -> None:
-    segments = [chain(1, 2, wanted=[0, 1]), chain(3), chain(4, 5, wanted=[1])]
-    assert Target(Scripted()).choose(segments) == [[2, 3], [], [6]]  # type: ignore[arg-type]
+def test_each_case_gets_its_own_tokens() -> None:
+    cases = [case(1, 2, 3, wanted=[0, 1, 2]), case(3), case(4, 5, wanted=[1]), case(4, 6, wanted=[0, 1])]
+    assert Target(Scripted()).decide(cases) == [[2, 3, 4], [], [6], [5]]  # type: ignore[arg-type]
 
 
-def test_numbers_that_are_none_fail_their_segment_alone() -> None:
-    segments = [chain(1, wanted=[0]), chain(6, 7, wanted=[0, 1]), chain(2, wanted=[0])]
-    assert Target(Scripted()).choose(segments) == [[2], None, [3]]  # type: ignore[arg-type]
+def test_numbers_that_are_none_fail_their_case_alone() -> None:
+    cases = [case(1, wanted=[0]), case(6, 7, wanted=[0, 1]), case(2, wanted=[0])]
+    first, broken, last = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
+    assert (first, last) == ([2], [3])
+    assert isinstance(broken, PeerError)
+    assert broken.code is FailureCode.INTERNAL
+    assert "not finite" in str(broken)
 
 
-def test_a_pass_that_raises_is_run_again_for_each_segment() -> None:
+def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
     model = Scripted()
-    segments = [chain(1, wanted=[0]), chain(8, wanted=[0]), chain(2, wanted=[0])]
-    assert Target(model).choose(segments) == [[2], None, [3]]  # type: ignore[arg-type]
+    cases = [case(1, wanted=[0]), case(8, wanted=[0]), case(2, wanted=[0])]
+    first, broken, last = Target(model).decide(cases)  # type: ignore[arg-type]
+    assert (first, last) == ([2], [3])
+    assert isinstance(broken, PeerError)
+    assert broken.code is FailureCode.INTERNAL
     assert model.passes == 4

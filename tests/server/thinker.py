@@ -9,8 +9,11 @@ from collections.abc import Sequence
 
 from common.models.segment import Segment
 from common.protocol.draft_state import StateKind
-from common.protocol.messages import StateRequest
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, StateRequest
+from server.batch import Case, Outcome
 from server.exports import Ask
+from tests.common.protocol.rules.rows import decide
 
 VOCAB = 50
 END = 0
@@ -33,27 +36,28 @@ def decode(prompt: Sequence[int], count: int, end: int = END) -> list[int]:
 
 
 class Thinker:
-    """A `Chooser` and a `Maker`. Counts the segments of each pass; fails for sequences that begin with `poison`."""
+    """A `Decider` and a `Maker`. Counts the cases of each pass; fails for sequences that begin with `poison`."""
 
     def __init__(self, poison: int | None = None) -> None:
-        self.segments_per_pass: list[int] = []
+        self.cases_per_pass: list[int] = []
         self._poison = poison
         self._held: dict[int, int] = {}
 
-    def choose(self, segments: Sequence[Segment]) -> list[list[int] | None]:
-        self.segments_per_pass.append(len(segments))
-        for segment in segments:
-            self._held.update(zip(segment.slots, segment.tokens, strict=True))
-        return [self._choose(segment) for segment in segments]
+    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+        self.cases_per_pass.append(len(cases))
+        for case in cases:
+            self._held.update(zip(case.segment.slots, case.segment.tokens, strict=True))
+        return [self._decide(case) for case in cases]
 
     def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
         return [bytes(self._held[slot] for slot in ask.slots.tolist()) for ask in asks]
 
-    def _choose(self, segment: Segment) -> list[int] | None:
+    def _decide(self, case: Case) -> Outcome:
+        segment = case.segment
         past = [self._held[slot] for slot in segment.past_slots]
         if [*past, *segment.tokens][0] == self._poison:
-            return None
-        return [next_token([*past, *self._branch(segment, row)]) for row in segment.wanted]
+            return PeerError("the thinker cannot think of this", FailureCode.INTERNAL)
+        return decide(case.question, [next_token([*past, *self._branch(segment, row)]) for row in segment.wanted])
 
     def _branch(self, segment: Segment, row: int) -> list[int]:
         tokens: list[int] = []

@@ -1,10 +1,30 @@
-"""How a pass chooses tokens: one rule, one file, one line in this table."""
+"""How a pass chooses tokens: one rule, one line in this table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from common.protocol.rules import greedy
-from common.protocol.tree import Node
+from common.protocol.rules import exact, speculative, typical
+from common.protocol.rules.question import Question, TargetRows
 
-Walk = Callable[[Node, Mapping[Node, int]], list[int]]
 
-RULES: dict[str, Walk] = {"greedy": greedy.walk}
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`grouped`: siblings are one group, sent in one Grow, computed all or none and judged once. `lossy`: its tokens
+    are not the target's own."""
+
+    walk: Callable[[Question, TargetRows], list[int]]
+    grouped: bool = False
+    lossy: bool = False
+
+
+RULES: dict[str, Rule] = {
+    "greedy": Rule(exact.walk),
+    "coupled": Rule(exact.walk),
+    "speculative": Rule(speculative.walk, grouped=True),
+    "typical": Rule(typical.walk, lossy=True),
+}
+
+
+def default_rule(temperature: float) -> str:
+    """The rule of an answer that names none."""
+    return "coupled" if temperature > 0 else "greedy"

@@ -1,23 +1,24 @@
-"""`greedy`: the target's argmax, token for token.
+"""`greedy` and `coupled`: the target's own decoding, token for token.
 
-At every processed node the target's argmax is the next token. A processed child that carries it is accepted and
-the walk goes on below it; otherwise that argmax is the bonus token and the walk ends. What was drafted changes
-how many tokens a pass commits, never which (Leviathan et al. 2023, at temperature 0; SpecInfer's tree walk).
+At every processed node the target has one choice: its argmax, or for `coupled` its sample for the seed, which is
+argmax(log p + noise(seed, position, token)) and so depends on nothing that was drafted. A processed child that carries
+the choice is accepted and the walk goes on below it; otherwise that choice is the bonus token and the walk ends. What
+was drafted changes how many tokens a pass commits, never which.
+
+Leviathan et al. 2023 at temperature 0; SpecInfer's tree walk (Miao et al. 2024); for noise that draft and target share,
+Daliri, Musco and Suresh 2024, "Coupling without communication and drafter-invariant speculative decoding".
 """
 
-from collections.abc import Mapping
-
-from common.protocol.tree import Node
+from common.protocol.rules.question import Question, TargetRows
 
 
-def walk(root: Node, choices: Mapping[Node, int]) -> list[int]:
-    """The tokens that a pass commits below `root`; `choices` maps each processed node to the target's argmax.
-
-    The root must have been processed. The last token is the bonus token.
-    """
-    tokens = [choices[root]]
-    node = root.children.get(tokens[-1])
-    while node is not None and node in choices:
-        tokens.append(choices[node])
-        node = node.children.get(tokens[-1])
+def walk(question: Question, target: TargetRows) -> list[int]:
+    """The tokens that a pass commits below its root; the last of them is the bonus token."""
+    children = question.children()
+    tokens: list[int] = []
+    row: int | None = 0
+    while row is not None:
+        token = target.choice(row)
+        tokens.append(token)
+        row = next((child for child in children[row] if question.tokens[child] == token), None)
     return tokens

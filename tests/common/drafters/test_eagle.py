@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from common.codec import encode
+from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.eagle import EagleNetwork
 from common.drafters.tree_drafter import TreeDrafter
@@ -120,6 +121,21 @@ def test_a_gap_is_drafted_across_with_predictions(scene):
     assert_proposed(proposals, 0, scene.expected(TOKENS, known))
 
 
+@pytest.mark.parametrize("chunk", [1, 4, 10])
+@pytest.mark.parametrize("spans", [((0, 3), (5, 11)), ((0, 9),)])
+def test_a_prompt_is_read_in_pieces(scene, monkeypatch, spans, chunk):
+    """The first may be a token without a row; the next goes on from predictions, inside a gap or behind all state."""
+    view, frames = TreeView(TOKENS, ()), [scene.frame(*span) for span in spans]
+    whole = scene.drafter().draft(view, frames)
+    monkeypatch.setattr(tree_drafter, "_CHUNK", chunk)
+    drafter = scene.drafter()
+    pieces = drafter.draft(view, frames)
+    assert drafter.computed == len(TOKENS)
+    assert [(each.token, pytest.approx(each.logp, abs=1e-5)) for each in pieces] == [
+        (each.token, each.logp) for each in whole
+    ]
+
+
 def test_commits_of_drafted_tokens_go_on_from_their_predictions(scene):
     drafter = scene.drafter()
     start = TOKENS[:8]
@@ -157,8 +173,10 @@ def test_after_one_token_nothing_is_likely_and_the_tree_begins_with_the_second(s
 def test_a_first_tokens_slot_tells_nothing_of_what_was_there_before(scene):
     network = scene.network()
     network.forward(Segment(TOKENS[:4], (0, 1, 2, 3), range(-1, 3)))
-    logps = network.forward(Segment(TOKENS[4:7], (3, 4, 5), range(-1, 2), wanted=[2]))
-    torch.testing.assert_close(logps[0], scene.expected(TOKENS[4:7], ()), atol=1e-4, rtol=0)
+    logits = network.forward(Segment(TOKENS[4:7], (3, 4, 5), range(-1, 2), wanted=[2]))
+    torch.testing.assert_close(
+        torch.log_softmax(logits[0].float(), -1), scene.expected(TOKENS[4:7], ()), atol=1e-4, rtol=0
+    )
 
 
 def test_long_runs_without_state_do_not_depend_on_what_was_in_their_slots(scene):

@@ -35,6 +35,7 @@ from common.protocol.transitions import ClientState
 from common.protocol.tree import Node
 from common.protocol.views import Proposal
 from tests.common.protocol.fakes import VOCAB, next_token, state_payload
+from tests.common.protocol.rules.rows import decide
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,7 @@ class Joined:
         self._pass_running = False
         self.passes += 1
         choices = [self._choice(work, node) for node in (None, *work.nodes)] if work.reaches_root else []
-        progress = session.complete(work, choices, self._now)
+        progress = session.complete(work, decide(work.question, choices), self._now)
         if progress.chain_kept:
             self.processed += work.chain
             self.processed += [work.nodes[i].token for i in progress.nodes_kept]

@@ -22,6 +22,7 @@ from common.protocol.messages import (
 )
 from common.protocol.server_session import ServerSession
 from tests.common.protocol.fakes import END, terms
+from tests.common.protocol.rules.rows import decide
 
 SETTINGS = Settings(max_new_tokens=20)
 NAN = float("nan")
@@ -44,7 +45,8 @@ def grow(frontier, *nodes, turn=0) -> Grow:
 
 
 def run_pass(server, choices, now=1.0, budget=64):
-    return server.complete(server.plan(budget), choices, now)
+    work = server.plan(budget)
+    return server.complete(work, decide(work.question, choices), now)
 
 
 def test_a_session_is_greeted_and_its_prompt_is_planned_in_chunks():
@@ -65,7 +67,7 @@ def test_a_pass_commits_the_walk_and_keeps_its_nodes():
     by_token = {node.token: i for i, node in enumerate(work.nodes)}
     choices = [4, *(0 for _ in work.nodes)]
     choices[1 + by_token[4]], choices[1 + by_token[2]], choices[1 + by_token[5]] = 2, 3, 1
-    progress = server.complete(work, choices, 1.0)
+    progress = server.complete(work, decide(work.question, choices), 1.0)
     assert progress.replies == (Commit(0, 3, (4, 2, 3)),)
     assert progress.nodes_kept == (by_token[4], by_token[2])
     assert server.processed == 5
@@ -154,7 +156,7 @@ def test_a_pass_that_runs_while_the_stream_is_resumed_still_commits():
     work = server.plan(64)
     server.reopen(open_frame(), 0.5)
     server.receive(grow(3, (2, 0, 4, -0.1)), 0.6)
-    assert server.complete(work, [4, 5], 1.0).replies == (Commit(0, 3, (4,)),)
+    assert server.complete(work, decide(work.question, [4, 5]), 1.0).replies == (Commit(0, 3, (4, 5)),)
     assert server.processed == 3
 
 

@@ -75,16 +75,34 @@ class BundleChunk(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class Settings(_message.Message):
-    __slots__ = ("max_new_tokens", "rule", "stop", "idle")
+    __slots__ = ("max_new_tokens", "rule", "stop", "idle", "sampling")
     MAX_NEW_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
     max_new_tokens: int
     rule: str
     stop: _containers.RepeatedScalarFieldContainer[str]
     idle: str
-    def __init__(self, max_new_tokens: _Optional[int] = ..., rule: _Optional[str] = ..., stop: _Optional[_Iterable[str]] = ..., idle: _Optional[str] = ...) -> None: ...
+    sampling: Sampling
+    def __init__(self, max_new_tokens: _Optional[int] = ..., rule: _Optional[str] = ..., stop: _Optional[_Iterable[str]] = ..., idle: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ...) -> None: ...
+
+class Sampling(_message.Message):
+    __slots__ = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repetition_penalty: float
+    seed: int
+    def __init__(self, temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class ClientFrame(_message.Message):
     __slots__ = ("open", "extend", "grow", "ack", "cancel", "state_ack")
@@ -145,20 +163,32 @@ class Extend(_message.Message):
     def __init__(self, turn: _Optional[int] = ..., keep: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ...) -> None: ...
 
 class Grow(_message.Message):
-    __slots__ = ("turn", "frontier", "id", "parent", "token", "logp")
+    __slots__ = ("turn", "frontier", "id", "parent", "token", "logp", "draw")
     TURN_FIELD_NUMBER: _ClassVar[int]
     FRONTIER_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     LOGP_FIELD_NUMBER: _ClassVar[int]
+    DRAW_FIELD_NUMBER: _ClassVar[int]
     turn: int
     frontier: int
     id: _containers.RepeatedScalarFieldContainer[int]
     parent: _containers.RepeatedScalarFieldContainer[int]
     token: _containers.RepeatedScalarFieldContainer[int]
     logp: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, turn: _Optional[int] = ..., frontier: _Optional[int] = ..., id: _Optional[_Iterable[int]] = ..., parent: _Optional[_Iterable[int]] = ..., token: _Optional[_Iterable[int]] = ..., logp: _Optional[_Iterable[float]] = ...) -> None: ...
+    draw: _containers.RepeatedCompositeFieldContainer[Draw]
+    def __init__(self, turn: _Optional[int] = ..., frontier: _Optional[int] = ..., id: _Optional[_Iterable[int]] = ..., parent: _Optional[_Iterable[int]] = ..., token: _Optional[_Iterable[int]] = ..., logp: _Optional[_Iterable[float]] = ..., draw: _Optional[_Iterable[_Union[Draw, _Mapping]]] = ...) -> None: ...
+
+class Draw(_message.Message):
+    __slots__ = ("node", "token", "weight")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    token: _containers.RepeatedScalarFieldContainer[int]
+    weight: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, node: _Optional[int] = ..., token: _Optional[_Iterable[int]] = ..., weight: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("turn", "frontier")

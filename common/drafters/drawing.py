@@ -1,0 +1,46 @@
+"""Which groups a drafter adds next where siblings are drawn, not picked.
+
+How many siblings a node gets depends on how likely that node is and on nothing that is drawn for it: otherwise the
+target's judgement, which knows only that they were drawn, would not keep its distribution. Groups are never trimmed.
+"""
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+from common.drafters.best_first import Expansion, scores
+from common.drafters.calibration import blind_logps, drawn_logps
+from common.protocol.messages import Draw
+from common.protocol.views import Proposal, TreeView
+
+
+def choose_groups(
+    view: TreeView, offers: Mapping[int, Draw], expansion: Expansion, chance: random.Random
+) -> list[Proposal]:
+    """The next level: a group for each of the likeliest nodes that have none, drawn from its offer.
+
+    Places are given best first by what an unseen sibling is worth there.
+    """
+    above = scores(view)
+    parents = {node.parent for node in view.nodes}
+    worth = [
+        (above[parent] + logp, parent)
+        for parent, draw in offers.items()
+        if parent in above and parent not in parents and above[parent] >= expansion.least_logp
+        for logp in blind_logps(min(expansion.children, len(draw.tokens)))
+    ]
+    places = Counter(parent for _, parent in heapq.nlargest(expansion.room(view), worth))
+    return [proposal for parent, count in places.items() for proposal in _group(parent, offers[parent], count, chance)]
+
+
+def _group(parent: int, draw: Draw, count: int, chance: random.Random) -> list[Proposal]:
+    """`count` siblings, one after another without replacement."""
+    left = dict(zip(draw.tokens, draw.weights, strict=True))
+    tokens, shares = [], []
+    for _ in range(count):
+        token = chance.choices(list(left), list(left.values()))[0]
+        tokens.append(token)
+        shares.append(left[token] / sum(left.values()))
+        del left[token]
+    return [Proposal(parent, token, logp, draw) for token, logp in zip(tokens, drawn_logps(shares), strict=True)]

@@ -1,0 +1,141 @@
+"""What a model-based drafter makes of its logits, for the rule by which the target will choose: candidates in order of
+how likely the target commits them, or a distribution to draw from.
+
+Both run the target's own processors first. May know rules, processors and noise. May not know networks, K/V or state.
+"""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.drafters.best_first import Candidates, Expansion, choose
+from common.drafters.calibration import perturbed_logps
+from common.drafters.drawing import choose_groups
+from common.protocol.messages import Draw
+from common.protocol.noise import gumbel
+from common.protocol.rules import RULES
+from common.protocol.sampling import Sampling
+from common.protocol.views import Proposal, TreeView
+from common.sampling.processors import Processors
+
+_SHORTLIST = 64  # likeliest tokens that get noise
+_DRAWN_FROM = 16  # tokens that a group may be drawn from, which all travel
+_WEIGHTS = 4096  # of a Draw, about
+
+Offer = TypeVar("Offer")
+
+
+class Ranking(Protocol[Offer]):
+    """One way of picking the next level. An offer is what follows one node."""
+
+    needs_tokens: bool
+    """Whether `offers` looks at what comes before a row."""
+
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Offer]:
+        """What each row of `logits [rows, columns]` offers for the `positions` behind it; `before` holds all tokens
+        before those, if they are needed."""
+        ...
+
+    def choose(self, view: TreeView, offers: Mapping[int, Offer], expansion: Expansion) -> list[Proposal]:
+        """The next level from the offers of expanded nodes by id, 0 for the root's."""
+        ...
+
+
+def ranking_for(
+    rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None
+) -> "Ranking[Candidates] | Ranking[Draw]":
+    """`columns` are the tokens that a network's columns stand for, None for the whole vocabulary."""
+    processed = _Processed(sampling, columns)
+    if RULES[rule].grouped:
+        return Drawn(processed, sampling)
+    return Perturbed(processed, sampling, children) if rule == "coupled" else Likeliest(processed, children)
+
+
+class _Processed:
+    """The processors, over a network's columns."""
+
+    def __init__(self, sampling: Sampling, columns: torch.Tensor | None):
+        self._processors = Processors(sampling)
+        self._columns = columns
+        self._places = {token: place for place, token in enumerate([] if columns is None else columns.tolist())}
+        self.needs_tokens = self._processors.penalise
+
+    def logps(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Log-probabilities, `[rows, columns]`."""
+        if self.needs_tokens and self._columns is not None:
+            # Tokens beyond the last column are left alone.
+            none = len(self._places)
+            before = [[self._places.get(token, none) for token in tokens] for tokens in before]
+        return torch.log_softmax(self._processors(logits, before), dim=-1)
+
+    def top(
+        self, logits: torch.Tensor, before: Sequence[Sequence[int]], most: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The likeliest tokens and their log-probabilities, `[rows, most]`, likeliest first."""
+        top = self.logps(logits, before).topk(min(most, logits.shape[-1]))
+        tokens = top.indices if self._columns is None else self._columns[top.indices]
+        return tokens.cpu().numpy(), top.values.double().cpu().numpy()
+
+
+class Likeliest:
+    """By probability alone: where the target takes the likeliest token, or any that is likely enough."""
+
+    def __init__(self, processed: _Processed, children: int):
+        self._processed = processed
+        self._children = children
+        self.needs_tokens = processed.needs_tokens
+
+    def offers(
+        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
+    ) -> list[Candidates]:
+        tokens, logps = self._processed.top(logits, before, self._children)
+        return [_finite(*row) for row in zip(tokens.tolist(), logps.tolist(), strict=True)]
+
+    def choose(self, view: TreeView, offers: Mapping[int, Candidates], expansion: Expansion) -> list[Proposal]:
+        return choose(view, offers, expansion)
+
+
+class Perturbed(Likeliest):
+    """By probability and the noise with which the target will sample."""
+
+    def __init__(self, processed: _Processed, sampling: Sampling, children: int):
+        super().__init__(processed, children)
+        self._seed = sampling.seed
+
+    def offers(
+        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
+    ) -> list[Candidates]:
+        tokens, logps = self._processed.top(logits, before, _SHORTLIST)
+        scores = logps + gumbel(self._seed, np.array(positions)[:, None], tokens)
+        best = np.argsort(-scores)[:, : self._children]
+        ranked = zip(np.take_along_axis(tokens, best, 1).tolist(), np.take_along_axis(scores, best, 1), strict=True)
+        return [_finite(row, perturbed_logps(of_row[np.isfinite(of_row)].tolist())) for row, of_row in ranked]
+
+
+class Drawn:
+    """Groups drawn at random, which the target judges against what they were drawn from."""
+
+    def __init__(self, processed: _Processed, sampling: Sampling):
+        self._processed = processed
+        self._certain = sampling.temperature == 0
+        self._random = random.Random(sampling.seed)
+        self.needs_tokens = processed.needs_tokens
+
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
+        tokens, logps = self._processed.top(logits, before, 1 if self._certain else _DRAWN_FROM)
+        weights = np.ceil(np.exp(logps) * _WEIGHTS).astype(int)
+        rows = zip(tokens.tolist(), weights.tolist(), np.count_nonzero(weights, axis=1), strict=True)
+        return [Draw(tuple(row[:kept]), tuple(shares[:kept])) for row, shares, kept in rows]
+
+    def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:
+        return choose_groups(view, offers, expansion, self._random)
+
+
+def _finite(tokens: Sequence[int], logps: Sequence[float]) -> Candidates:
+    """The candidates that filters left standing."""
+    return [(token, logp) for token, logp in zip(tokens, logps, strict=False) if logp > -math.inf]

@@ -1,0 +1,69 @@
+"""What a rule is asked: one session's rows of a pass, and the target at each of them. Pure; nothing is decided here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.protocol.messages import Draw
+from common.protocol.sampling import Sampling
+from common.protocol.tree import Node, TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Row 0 is the root, which carries the last of `frontier` committed tokens; the other rows are nodes, parents
+    first and siblings in the order of their ids. A picture, so that it may be answered beside the session."""
+
+    rule: str
+    sampling: Sampling
+    frontier: int
+    tokens: tuple[int, ...]  # of each row
+    parents: tuple[int, ...]  # the row of each row's parent, -1 for the root's
+    draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row's children were drawn from
+    seen: tuple[int, ...] = ()  # the committed tokens, where a repetition penalty asks for them
+
+    def children(self) -> list[list[int]]:
+        """The rows below each row."""
+        below: list[list[int]] = [[] for _ in self.tokens]
+        for row, parent in enumerate(self.parents[1:], start=1):
+            below[parent].append(row)
+        return below
+
+    def path(self, row: int) -> list[int]:
+        """The tokens from below the root to this row's own."""
+        tokens = []
+        while row > 0:
+            tokens.append(self.tokens[row])
+            row = self.parents[row]
+        return tokens[::-1]
+
+
+def question_about(tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling) -> Question:
+    """What a pass over the tree's root and `nodes` asks; `nodes` are parents first, siblings as they came."""
+    rows = {node: row for row, node in enumerate(nodes, start=1)}
+    parents = [0 if node.parent is None else rows.get(node.parent, 0) for node in nodes]
+    return Question(
+        rule,
+        sampling,
+        tree.frontier,
+        (tree.tokens[-1], *(node.token for node in nodes)),
+        (-1, *parents),
+        {parent: node.draw for parent, node in zip(parents, nodes, strict=True) if node.draw},
+        tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else (),
+    )
+
+
+class TargetRows(Protocol):
+    """The target at the rows of a question. Only what is asked for is computed."""
+
+    def choice(self, row: int) -> int:
+        """The token that the target, decoding alone, puts behind this row: the likeliest at temperature 0, else its
+        sample for the seed."""
+        ...
+
+    def probabilities(self, row: int) -> NDArray[np.float64]:
+        """The target's distribution behind this row, after all processors: `[vocabulary]`, the caller's own."""
+        ...

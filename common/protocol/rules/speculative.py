@@ -1,0 +1,76 @@
+"""`speculative`: the target's distribution, whatever the drafter's.
+
+Siblings are tried in the order in which they were proposed. One that was drawn from q is accepted with probability
+min(1, p / q); if it is not, p becomes the normalised max(p - q, 0) and q loses it. One that nobody drew is a point
+mass: accepted with probability p, else p loses it. Where none is accepted, or none was there, the bonus token is drawn
+from what p has become.
+
+Leviathan et al. 2023 and Chen et al. 2023 for chains; recursive rejection of SpecInfer (Miao et al. 2024), without
+replacement as Jeon et al. 2024, and with point masses as EAGLE-2 (Li et al. 2024), for trees. It is exact as long as
+whether a group is judged does not depend on what was drawn for it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.protocol.messages import Draw
+from common.protocol.noise import uniform
+from common.protocol.rules.question import Question, TargetRows
+
+Distribution = NDArray[np.float64]
+
+
+def walk(question: Question, target: TargetRows) -> list[int]:
+    """The tokens that a pass commits below its root; the last of them is the bonus token."""
+    children = question.children()
+    tokens: list[int] = []
+    row = 0
+    while True:
+        chances = _Chances(question.sampling.seed, question.frontier + len(tokens))
+        group = [question.tokens[child] for child in children[row]]
+        accepted, left = judge(target.probabilities(row), group, question.draws.get(row), chances)
+        if accepted is None:
+            return [*tokens, sample(left, chances.next())]
+        tokens.append(group[accepted])
+        row = children[row][accepted]
+
+
+def judge(
+    p: Distribution, group: Sequence[int], draw: Draw | None, chances: "_Chances"
+) -> tuple[int | None, Distribution]:
+    """Which of a group's tokens is accepted, by its place, and what is left of `p` where none is."""
+    q = dict(zip(draw.tokens, draw.weights, strict=True)) if draw else {}
+    for place, token in enumerate(group):
+        total = sum(q.values())
+        if chances.next() * (q[token] / total if draw else 1.0) < p[token]:
+            return place, p
+        if draw:
+            tokens = np.fromiter(q, np.int64)
+            p[tokens] = np.maximum(p[tokens] - np.fromiter(q.values(), np.float64) / total, 0.0)
+            del q[token]
+        p[token] = 0.0
+        mass = p.sum()
+        # Nothing is left where p and q differ by rounding alone.
+        if mass <= 0.0:
+            return place, p
+        p /= mass
+    return None, p
+
+
+def sample(p: Distribution, chance: float) -> int:
+    """The token at the share `chance` of all probability."""
+    below = np.cumsum(p)
+    return min(int(np.searchsorted(below, chance * below[-1], side="right")), int(np.flatnonzero(p)[-1]))
+
+
+class _Chances:
+    """The uniform numbers of one position, one after another."""
+
+    def __init__(self, seed: int, position: int):
+        self._seed, self._position, self._drawn = seed, position, 0
+
+    def next(self) -> float:
+        self._drawn += 1
+        return uniform(self._seed, self._position, self._drawn - 1)

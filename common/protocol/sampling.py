@@ -1,0 +1,52 @@
+"""How logits become the distribution that a token is drawn from, as data, and what such data may say."""
+
+import math
+from dataclasses import dataclass
+
+_MOST_TEMPERATURE = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """transformers' logits processors, applied in its order: penalty, temperature, top-k, top-p, min-p.
+
+    At temperature 0 the likeliest token has all the probability, and every rule is greedy.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0  # likeliest tokens kept; 0 keeps all
+    top_p: float = 1.0  # least probability of those kept, together
+    min_p: float = 0.0  # least probability of one kept, as a share of the likeliest one's
+    repetition_penalty: float = 1.0  # divides positive logits of tokens in the sequence, multiplies negative ones
+    seed: int = 0  # of all noise, 64 bits
+
+
+LIKELIEST = Sampling()
+"""What greedy decoding needs."""
+
+
+def fault(sampling: Sampling) -> str:
+    """What is wrong with it, as one sentence; empty where nothing is."""
+    if not 0 <= sampling.temperature <= _MOST_TEMPERATURE:
+        return f"temperature must lie in [0, {_MOST_TEMPERATURE:g}], not {sampling.temperature:g}"
+    if not 0 <= sampling.top_k < 1 << 31:
+        return f"top-k must be a number of tokens, or 0 to keep all, not {sampling.top_k}"
+    if not 0 < sampling.top_p <= 1:
+        return f"top-p must lie in (0, 1], not {sampling.top_p:g}"
+    if not 0 <= sampling.min_p <= 1:
+        return f"min-p must lie in [0, 1], not {sampling.min_p:g}"
+    if not 0 < sampling.repetition_penalty < math.inf:
+        return f"repetition-penalty must be above 0, 1 for none, not {sampling.repetition_penalty:g}"
+    if not 0 <= sampling.seed < 1 << 64:
+        return f"seed must be a whole number of 64 bits, not {sampling.seed}"
+    return ""
+
+
+def rule_fault(rule: str, sampling: Sampling) -> str:
+    """As `fault`, with the rule that is to choose."""
+    if rule == "greedy" and sampling.temperature > 0:
+        return (
+            f"the rule greedy samples nothing, but the temperature is {sampling.temperature:g}; "
+            "choose coupled, speculative or typical, or temperature 0"
+        )
+    return fault(sampling)

@@ -1,0 +1,56 @@
+"""What a pass commits for one session: a rule's walk over the target's logits. Only visited rows are processed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.protocol.rules import RULES
+from common.protocol.rules.question import Question
+from common.sampling.noise import gumbel
+from common.sampling.processors import Processors
+
+
+def decide(question: Question, logits: torch.Tensor, likeliest: Sequence[int]) -> list[int]:
+    """The tokens that follow the root, by the question's rule.
+
+    `logits [rows, vocabulary]` are the target's at each row of the question, finite somewhere in each; `likeliest` is
+    their argmax.
+    """
+    return RULES[question.rule].walk(question, LogitRows(question, logits, likeliest))
+
+
+class LogitRows:
+    """A target's rows, as rules see them."""
+
+    def __init__(self, question: Question, logits: torch.Tensor, likeliest: Sequence[int]):
+        self._question = question
+        self._logits = logits
+        self._likeliest = likeliest
+        self._processors = Processors(question.sampling)
+        self._processed: dict[int, torch.Tensor] = {}
+
+    def choice(self, row: int) -> int:
+        sampling = self._question.sampling
+        if not sampling.temperature:
+            return int(self._scores(row).argmax()) if self._processors.penalise else self._likeliest[row]
+        scores = self._scores(row)
+        kept = scores.isfinite().nonzero().squeeze(-1)
+        noise = gumbel(sampling.seed, self._question.frontier + len(self._question.path(row)), kept)
+        return int(kept[(scores[kept].double() + noise).argmax()])
+
+    def probabilities(self, row: int) -> NDArray[np.float64]:
+        if self._question.sampling.temperature:
+            chances: NDArray[np.float64] = self._scores(row).double().softmax(-1).cpu().numpy()
+            return chances
+        certain = np.zeros(self._logits.shape[-1])
+        certain[self.choice(row)] = 1.0
+        return certain
+
+    def _scores(self, row: int) -> torch.Tensor:
+        """Processed logits, float32 `[vocabulary]`."""
+        if row not in self._processed:
+            before = [*self._question.seen, *self._question.path(row)] if self._processors.penalise else ()
+            self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
+        return self._processed[row]

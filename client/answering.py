@@ -1,28 +1,60 @@
 """What a person asks of an answer, and what that means for the session. Pure."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from client.policies import POLICIES, Policy
-from common.protocol.errors import MisuseError
+from common.protocol.checks import check_settings
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Settings
+from common.protocol.rules import RULES
+from common.protocol.sampling import LIKELIEST, Sampling
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """`idle` is empty for the policy's own wish; `pace` is the least time of a drafted level in seconds."""
+    """`idle` is empty for the policy's own wish; `pace` is the least time of a drafted level in seconds. The answer
+    ends with the first of the `stop` strings."""
 
     policy: Policy
     max_new_tokens: int
     rule: str = "greedy"
     idle: str = ""
     pace: float = 0.0
+    sampling: Sampling = LIKELIEST
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises MisuseError for what no server would take, in a server's words."""
+        _check_known("rule", self.rule, RULES)
+        if not 0 <= self.pace < math.inf:
+            raise MisuseError(f"a drafted level takes a finite time, 0 ms or more, not {self.pace * 1000:g}")
+        try:
+            check_settings(replace(self.settings(), idle=""))  # a server may have idle policies that we do not know
+        except PeerError as error:
+            raise MisuseError(str(error)) from error
+
+    @property
+    def seed(self) -> int | None:
+        """Of what is drawn, None where nothing is. Under the rule `coupled` the same answer comes again with it."""
+        return self.sampling.seed if self.sampling.temperature > 0 else None
+
+    @property
+    def lossy(self) -> bool:
+        """Whether the answer may be none of the target's own; at temperature 0 every rule is greedy."""
+        return RULES[self.rule].lossy and self.sampling.temperature > 0
 
     def settings(self) -> Settings:
-        return Settings(self.max_new_tokens, self.rule, idle=self.idle or self.policy.idle)
+        return Settings(self.max_new_tokens, self.rule, self.stop, self.idle or self.policy.idle, self.sampling)
 
 
 def find_policy(name: str) -> Policy:
     """Raises MisuseError for an unknown name."""
-    if name not in POLICIES:
-        raise MisuseError(f"unknown policy '{name}'; choose from: {', '.join(POLICIES)}")
+    _check_known("policy", name, POLICIES)
     return POLICIES[name]
+
+
+def _check_known(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise MisuseError(f"unknown {what} '{name}'; choose from: {', '.join(known)}")

@@ -64,6 +64,12 @@ class Client:
     tokenizer: "Tokenizer"
     choice: DraftChoice
 
+    def require_rule(self, rule: str) -> None:
+        """Raises MisuseError where the server does not offer the rule."""
+        if rule not in self.description.rules:
+            offered = ", ".join(self.description.rules)
+            raise MisuseError(f"this server does not offer the rule '{rule}'; it offers {offered}")
+
     def load_drafter(self) -> Drafter:
         """A fresh drafter for one conversation. Raises OutriderError where it cannot be loaded."""
         from common.drafters.load import DraftSite, load_drafter

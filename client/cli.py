@@ -23,12 +23,10 @@ app = typer.Typer(
 
 
 @app.command()
-@option.with_credentials
+@option.with_folded_options
 def run(
     prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
     server: option.Server,
-    max_new_tokens: option.MaxNewTokens = 512,
-    rule: option.Rule = "greedy",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -37,57 +35,50 @@ def run(
     state: option.StateDtype = "int8",
     raw: Annotated[bool, typer.Option("--raw", help="Send the prompt as it is, without the chat template.")] = False,
     as_json: option.AsJson = False,
-    idle: option.Idle = "",
-    policy: option.PolicyName = "stream",
     pace_draft: option.PaceDraft = 0.0,
     cache_dir: option.CacheDir = None,
     *,
+    request: option.AnswerRequest,
     credentials: option.Credentials,
 ) -> None:
     """Ask once and show the answer as it is committed."""
     import asyncio
 
-    from client.answering import AnswerOptions, find_policy
     from client.assembly import DraftChoice
     from client.commands.run import run as run_command
 
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle, pace_draft / 1000)
+    options = request.options(pace_draft / 1000)
     asyncio.run(run_command(access, choice, cache_dir, _read_prompt(prompt), options, raw=raw, as_json=as_json))
 
 
 @app.command()
-@option.with_credentials
+@option.with_folded_options
 def chat(
     server: option.Server,
-    max_new_tokens: option.MaxNewTokens = 512,
-    rule: option.Rule = "greedy",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
     threads: option.Threads = 0,
     layers: option.Layers = 0,
     state: option.StateDtype = "int8",
-    idle: option.Idle = "",
-    policy: option.PolicyName = "stream",
     cache_dir: option.CacheDir = None,
     *,
+    request: option.AnswerRequest,
     credentials: option.Credentials,
 ) -> None:
     """Talk, several turns in one session; Ctrl-C stops an answer, /quit leaves."""
-    from client.answering import AnswerOptions, find_policy
     from client.assembly import DraftChoice
     from client.commands.chat import chat as chat_command
 
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    options = AnswerOptions(find_policy(policy), max_new_tokens, rule, idle)
-    chat_command(access, choice, cache_dir, options)
+    chat_command(access, choice, cache_dir, request.options())
 
 
 @app.command()
-@option.with_credentials
+@option.with_folded_options
 def pull(
     server: option.Server,
     draft: option.Draft = None,
@@ -104,7 +95,7 @@ def pull(
 
 
 @app.command()
-@option.with_credentials
+@option.with_folded_options
 def doctor(
     server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this one too.")] = None,
     device: option.Device = "cpu",

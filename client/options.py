@@ -4,15 +4,18 @@ Nothing heavier than typer is imported at once, so that --help is quick.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Signature, signature
+from itertools import chain
 from pathlib import Path
+from secrets import randbits
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from client.answering import AnswerOptions
     from client.link import Access
 
 Server = Annotated[str, typer.Option("--server", metavar="HOST:PORT", help="Where outriderd listens.")]
@@ -36,8 +39,31 @@ StateDtype = Annotated[
 ]
 CacheDir = Annotated[Path | None, typer.Option("--cache-dir", envvar="OUTRIDER_CACHE", help="Where bundles are kept.")]
 
-MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", min=1, help="The longest answer, in tokens.")]
-Rule = Annotated[str, typer.Option("--rule", help="How a pass chooses tokens: greedy.")]
+MaxNewTokens = Annotated[
+    int, typer.Option("--max-new-tokens", min=1, max=(1 << 31) - 1, help="The longest answer, in tokens.")
+]
+Temperature = Annotated[float, typer.Option("--temperature", help="0 takes the likeliest token, more draws tokens.")]
+TopK = Annotated[int, typer.Option("--top-k", help="Draw from this many of the likeliest tokens; 0 from all.")]
+TopP = Annotated[float, typer.Option("--top-p", help="Draw from the likeliest tokens that together reach this share.")]
+MinP = Annotated[float, typer.Option("--min-p", help="Leave out tokens below this share of the likeliest one's.")]
+RepetitionPenalty = Annotated[
+    float, typer.Option("--repetition-penalty", help="Above 1 for fewer tokens that came before; 1 for none.")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", help="Of what is drawn, else a fresh one; under coupled the same gives the same answer."),
+]
+Rule = Annotated[
+    str | None,
+    typer.Option(
+        "--rule",
+        help="How a pass chooses tokens: greedy, coupled, speculative, or typical (lossy); by default greedy at "
+        "temperature 0 and coupled above.",
+    ),
+]
+Stop = Annotated[
+    list[str] | None, typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated.")
+]
 Idle = Annotated[str, typer.Option("--idle", help="What the server does while it awaits nodes: eager or patient.")]
 PolicyName = Annotated[
     str, typer.Option("--policy", help="stream, or for comparison lockstep (rounds) or cloud (no drafting).")
@@ -46,6 +72,8 @@ PaceDraft = Annotated[
     float, typer.Option("--pace-draft", min=0, metavar="MS", help="Each drafted level takes at least this long.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+_FRESH_SEED_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +110,68 @@ class Credentials:
         )
 
 
-def with_credentials(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with the options of `Credentials` in the place of its parameter `credentials`."""
-    options = signature(Credentials).parameters
-    others = [parameter for parameter in signature(command).parameters.values() if parameter.name != "credentials"]
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """What is asked of an answer; each field is an option."""
+
+    max_new_tokens: MaxNewTokens = 512
+    temperature: Temperature = 0.0
+    top_k: TopK = 0
+    top_p: TopP = 1.0
+    min_p: MinP = 0.0
+    repetition_penalty: RepetitionPenalty = 1.0
+    seed: Seed = None
+    rule: Rule = None
+    stop: Stop = None
+    idle: Idle = ""
+    policy: PolicyName = "stream"
+
+    def options(self, pace: float = 0.0) -> "AnswerOptions":
+        """With a fresh seed where one is needed and none was given; `pace` is in seconds.
+
+        Raises MisuseError for what cannot be asked.
+        """
+        from client.answering import AnswerOptions, find_policy
+        from client.text import valid_text
+        from common.protocol.errors import MisuseError
+        from common.protocol.rules import default_rule
+        from common.protocol.sampling import Sampling
+
+        try:
+            stop = tuple(map(valid_text, self.stop or ()))
+        except UnicodeError as error:
+            raise MisuseError("a stop string is not valid text; give it in UTF-8") from error
+        fresh_seed = randbits(_FRESH_SEED_BITS) if self.temperature > 0 else 0
+        return AnswerOptions(
+            find_policy(self.policy),
+            self.max_new_tokens,
+            default_rule(self.temperature) if self.rule is None else self.rule,
+            self.idle,
+            pace,
+            Sampling(
+                self.temperature,
+                self.top_k,
+                self.top_p,
+                self.min_p,
+                self.repetition_penalty,
+                fresh_seed if self.seed is None else self.seed,
+            ),
+            stop,
+        )
+
+
+def with_folded_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with the options of each parameter whose type is a dataclass of options in place of it."""
+    parameters = signature(command).parameters.values()
+    folds: dict[str, Any] = {each.name: each.annotation for each in parameters if is_dataclass(each.annotation)}
+    options = {name: signature(fold).parameters for name, fold in folds.items()}
 
     @wraps(command)
     def folded(**given: Any) -> None:
-        credentials = Credentials(**{name: given.pop(name) for name in options})
-        command(**given, credentials=credentials)
+        for name, fold in folds.items():
+            given[name] = fold(**{option: given.pop(option) for option in options[name]})
+        command(**given)
 
-    vars(folded)["__signature__"] = Signature([*others, *options.values()])
+    unfolded = [each for each in parameters if each.name not in folds]
+    vars(folded)["__signature__"] = Signature([*unfolded, *chain(*(each.values() for each in options.values()))])
     return folded

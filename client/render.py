@@ -10,6 +10,7 @@ from rich.console import Console
 
 from client.screen import Screen
 from client.stats import Clock, Stats
+from client.stops import TextBeforeStop
 from client.text import IncrementalText
 
 if TYPE_CHECKING:
@@ -86,26 +87,35 @@ def paper_for(console: Console, clock: Clock) -> Paper:
 
 
 class AnswerView:
-    """Turns what a conversation reports into text on paper; call it as the conversation's watch."""
+    """Turns what a conversation reports into text on paper, up to a stop string; call it as the conversation's
+    watch."""
 
-    def __init__(self, tokenizer: "Tokenizer", paper: Paper):
+    def __init__(self, tokenizer: "Tokenizer", paper: Paper, stops: Sequence[str] = ()):
         self._text = IncrementalText(tokenizer)
+        self._before_stop = TextBeforeStop(stops)
         self._paper = paper
 
     def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
-        self._paper.write(self._text.commit(committed), lambda: self._text.preview(provisional))
+        final = self._before_stop.append(self._text.commit(committed))
+        self._paper.write(final, lambda: self._before_stop.preview(self._text.preview(provisional)))
 
     def end(self) -> None:
         """No more will come, whatever the reason."""
-        self._paper.write(self._text.flush(), str)
+        self._paper.write(self._before_stop.append(self._text.flush()) + self._before_stop.flush(), str)
         self._paper.end()
 
 
-def stats_line(stats: Stats) -> str:
-    """An answer's stats in one line for a person."""
+def stats_line(stats: Stats, seed: int | None) -> str:
+    """An answer's stats in one line for a person, with the seed of what was drawn."""
+    drawn = "" if seed is None else f", seed {seed}"
     return (
         f"{stats.tokens} tokens in {stats.seconds:.1f} s, {stats.tokens_per_second:.1f} tokens/s, "
         f"first after {stats.ttft_seconds * 1000:.0f} ms, {stats.accept_length:.2f} tokens per pass, "
         f"round trip {stats.rtt_ms:.0f} ms, {stats.bytes_up / 1000:.1f} kB up, {stats.bytes_down / 1000:.1f} kB down, "
-        f"draft {stats.draft}, rule {stats.rule}"
+        f"draft {stats.draft}, rule {stats.rule}{drawn}"
     )
+
+
+def lossy_line(rule: str) -> str:
+    """What a person must know of an answer by a lossy rule."""
+    return f"{rule}: lossy, not the target's own distribution"

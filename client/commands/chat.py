@@ -14,7 +14,8 @@ from client.errors import BrokenOffError
 from client.interrupt import until_interrupted
 from client.link import Access
 from client.progress import download_bar
-from client.render import AnswerView, paper_for, stats_line
+from client.render import AnswerView, lossy_line, paper_for, stats_line
+from client.stops import before_stop
 from client.text import Message, chat_tokens, decode, valid_text
 
 _QUIT = "/quit"
@@ -43,17 +44,21 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
                     notes.print(_too_long(len(tokens), client.description.context))
                     messages.pop()
                     continue
-                view = AnswerView(client.tokenizer, paper_for(console, time.monotonic))
+                view = AnswerView(client.tokenizer, paper_for(console, time.monotonic), options.stop)
                 answer = runner.run(_answer(conversation, tokens, options, view))
                 if answer is None:
                     raise KeyboardInterrupt
                 if console.is_terminal:
-                    notes.print(stats_line(answer.stats), style="dim", markup=False)
+                    notes.print(stats_line(answer.stats, options.seed), style="dim", markup=False)
+                if options.lossy:
+                    notes.print(lossy_line(options.rule), style="dim", markup=False)
                 if answer.note:
                     notes.print(answer.note, markup=False)
                 if answer.failure:
                     raise BrokenOffError(answer.failure)
-                messages.append({"role": "assistant", "content": decode(client.tokenizer, answer.tokens)})
+                # What the target reads of its answer is what the person has read.
+                shown = before_stop(decode(client.tokenizer, answer.tokens), options.stop)
+                messages.append({"role": "assistant", "content": shown})
         finally:
             runner.run(stack.aclose())
 
@@ -62,6 +67,7 @@ async def _begin(
     stack: AsyncExitStack, access: Access, choice: DraftChoice, cache: Path | None, options: AnswerOptions
 ) -> tuple[Client, Conversation]:
     client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
+    client.require_rule(options.rule)
     chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])  # fails now where there is no template
     drafter = client.load_drafter() if options.policy.drafts else None
     conversation = await stack.enter_async_context(client.converse(options.policy, drafter, options.pace))

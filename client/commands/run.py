@@ -12,7 +12,8 @@ from client.assembly import DraftChoice, client_for
 from client.errors import BrokenOffError
 from client.link import Access
 from client.progress import download_bar
-from client.render import AnswerView, NoPaper, paper_for, stats_line
+from client.render import AnswerView, NoPaper, lossy_line, paper_for, stats_line
+from client.stops import before_stop
 from client.text import chat_tokens, decode, raw_tokens
 
 
@@ -31,10 +32,12 @@ async def run(
     Raises BrokenOffError after showing what was committed.
     """
     async with client_for(access, choice, cache, download_bar) as client:
+        client.require_rule(options.rule)
         tokenizer = client.tokenizer
         tokens = raw_tokens(tokenizer, prompt) if raw else chat_tokens(tokenizer, [{"role": "user", "content": prompt}])
         drafter = client.load_drafter() if options.policy.drafts else None
-        view = AnswerView(tokenizer, NoPaper() if as_json else paper_for(Console(), time.monotonic))
+        paper = NoPaper() if as_json else paper_for(Console(), time.monotonic)
+        view = AnswerView(tokenizer, paper, options.stop)
         async with client.converse(options.policy, drafter, options.pace) as conversation:
             try:
                 answer = await conversation.answer(tokens, options.settings(), view)
@@ -42,14 +45,18 @@ async def run(
                 view.end()
     if as_json:
         result = {
-            "text": decode(tokenizer, answer.tokens),
+            "text": before_stop(decode(tokenizer, answer.tokens), options.stop),
             "token_ids": list(answer.tokens),
             "finish_reason": answer.finish_reason,
+            "seed": options.seed,
+            "lossy": options.lossy,
             "stats": answer.stats.as_dict(),
         }
         typer.echo(json.dumps(result))
     else:
-        typer.echo(stats_line(answer.stats), err=True)
+        typer.echo(stats_line(answer.stats, options.seed), err=True)
+        if options.lossy:
+            typer.echo(lossy_line(options.rule), err=True)
     if answer.note:
         typer.echo(answer.note, err=True)
     if answer.failure:

@@ -1,10 +1,45 @@
-"""How likely the target commits what a drafter proposes by a rule that samples: fitted, not derived.
+"""How likely the target commits what a drafter proposes, under rules that sample: learnt and fitted, not derived.
 
-`outrider-lab run sampling` measures the acceptances and fits these numbers; docs/benchmarks/sampling holds the fit.
+`outrider-lab run sampling` measures what became of proposals; docs/benchmarks/sampling holds the figures below.
 """
 
 from math import exp, log
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_BEGIN = (1.15, 0.3)
+_RATE = 0.2
+
+
+class NoiseTrust:
+    """Under `coupled`: P(token) ~ exp(temperature * (a log q + b noise)), a conditional logit (McFadden 1974) whose
+    two weights follow what the target commits, by AdaGrad (Duchi et al. 2011).
+
+    Were the draft the target, the noise would decide and both weights grow; the worse a draft is, the less of what it
+    does not know is chance, and the less the noise says. Multiplied by the temperature, the weights that fit differ
+    little from one temperature to another.
+    """
+
+    def __init__(self) -> None:
+        self.weights: Floats = np.array(_BEGIN)
+        self._squares = np.ones(2)
+
+    def logps(self, features: Floats) -> Floats:
+        """Log-probabilities `[..., tokens]` of `features [..., tokens, 2]`: log q and noise, times the temperature."""
+        scores: Floats = features @ self.weights
+        scores = scores - scores.max(-1, keepdims=True)
+        logps: Floats = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+        return logps
+
+    def learn(self, features: Floats, committed: int) -> None:
+        """Of `features [tokens, 2]`, those at the index `committed` were the target's choice."""
+        slope = features[committed] - np.exp(self.logps(features)) @ features
+        self._squares += slope**2
+        self.weights = np.maximum(0.0, self.weights + _RATE * slope / np.sqrt(self._squares))
 
 
 class Logistic(NamedTuple):
@@ -15,35 +50,15 @@ class Logistic(NamedTuple):
 
     def logp(self, x: float) -> float:
         """The logarithm of the probability at `x`."""
-        odds = -(self.base + self.slope * x)
-        return -log(1 + exp(odds)) if odds < 30 else -odds
+        return -log(1 + exp(-(self.base + self.slope * x)))
 
 
-LEADER = Logistic(0.3, 1.0)
-"""Of the best perturbed candidate: x is how far it leads the second."""
-
-FOLLOWERS = (Logistic(-0.3, -1.0), Logistic(-1.0, -1.0), Logistic(-1.5, -1.0))
-"""Of the second, the third, and all later ones: x is how far the best one leads them."""
-
-DRAWN = (Logistic(2.0, 0.5), Logistic(-0.5, 0.3), Logistic(-1.0, 0.3))
+DRAWN = (Logistic(2.1, 1.7), Logistic(1.3, 1.7), Logistic(0.0, 1.3))
 """Of the first, the second, and all later siblings that were drawn, given that they are tried: x is the logarithm of
 the share with which the drafter drew them."""
 
-DRAWN_BLINDLY = (0.8, 0.3, 0.2)
+DRAWN_BLINDLY = (0.7, 0.3, 0.1)
 """The same, before anything is known of what will be drawn: plain probabilities."""
-
-
-def perturbed_logps(scores: list[float]) -> list[float]:
-    """Log-probabilities that the target commits each candidate of one node, best first, from `scores`: the draft's
-    log-probability plus the noise that it shares with the target. They never rise from one to the next."""
-    if not scores:
-        return []
-    lead = scores[0] - scores[1] if len(scores) > 1 else 30.0
-    logps = [LEADER.logp(lead)]
-    for rank, score in enumerate(scores[1:]):
-        follower = FOLLOWERS[min(rank, len(FOLLOWERS) - 1)]
-        logps.append(min(logps[-1], follower.logp(scores[0] - score)))
-    return logps
 
 
 def drawn_logps(shares: list[float]) -> list[float]:
@@ -53,7 +68,7 @@ def drawn_logps(shares: list[float]) -> list[float]:
     for place, share in enumerate(shares):
         logp = DRAWN[min(place, len(DRAWN) - 1)].logp(log(share))
         logps.append(rejected + logp)
-        rejected += log(max(1e-9, 1.0 - exp(logp)))
+        rejected += log(1.0 - exp(logp))
     return logps
 
 

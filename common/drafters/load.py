@@ -8,6 +8,7 @@ from common.bundle import TAIL_FOLDER
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
+from common.drafters.ranking import Rank, ranking_for
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
@@ -19,7 +20,8 @@ SPARE_SLOTS = 512
 @dataclass(frozen=True, slots=True)
 class DraftSite:
     """Where a drafter's files lie, what it runs on, the dimensions of its target, and which draft state it is to ask
-    for, if its kind needs any; `request.layers` are the target layers that it runs itself."""
+    for, if its kind needs any; `request.layers` are the target layers that it runs itself. `rank` says what becomes of
+    its logits."""
 
     directory: Path
     device: str
@@ -28,6 +30,7 @@ class DraftSite:
     vocab_size: int
     request: StateRequest
     expansion: Expansion = field(default_factory=Expansion)
+    rank: Rank = ranking_for
 
 
 def load_drafter(kind: str, site: DraftSite) -> Drafter:
@@ -50,7 +53,7 @@ def _independent(site: DraftSite) -> Drafter:
 
     model = load_causal_lm(site.directory, device=site.device, dtype=site.dtype)
     network = IndependentNetwork(PackedModel(model, site.context + SPARE_SLOTS), site.vocab_size)
-    return TreeDrafter(network, site.expansion)
+    return TreeDrafter(network, site.expansion, site.rank)
 
 
 def _moa(site: DraftSite) -> Drafter:
@@ -63,7 +66,7 @@ def _moa(site: DraftSite) -> Drafter:
     tail = load_tail(site.directory / TAIL_FOLDER, site.request.layers, site.device, site.dtype)
     _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
     network = MoaNetwork(draft.to(tail.device, tail.dtype), tail, site.request, site.context, SPARE_SLOTS, kept)
-    return TreeDrafter(network, site.expansion)
+    return TreeDrafter(network, site.expansion, site.rank)
 
 
 def _eagle(site: DraftSite) -> Drafter:
@@ -84,7 +87,7 @@ def _eagle(site: DraftSite) -> Drafter:
         SPARE_SLOTS,
         kept,
     )
-    return TreeDrafter(network, site.expansion)
+    return TreeDrafter(network, site.expansion, site.rank)
 
 
 def _medusa(site: DraftSite) -> Drafter:
@@ -96,7 +99,7 @@ def _medusa(site: DraftSite) -> Drafter:
     tail = load_tail(site.directory / TAIL_FOLDER, 0, site.device, site.dtype)
     _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
     draft.to(tail.device, tail.dtype)
-    return MedusaDrafter(draft, tail.lm_head, _without_layers(site.request), site.expansion)
+    return MedusaDrafter(draft, tail.lm_head, _without_layers(site.request), site.expansion, site.rank)
 
 
 def _check_width(directory: Path, hidden: int, targets: int) -> None:

@@ -6,6 +6,9 @@ The target itself says the token behind the newest state; head k says the one k 
 lags, tokens that the heads speak of are committed already: the rest of the heads is worth proposing as long as those
 tokens are among what their heads offered.
 
+Heads rank their tokens as any drafter's network does. Under a rule that judges groups too they pick siblings, which
+then are point masses, and a repetition penalty sees what is committed, not what other heads say.
+
 States are held by position: a turn that rewrites history goes on from the newest that it left standing, which the
 server does not send again.
 """
@@ -18,12 +21,19 @@ from torch import nn
 
 from common.codec import decode
 from common.drafters.best_first import Expansion
+from common.drafters.calibration import NoiseTrust
 from common.drafters.drafter import NOTHING
+from common.drafters.ranking import Rank, ranking_for
 from common.drafts.exporters import HIDDEN
 from common.drafts.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
+from common.protocol.rules import RULES
+from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
+
+_Read = tuple[int, str, Sampling]
+"""A state's position, and how the target chooses."""
 
 
 class MedusaDrafter:
@@ -35,6 +45,7 @@ class MedusaDrafter:
         target_head: nn.Module,
         request: StateRequest,
         expansion: Expansion = Expansion(),  # noqa: B008
+        rank: Rank = ranking_for,
     ):
         """`target_head` ends heads that share it. Of `expansion`, the nodes and the least probability count: what is
         likely is known of each rank of each head beforehand."""
@@ -42,11 +53,13 @@ class MedusaDrafter:
         self._draft = draft
         self._target_head = target_head
         self._expansion = expansion
+        self._rank = rank
+        self._trust = NoiseTrust()
         self._like = next(draft.parameters())
         self._tokens: tuple[int, ...] = ()
         self._hidden: dict[int, torch.Tensor] = {}  # [E] by position, of the present tokens alone
-        self._read = NOTHING  # the position whose state gave what is offered
-        self._offered: list[list[int]] = []  # of each head, its likeliest tokens, likeliest first
+        self._read: _Read | None = None  # what is offered was made of
+        self._offered: list[list[int]] = []  # of each head, its best tokens, best first
         self._proposed: tuple[int, int] | None = None  # for which state and root
         self._trees: dict[int, list[Ranks]] = {}  # by how many heads are left out
 
@@ -61,8 +74,9 @@ class MedusaDrafter:
         if newest == NOTHING or now == self._proposed:
             return ()
         self._proposed = now
-        if newest != self._read:
-            self._read, self._offered = newest, self._offer(self._hidden[newest])
+        read = (newest, view.rule, view.sampling)
+        if read != self._read:
+            self._read, self._offered = read, self._offer(newest, view)
         said = view.tokens[newest + 2 :]
         if any(token not in offered for token, offered in zip(said, self._offered, strict=False)):
             return ()
@@ -72,7 +86,7 @@ class MedusaDrafter:
         if self._tokens != tokens[: len(self._tokens)]:
             keep = common_prefix(self._tokens, tokens)
             self._hidden = {position: row for position, row in self._hidden.items() if position < keep}
-            self._read, self._proposed = NOTHING, None
+            self._read = self._proposed = None
         self._tokens = tokens
 
     def _newest_behind(self, root: int) -> int:
@@ -80,11 +94,13 @@ class MedusaDrafter:
         return next((position for position in range(root - 1, -1, -1) if position in self._hidden), NOTHING)
 
     @torch.inference_mode()
-    def _offer(self, hidden: torch.Tensor) -> list[list[int]]:
-        heads = range(self._draft.config.heads)
+    def _offer(self, newest: int, view: TreeView) -> list[list[int]]:
+        heads, hidden = range(self._draft.config.heads), self._hidden[newest]
         logits = torch.stack([self._draft.logits(head, hidden, self._target_head) for head in heads])
-        tokens: list[list[int]] = logits.topk(min(RANKS, logits.shape[-1])).indices.tolist()
-        return tokens
+        rule = "greedy" if RULES[view.rule].grouped else view.rule
+        ranking = self._rank(rule, view.sampling, RANKS, None, self._trust)
+        offers = ranking.offers(logits, [newest + 2 + head for head in heads], [view.tokens] * len(heads))
+        return [[token for token, _ in offer] for offer in offers]
 
     def _propose(self, view: TreeView, known: int) -> list[Proposal]:
         ids = _ids(view)
@@ -92,8 +108,8 @@ class MedusaDrafter:
         accuracies, offered = self._draft.config.accuracies[known:], self._offered[known:]
         proposals: list[Proposal] = []
         for ranks in self._tree(known):
-            path = tuple(head[rank] for head, rank in zip(offered, ranks, strict=False))
-            if path in ids or path[:-1] not in ids or len(proposals) >= room:
+            path = tuple(head[rank] for head, rank in zip(offered, ranks, strict=False) if rank < len(head))
+            if len(path) < len(ranks) or path in ids or path[:-1] not in ids or len(proposals) >= room:
                 continue
             proposals.append(Proposal(ids[path[:-1]], path[-1], log(accuracies[len(ranks) - 1][ranks[-1]])))
             ids[path] = -len(proposals)

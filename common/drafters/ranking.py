@@ -6,15 +6,16 @@ Both run the target's own processors first. May know rules, processors and noise
 
 import math
 import random
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from common.drafters.best_first import Candidates, Expansion, choose
-from common.drafters.calibration import perturbed_logps
+from common.drafters.calibration import NoiseTrust
 from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw
 from common.protocol.noise import gumbel
@@ -26,6 +27,10 @@ from common.sampling.processors import Processors
 _SHORTLIST = 64  # likeliest tokens that get noise
 _DRAWN_FROM = 16  # tokens that a group may be drawn from, which all travel
 _WEIGHTS = 4096  # of a Draw, about
+_SHARPENED = 2.0
+"""The power of the draft's probabilities that groups are drawn from. What a draft does not know flattens it, and the
+target, which knows, accepts more of what is drawn from less; docs/log.md has the comparison."""
+_LEAST = -1e4  # in place of the log-probability of what filters took away
 
 Offer = TypeVar("Offer")
 
@@ -45,15 +50,26 @@ class Ranking(Protocol[Offer]):
         """The next level from the offers of expanded nodes by id, 0 for the root's."""
         ...
 
+    def learn(self, offer: Offer, token: int) -> None:
+        """The target has committed `token` where `offer` was made."""
+        ...
+
+
+Rank = Callable[[str, Sampling, int, torch.Tensor | None, NoiseTrust], Ranking[Any]]
+"""Chooses a ranking, as `ranking_for` does."""
+
 
 def ranking_for(
-    rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None
-) -> "Ranking[Candidates] | Ranking[Draw]":
-    """`columns` are the tokens that a network's columns stand for, None for the whole vocabulary."""
+    rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None, trust: NoiseTrust
+) -> Ranking[Any]:
+    """The ranking for how the target chooses. `columns` are the tokens that a network's columns stand for, None for
+    the whole vocabulary; `trust` is the drafter's own and outlives the ranking."""
     processed = _Processed(sampling, columns)
     if RULES[rule].grouped:
         return Drawn(processed, sampling)
-    return Perturbed(processed, sampling, children) if rule == "coupled" else Likeliest(processed, children)
+    if rule == "coupled" and sampling.temperature:
+        return Perturbed(processed, sampling, children, trust)
+    return Likeliest(processed, children)
 
 
 class _Processed:
@@ -94,27 +110,54 @@ class Likeliest:
         self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
     ) -> list[Candidates]:
         tokens, logps = self._processed.top(logits, before, self._children)
-        return [_finite(*row) for row in zip(tokens.tolist(), logps.tolist(), strict=True)]
+        return [_standing(*row) for row in zip(tokens, logps, strict=True)]
 
     def choose(self, view: TreeView, offers: Mapping[int, Candidates], expansion: Expansion) -> list[Proposal]:
         return choose(view, offers, expansion)
 
+    def learn(self, offer: Candidates, token: int) -> None:
+        """Probabilities are taken as they are."""
 
-class Perturbed(Likeliest):
+
+@dataclass(frozen=True, slots=True)
+class Perturbable:
+    """Candidates, and what they were chosen from: `tokens [shortlist]` with their `features [shortlist, 2]`."""
+
+    candidates: Candidates
+    tokens: NDArray[np.int64]
+    features: NDArray[np.float64]
+
+
+class Perturbed:
     """By probability and the noise with which the target will sample."""
 
-    def __init__(self, processed: _Processed, sampling: Sampling, children: int):
-        super().__init__(processed, children)
-        self._seed = sampling.seed
+    def __init__(self, processed: _Processed, sampling: Sampling, children: int, trust: NoiseTrust):
+        self._processed = processed
+        self._sampling = sampling
+        self._children = children
+        self._trust = trust
+        self.needs_tokens = processed.needs_tokens
 
     def offers(
         self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
-    ) -> list[Candidates]:
+    ) -> list[Perturbable]:
         tokens, logps = self._processed.top(logits, before, _SHORTLIST)
-        scores = logps + gumbel(self._seed, np.array(positions)[:, None], tokens)
+        noise = gumbel(self._sampling.seed, np.array(positions)[:, None], tokens)
+        features = np.stack([np.maximum(logps, _LEAST), noise], axis=-1) * self._sampling.temperature
+        scores = np.where(np.isfinite(logps), self._trust.logps(features), -math.inf)
         best = np.argsort(-scores)[:, : self._children]
-        ranked = zip(np.take_along_axis(tokens, best, 1).tolist(), np.take_along_axis(scores, best, 1), strict=True)
-        return [_finite(row, perturbed_logps(of_row[np.isfinite(of_row)].tolist())) for row, of_row in ranked]
+        return [
+            Perturbable(_standing(row[chosen], scored[chosen]), row, of_row)
+            for row, scored, chosen, of_row in zip(tokens, scores, best, features, strict=True)
+        ]
+
+    def choose(self, view: TreeView, offers: Mapping[int, Perturbable], expansion: Expansion) -> list[Proposal]:
+        return choose(view, {id_: offer.candidates for id_, offer in offers.items()}, expansion)
+
+    def learn(self, offer: Perturbable, token: int) -> None:
+        committed = np.flatnonzero(offer.tokens == token)
+        if len(committed):
+            self._trust.learn(offer.features, int(committed[0]))
 
 
 class Drawn:
@@ -128,14 +171,18 @@ class Drawn:
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
         tokens, logps = self._processed.top(logits, before, 1 if self._certain else _DRAWN_FROM)
-        weights = np.ceil(np.exp(logps) * _WEIGHTS).astype(int)
+        likely = np.exp(_SHARPENED * (logps - logps[:, :1]))
+        weights = np.ceil(likely / likely.sum(-1, keepdims=True) * _WEIGHTS).astype(int)
         rows = zip(tokens.tolist(), weights.tolist(), np.count_nonzero(weights, axis=1), strict=True)
         return [Draw(tuple(row[:kept]), tuple(shares[:kept])) for row, shares, kept in rows]
 
     def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:
         return choose_groups(view, offers, expansion, self._random)
 
+    def learn(self, offer: Draw, token: int) -> None:
+        """What was drawn must depend on nothing but its Draw."""
 
-def _finite(tokens: Sequence[int], logps: Sequence[float]) -> Candidates:
-    """The candidates that filters left standing."""
-    return [(token, logp) for token, logp in zip(tokens, logps, strict=False) if logp > -math.inf]
+
+def _standing(tokens: NDArray[np.int64], logps: NDArray[np.float64]) -> Candidates:
+    """The candidates that filters left."""
+    return [(token, logp) for token, logp in zip(tokens.tolist(), logps.tolist(), strict=True) if logp > -math.inf]

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import torch
 
 from common.drafters.best_first import Expansion
-from common.drafters.ranking import Ranking, ranking_for
+from common.drafters.calibration import NoiseTrust
+from common.drafters.ranking import Rank, Ranking, ranking_for
 from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import State, StateRequest
@@ -68,7 +69,12 @@ class _Branch:
 
 
 class TreeDrafter:
-    def __init__(self, network: DraftNetwork, expansion: Expansion = Expansion()):  # noqa: B008
+    def __init__(
+        self,
+        network: DraftNetwork,
+        expansion: Expansion = Expansion(),  # noqa: B008
+        rank: Rank = ranking_for,
+    ):
         self.kind = network.kind
         self.state = network.state
         self.computed = 0  # tokens that have been through the network
@@ -80,6 +86,8 @@ class TreeDrafter:
         self._computed_past = 0  # leading positions of the past whose K/V are as good as they can be
         self._branches: dict[int, _Branch] = {}  # parents first
         self._root_offer: Any = None  # the ranking's; None where it is to be computed
+        self._rank = rank
+        self._trust = NoiseTrust()
         self._ranking: Ranking[Any] | None = None
         self._ranked_for: tuple[str, Sampling] | None = None
 
@@ -98,7 +106,7 @@ class TreeDrafter:
         """What was offered under another rule or for other sampling is of no use."""
         if self._ranking is None or self._ranked_for != (view.rule, view.sampling):
             columns, children = self._network.columns, self._expansion.children
-            self._ranking = ranking_for(view.rule, view.sampling, children, columns)
+            self._ranking = self._rank(view.rule, view.sampling, children, columns, self._trust)
             self._ranked_for = view.rule, view.sampling
             self._prune(set())
             self._root_offer = None
@@ -116,6 +124,7 @@ class TreeDrafter:
         if tuple(self._past) != tokens[: len(self._past)]:
             self._go_back(common_prefix(self._past, tokens))
         for token in tokens[len(self._past) :]:
+            self._learn(token)
             child = next((i for i, b in self._branches.items() if b.parent == 0 and b.token == token), None)
             if child is None:
                 break
@@ -128,6 +137,11 @@ class TreeDrafter:
             self._root_offer = None
         if self._root_offer is None:
             self._computed_past = min(self._computed_past, len(self._past) - 1)
+
+    def _learn(self, token: int) -> None:
+        """The target has committed the token behind the root."""
+        if self._ranking is not None and self._root_offer is not None:
+            self._ranking.learn(self._root_offer, token)
 
     def _go_back(self, keep: int) -> None:
         self._prune(set())

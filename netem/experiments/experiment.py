@@ -88,6 +88,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_drafts("trees", "Accept length and speed-up over breadth, depth and size of the tree."),
         _of_drafts("messages", "Bytes by kind for each token of a prompt and of an answer."),
         _of_drafts("states", "Accept length against bits, lag, gaps and order of draft state."),
+        _of_drafts("sampling", "Accept length where the target samples: shared noise, without it, and by rejection."),
     )
 }
 

@@ -10,7 +10,9 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from client.stats import Traffic
 from common.codec import decode, encode
@@ -18,6 +20,8 @@ from common.protocol.client_session import Limits
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import FromClient, FromServer, Grow, Open, State, StateRequest
 from common.protocol.prefix import common_prefix
+from common.protocol.rules.exact import walk
+from common.protocol.rules.question import Question
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
 from common.protocol.views import Proposal, TreeView
@@ -132,9 +136,9 @@ class FakeStream:
                     continue
                 continue
             work = session.plan(budget=64)
-            choices = self._choices(session, work)
+            tokens = [] if work.question is None else walk(work.question, _TargetRows(session, work.question))
             await asyncio.sleep(self._pass_seconds)
-            self._deliver(session.complete(work, choices, time.monotonic()).replies)
+            self._deliver(session.complete(work, tokens, time.monotonic()).replies)
             self._feed(session)
             self.passes += 1
             if self.passes == self._breaks_after:
@@ -150,14 +154,19 @@ class FakeStream:
             assert frame is not None
             self._deliver([frame])
 
-    @staticmethod
-    def _choices(session: ServerSession, work) -> list[int]:
-        if not work.reaches_root:
-            return []
-        paths = {session.tree.root: tuple(session.tree.tokens)}
-        for node in work.nodes:
-            paths[node] = (*paths[node.parent], node.token)
-        return [target(path) for path in paths.values()]
+
+class _TargetRows:
+    """The target behind each row of a question, where nothing is drawn."""
+
+    def __init__(self, session: ServerSession, question: Question):
+        self._committed = tuple(session.tree.tokens)
+        self._question = question
+
+    def choice(self, row: int) -> int:
+        return target((*self._committed, *self._question.path(row)))
+
+    def probabilities(self, row: int) -> NDArray[np.float64]:
+        raise NotImplementedError("these tests ask by rules that need the target's choices alone")
 
 
 class ChainDrafter:

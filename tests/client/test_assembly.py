@@ -13,7 +13,7 @@ from common.rpc.description import ServerDescription
 
 def client(choice: DraftChoice) -> Client:
     nothing: Any = None
-    described = ServerDescription(1, "0.1", "model", "f", 50, 400, 64, (0,), (), (), ())
+    described = ServerDescription(1, "0.1", "model", "f", 50, 400, 64, (0,), ("greedy", "coupled"), (), ())
     return Client(nothing, described, make_manifest("lookup", "lookup", "f", []), Path(), nothing, choice)
 
 
@@ -32,3 +32,9 @@ def test_layers_of_a_draft_that_runs_none_are_refused():
     assert client(DraftChoice()).load_drafter().state is None
     with pytest.raises(MisuseError, match="the draft 'lookup' runs no layer of the target; leave --layers out"):
         client(DraftChoice(layers=1)).load_drafter()
+
+
+def test_a_rule_that_the_server_does_not_offer_is_refused():
+    client(DraftChoice()).require_rule("coupled")
+    with pytest.raises(MisuseError, match="does not offer the rule 'typical'; it offers greedy, coupled"):
+        client(DraftChoice()).require_rule("typical")

@@ -38,6 +38,15 @@ def test_help_imports_nothing_heavy():
         (["run", "hi", "--server", "localhost:1", "--token-file", "/nowhere"], "/nowhere"),
         (["run", "hi", "--server", "localhost:1", "--tls-ca", "/nowhere"], "/nowhere"),
         (["chat", "--server", "localhost:1", "--tls-key", "/nowhere"], "belong together"),
+        (["run", "hi", "--server", "localhost:1", "--temperature", "-1"], "temperature must lie in"),
+        (["run", "hi", "--server", "localhost:1", "--temperature", "nan"], "temperature must lie in"),
+        (["run", "hi", "--server", "localhost:1", "--temperature", "1", "--rule", "greedy"], "samples nothing"),
+        (["run", "hi", "--server", "localhost:1", "--rule", "luck"], "greedy, coupled, speculative, typical"),
+        (["run", "hi", "--server", "localhost:1", "--pace-draft", "inf"], "finite"),
+        (["chat", "--server", "localhost:1", "--top-p", "0"], "top-p must lie in"),
+        (["chat", "--server", "localhost:1", "--seed", "-1"], "seed must be"),
+        (["chat", "--server", "localhost:1", "--stop", "a", "--stop", ""], "a stop string must have"),
+        (["chat", "--server", "localhost:1", "--max-new-tokens", str(1 << 32)], "max-new-tokens"),
         (["sing"], "sing"),
     ],
 )
@@ -115,14 +124,3 @@ def test_a_demo_without_models_is_one_sentence(monkeypatch, capsys, tmp_path):
     code, out, err = outrider(monkeypatch, capsys, "demo", "--json", "--models", str(tmp_path))
     assert (code, out) == (1, "")
     assert "the folder target and one of" in err
-
-
-def test_prompts_leave_this_machine_in_plain_text_only_when_asked() -> None:
-    from client.options import Credentials
-    from common.protocol.errors import MisuseError
-
-    with pytest.raises(MisuseError, match="plain text; use --tls"):
-        Credentials(token="secret").access_to("gpu.example.org:7070")
-    assert Credentials(insecure=True).access_to("gpu.example.org:7070").tls is None
-    assert Credentials(tls=True).access_to("gpu.example.org:7070").tls is not None
-    assert Credentials().access_to("127.0.0.1:7070").tls is None

@@ -2,10 +2,12 @@
 
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import torch
 from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from client.assembly import describe
 from client.render import AnswerView
 from client.text import chat_tokens, raw_tokens
 from tests.client.daemon import command, outriderd
@@ -78,6 +81,93 @@ def test_the_answer_is_what_transformers_generates(monkeypatch, capsys, models, 
     assert result["text"] == tokenizer.decode(result["token_ids"], skip_special_tokens=True)
     assert result["stats"]["tokens"] == len(result["token_ids"])
     assert result["stats"]["draft"] == draft
+    assert result["stats"]["rule"] == "greedy"
+    assert (result["seed"], result["lossy"]) == (None, False)
+
+
+def result_of(monkeypatch, capsys, server, cache, *arguments: str) -> dict:
+    """What `outrider run --json` says."""
+    asked = ["run", PROMPT, "--server", server, "--cache-dir", str(cache), "--json", "--max-new-tokens", str(TOKENS)]
+    code, out, err = outrider(monkeypatch, capsys, *asked, *arguments)
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_a_seed_gives_the_same_answer_whatever_is_drafted(monkeypatch, capsys, cache, server):
+    ask = partial(result_of, monkeypatch, capsys, server, cache, "--temperature", "0.8")
+    first = ask("--draft", "independent")
+    assert first["stats"]["rule"] == "coupled"
+    assert 0 < first["seed"] < 1 << 63
+    again = ask("--draft", "stranger", "--seed", str(first["seed"]))
+    assert (again["token_ids"], again["seed"]) == (first["token_ids"], first["seed"])
+    assert ask("--seed", str(first["seed"] ^ 1))["token_ids"] != first["token_ids"]
+
+
+def test_a_lossy_answer_says_so(monkeypatch, capsys, cache, server):
+    ask = partial(result_of, monkeypatch, capsys, server, cache, "--rule", "typical", "--temperature")
+    assert ask("0.8")["lossy"] is True
+    assert ask("0")["lossy"] is False
+    plain = ["run", PROMPT, "--server", server, "--cache-dir", str(cache), "--rule", "typical", "--seed", "5"]
+    _, _, err = outrider(monkeypatch, capsys, *plain, "--temperature", "0.8", "--max-new-tokens", "4")
+    stats, lossy = err.splitlines()
+    assert stats.endswith("rule typical, seed 5")
+    assert lossy == "typical: lossy, not the target's own distribution"
+
+
+def readable_inside(text: str) -> str:
+    """The longest run of plain characters that the text does not begin with."""
+    return max((run for run in re.findall("[!-~]+", text) if text.find(run) > 0), key=len)
+
+
+def test_text_ends_before_a_stop_string_and_the_tokens_behind_it(monkeypatch, capsys, models, cache, server):
+    whole = result_of(monkeypatch, capsys, server, cache)
+    stop = readable_inside(whole["text"])
+    stopped = result_of(monkeypatch, capsys, server, cache, "--stop", "never, never", "--stop", stop)
+    assert stopped["finish_reason"] == "stop"
+    assert stopped["text"] == whole["text"].partition(stop)[0]
+    count = len(stopped["token_ids"])
+    assert stopped["token_ids"] == whole["token_ids"][:count]
+    tokenizer = AutoTokenizer.from_pretrained(models / "target")
+    assert stop in tokenizer.decode(stopped["token_ids"])
+    assert stop not in tokenizer.decode(stopped["token_ids"][:-1])
+    plain = ["run", PROMPT, "--server", server, "--cache-dir", str(cache), "--stop", stop]
+    assert outrider(monkeypatch, capsys, *plain)[1] == stopped["text"] + "\n"
+
+
+def test_a_chat_goes_on_from_what_was_shown(monkeypatch, capsys, slow_server, cache):
+    _, address = slow_server
+    _, out, _ = chat(monkeypatch, capsys, "hello\n", address, cache)
+    stop = readable_inside(out)
+    asked: list[list[dict[str, str]]] = []
+
+    def spy(tokenizer, messages):
+        asked.append([*messages])
+        return chat_tokens(tokenizer, messages)
+
+    monkeypatch.setattr("client.commands.chat.chat_tokens", spy)
+    _, shown, err = chat(monkeypatch, capsys, "hello\nand again\n", address, cache, "--stop", stop)
+    assert err == ""
+    first = out.partition(stop)[0]
+    assert shown.startswith(first + "\n")
+    assert asked[-1][1] == {"role": "assistant", "content": first}
+
+
+def test_a_chat_marks_what_is_lossy(monkeypatch, capsys, slow_server, cache):
+    _, address = slow_server
+    _, _, err = chat(monkeypatch, capsys, "hello\n", address, cache, "--rule", "typical", "--temperature", "0.8")
+    assert err == "typical: lossy, not the target's own distribution\n"
+
+
+@pytest.mark.parametrize("command", [["run", "hi"], ["chat"]])
+def test_a_rule_that_is_not_offered_is_misuse(monkeypatch, capsys, cache, server, command):
+    async def with_one_rule(connection):
+        return replace(await describe(connection), rules=("greedy",))
+
+    monkeypatch.setattr("client.assembly.describe", with_one_rule)
+    arguments = ["--server", server, "--cache-dir", str(cache), "--temperature", "1"]
+    code, out, err = outrider(monkeypatch, capsys, *command, *arguments)
+    assert (code, out) == (2, "")
+    assert err == "outrider: this server does not offer the rule 'coupled'; it offers greedy\n"
 
 
 @pytest.mark.parametrize("policy", ["lockstep", "cloud"])
@@ -121,10 +211,10 @@ def test_names_are_shown_as_they_are(monkeypatch, capsys, slow_server, cache):
     assert NAME in err
 
 
-def chat(monkeypatch, capsys, typed: str, address: str, cache: Path) -> tuple[int, str, str]:
+def chat(monkeypatch, capsys, typed: str, address: str, cache: Path, *wishes: str) -> tuple[int, str, str]:
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "12"]
-    return outrider(monkeypatch, capsys, "chat", *arguments)
+    return outrider(monkeypatch, capsys, "chat", *arguments, *wishes)
 
 
 def test_pull_says_where_the_bundle_is(monkeypatch, capsys, cache, server):
@@ -140,7 +230,6 @@ def test_pull_says_where_the_bundle_is(monkeypatch, capsys, cache, server):
     [
         (["run", "x " * 3000, "--raw"], 1, "context"),
         (["run", "x", "--idle", "sleepy"], 1, "sleepy"),
-        (["run", "x", "--rule", "luck"], 1, "luck"),
         (["run", "x", "--draft", "absent"], 2, "independent, stranger, lookup"),
         (["run", "x", "--device", "abacus"], 2, "abacus"),
     ],
@@ -258,4 +347,5 @@ def test_the_demo_compares_systems_that_answer_alike(monkeypatch, capsys, models
     result = json.loads(out)
     assert result["identical"] is True
     assert set(result["systems"]) == {"cloud", "lockstep", "outrider"}
+    assert {system["rule"] for system in result["systems"].values()} == {"greedy"}
     assert result["systems"]["cloud"]["tokens"] == result["systems"]["outrider"]["tokens"]

@@ -1,13 +1,15 @@
 """Answers on a terminal, in a pipe, and for programs."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 
-from client.render import AnswerView, LivePaper, NoPaper, PlainPaper, paper_for
+from client.render import AnswerView, LivePaper, NoPaper, PlainPaper, lossy_line, paper_for, stats_line
 from client.text import raw_tokens
 from tests.client.terminal import Terminal
+from tests.client.test_stats import ONE
 from tests.families import make_tokenizer
 
 
@@ -20,8 +22,8 @@ def console(terminal: bool) -> Console:
     return Console(file=io.StringIO(), force_terminal=terminal, width=40, height=10, _environ={"TERM": "xterm"})
 
 
-def shown_by(paper, tokenizer, steps) -> None:
-    view = AnswerView(tokenizer, paper)
+def shown_by(paper, tokenizer, steps, stops=()) -> None:
+    view = AnswerView(tokenizer, paper, stops)
     for committed, provisional in steps:
         view(raw_tokens(tokenizer, committed) if committed else [], raw_tokens(tokenizer, provisional))
     view.end()
@@ -60,3 +62,34 @@ def test_programs_see_nothing_and_nothing_is_decoded_for_them(tokenizer):
 
     NoPaper().write("x", never)
     PlainPaper(console(terminal=False)).write("x", never)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_text_ends_before_a_stop_string_that_came_in_parts(tokenizer, terminal):
+    to = console(terminal)
+    steps = [("the quick ", "brown"), ("bro", "wn fox"), ("wn", ""), (" fox", " dog")]
+    shown_by(paper_for(to, lambda: 0.0), tokenizer, steps, stops=("brown", "dog"))
+    seen = Terminal(40, 10)
+    seen.write(to.file.getvalue().replace("\n", "\r\n"))
+    assert seen.text.strip() == "the quick"
+    assert not re.search("brown|wn|fox", to.file.getvalue())
+
+
+def test_text_that_only_began_like_a_stop_string_is_shown(tokenizer):
+    to = console(terminal=False)
+    shown_by(paper_for(to, lambda: 0.0), tokenizer, [("the bro", ""), ("ther bro", "")], stops=("brown",))
+    assert to.file.getvalue() == "the brother bro\n"
+
+
+def test_a_broken_end_is_shown_behind_what_was_held_back(tokenizer):
+    to = console(terminal=False)
+    view = AnswerView(tokenizer, paper_for(to, lambda: 0.0), ("brown",))
+    view(raw_tokens(tokenizer, "bro🦊")[:-1], ())
+    view.end()
+    assert to.file.getvalue() == "bro\N{REPLACEMENT CHARACTER}\n"
+
+
+def test_the_line_of_stats_tells_the_seed_of_what_was_drawn():
+    assert stats_line(ONE, None).endswith("rule greedy")
+    assert stats_line(ONE, 123).endswith("rule greedy, seed 123")
+    assert lossy_line("typical") == "typical: lossy, not the target's own distribution"

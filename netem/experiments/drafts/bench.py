@@ -22,12 +22,14 @@ from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS, DraftSite, load_drafter
 from common.drafters.lookup import LookupDrafter
+from common.drafters.ranking import Rank, ranking_for
 from common.drafts.exporters import StateExporter
 from common.drafts.tail import write_tail
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.packed import PackedModel
 from common.models.source import CONFIG, WEIGHTS
 from common.protocol.messages import State, StateRequest
+from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.views import Proposal, TreeView
 from common.rounds import Rounds, RoundsAnswer, StateChannel
 from netem.experiments.drafts.contenders import Contender, Ground
@@ -120,17 +122,22 @@ class Bench:
         new_tokens: int,
         dtype: str = "int8",
         channel: StateChannel | None = None,
+        rule: str = "greedy",
+        sampling: Sampling = LIKELIEST,
+        rank: Rank = ranking_for,
     ) -> Measured:
         """A fresh drafter's answer, so that nothing is left of the prompt before."""
-        drafter = self._drafter(contender, tree, dtype)
-        rounds = Rounds(self.target, drafter, self.exporters_of(contender), tree.depth, dtype, channel)
+        drafter = self._drafter(contender, tree, dtype, rank)
+        rounds = Rounds(self.target, drafter, self.exporters_of(contender), tree.depth, dtype, channel, rule, sampling)
         return self._timed(rounds, tokens, new_tokens)
 
-    def _drafter(self, contender: Contender, tree: Tree, dtype: str) -> Drafter:
+    def _drafter(self, contender: Contender, tree: Tree, dtype: str, rank: Rank) -> Drafter:
         directory = Path() if contender.directory is None else self.bundles[contender.directory]
         device = str(self.target.model.device)
         request = StateRequest(contender.name, contender.depth, dtype)
-        site = DraftSite(directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion)
+        site = DraftSite(
+            directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion, rank
+        )
         return Bounded(load_drafter(contender.kind, site), tree.nodes)
 
     def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> Measured:

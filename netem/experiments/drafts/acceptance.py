@@ -1,0 +1,168 @@
+"""What became of a drafter's offers under rules that sample, and the calibration that fits it.
+
+What may live here: watching a ranking, comparing with the answer that was committed, logistic regression. It may not
+know prompts, systems or reports.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import torch
+
+from common.drafters.best_first import Candidates, Expansion
+from common.drafters.calibration import NoiseTrust
+from common.drafters.ranking import Drawn, Perturbable, Perturbed, Ranking, ranking_for
+from common.protocol.messages import Draw
+from common.protocol.sampling import Sampling
+from common.protocol.views import Proposal, TreeView
+
+PLACES = ("first", "second", "later")
+
+_STEPS = 50  # of Newton's method, which needs about ten
+
+Pairs = list[tuple[float, bool]]
+"""A number, and whether the target committed what it was said of."""
+
+
+@dataclass
+class Outcomes:
+    """`candidates`: the log-probability that a drafter gave to a candidate with noise. `drawn`: the logarithm of the
+    share with which a sibling was drawn, by its place. `trusts`: the weights of noise at the end of each answer."""
+
+    candidates: Pairs = field(default_factory=list)
+    drawn: dict[str, Pairs] = field(default_factory=lambda: {place: [] for place in PLACES})
+    trusts: list[tuple[float, float]] = field(default_factory=list)
+
+
+class Watch:
+    """Chooses rankings that remember what they offered; `judge` then compares it with the answer.
+
+    Offers are kept by the tokens before them. Only those on the answer's own path were judged.
+    """
+
+    def __init__(self) -> None:
+        self._offered: dict[tuple[int, ...], Candidates] = {}
+        self._groups: dict[tuple[int, ...], list[Proposal]] = {}
+        self._trust = NoiseTrust()
+
+    def rank(
+        self, rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None, trust: NoiseTrust
+    ) -> Ranking[Any]:
+        ranking = ranking_for(rule, sampling, children, columns, trust)
+        if isinstance(ranking, Perturbed):
+            self._trust = trust
+            return _WatchedPerturbed(ranking, self._offered)
+        return _WatchedDrawn(ranking, self._groups) if isinstance(ranking, Drawn) else ranking
+
+    def judge(self, prompt: Sequence[int], answer: Sequence[int], outcomes: Outcomes) -> None:
+        """Adds what became of the offers on the path of `answer`, and forgets all offers."""
+        for index, token in enumerate(answer):
+            path = (*prompt, *answer[:index])
+            outcomes.candidates += [(logp, each == token) for each, logp in self._offered.get(path, ())]
+            if path in self._groups:
+                _compare_group(self._groups[path], token, outcomes.drawn)
+        if self._offered:
+            outcomes.trusts.append((float(self._trust.weights[0]), float(self._trust.weights[1])))
+        self._offered.clear()
+        self._groups.clear()
+
+
+class _WatchedPerturbed:
+    needs_tokens = True
+
+    def __init__(self, ranking: Perturbed, offered: dict[tuple[int, ...], Candidates]):
+        self._ranking, self._offered = ranking, offered
+
+    def offers(
+        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
+    ) -> list[Perturbable]:
+        offers = self._ranking.offers(logits, positions, before)
+        self._offered.update((tuple(path), offer.candidates) for path, offer in zip(before, offers, strict=True))
+        return offers
+
+    def choose(self, view: TreeView, offers: Mapping[int, Perturbable], expansion: Expansion) -> list[Proposal]:
+        return self._ranking.choose(view, offers, expansion)
+
+    def learn(self, offer: Perturbable, token: int) -> None:
+        self._ranking.learn(offer, token)
+
+
+class _WatchedDrawn:
+    def __init__(self, ranking: Drawn, groups: dict[tuple[int, ...], list[Proposal]]):
+        self.needs_tokens = ranking.needs_tokens
+        self.offers, self.learn = ranking.offers, ranking.learn
+        self._ranking, self._groups = ranking, groups
+
+    def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:
+        paths = {0: view.tokens}
+        for node in view.nodes:
+            paths[node.id] = (*paths[node.parent], node.token)
+        proposals = self._ranking.choose(view, offers, expansion)
+        for proposal in proposals:
+            self._groups.setdefault(paths[proposal.parent], []).append(proposal)
+        return proposals
+
+
+def _compare_group(group: Sequence[Proposal], token: int, outcomes: Mapping[str, Pairs]) -> None:
+    """Siblings behind the accepted one were not tried."""
+    draw = group[0].draw
+    assert draw is not None
+    left = dict(zip(draw.tokens, draw.weights, strict=True))
+    for place, proposal in enumerate(group):
+        share = left[proposal.token] / sum(left.values())
+        outcomes[PLACES[min(place, len(PLACES) - 1)]].append((log(share), proposal.token == token))
+        if proposal.token == token:
+            return
+        del left[proposal.token]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """log-odds = base + slope * x, over `count` outcomes of which the share `rate` was committed. `loss` is the mean
+    log-loss in nats, `blind_loss` that of the rate alone."""
+
+    base: float
+    slope: float
+    count: int
+    rate: float
+    loss: float
+    blind_loss: float
+
+
+def fit(pairs: Pairs) -> Fit | None:
+    """Logistic regression by Newton's method; None where one outcome is all there is."""
+    x, hit = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs], dtype=float)
+    if not 0 < hit.sum() < len(hit):
+        return None
+    columns = np.stack([np.ones_like(x), x])
+    weights = np.zeros(2)
+    for _ in range(_STEPS):
+        chance = 1 / (1 + np.exp(-weights @ columns))
+        curvature = (columns * (chance * (1 - chance))) @ columns.T + 1e-6 * np.eye(2)
+        weights += np.linalg.solve(curvature, columns @ (hit - chance))
+    chance = np.clip(1 / (1 + np.exp(-weights @ columns)), 1e-12, 1 - 1e-12)
+    rate = float(hit.mean())
+    return Fit(
+        float(weights[0]),
+        float(weights[1]),
+        len(hit),
+        rate,
+        _log_loss(hit, chance),
+        _log_loss(hit, np.full_like(x, rate)),
+    )
+
+
+def _log_loss(hit: np.ndarray, chance: np.ndarray) -> float:
+    return float(-(hit * np.log(chance) + (1 - hit) * np.log(1 - chance)).mean())
+
+
+def calibration_error(pairs: Pairs, logps: Sequence[float], bins: int = 10) -> float:
+    """Mean distance of predicted from observed share, over bins of equal size by prediction."""
+    order = np.argsort(logps)
+    hit = np.array([pair[1] for pair in pairs], dtype=float)[order]
+    said = np.array([exp(logp) for logp in logps])[order]
+    parts = zip(np.array_split(hit, bins), np.array_split(said, bins), strict=True)
+    return float(np.mean([abs(seen.mean() - told.mean()) for seen, told in parts if len(seen)]))

@@ -1,0 +1,78 @@
+"""Options that several commands share: what they fold into, and what they mean together."""
+
+from dataclasses import dataclass
+from inspect import signature
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from client.options import AnswerRequest, Credentials, with_folded_options
+from client.policies import CLOUD
+from common.protocol.errors import MisuseError
+from common.protocol.sampling import LIKELIEST, Sampling
+
+
+def test_prompts_leave_this_machine_in_plain_text_only_when_asked() -> None:
+    with pytest.raises(MisuseError, match="plain text; use --tls"):
+        Credentials(token="secret").access_to("gpu.example.org:7070")
+    assert Credentials(insecure=True).access_to("gpu.example.org:7070").tls is None
+    assert Credentials(tls=True).access_to("gpu.example.org:7070").tls is not None
+    assert Credentials().access_to("127.0.0.1:7070").tls is None
+
+
+def test_an_answer_is_greedy_unless_asked_otherwise():
+    asked = AnswerRequest().options()
+    assert (asked.rule, asked.sampling, asked.stop, asked.seed) == ("greedy", LIKELIEST, (), None)
+
+
+def test_every_wish_arrives():
+    request = AnswerRequest(9, 0.5, 4, 0.9, 0.1, 1.2, 77, "speculative", ["a", "b"], "eager", "cloud")
+    asked = request.options(pace=0.25)
+    assert asked.sampling == Sampling(0.5, 4, 0.9, 0.1, 1.2, 77)
+    assert (asked.policy, asked.max_new_tokens, asked.rule) == (CLOUD, 9, "speculative")
+    assert (asked.stop, asked.idle, asked.pace) == (("a", "b"), "eager", 0.25)
+
+
+def test_what_is_drawn_gets_a_seed_of_63_bits_that_is_fresh_each_time():
+    drawn = [AnswerRequest(temperature=0.5).options() for _ in range(32)]
+    assert {asked.rule for asked in drawn} == {"coupled"}
+    seeds = {asked.sampling.seed for asked in drawn}
+    assert len(seeds) == 32
+    assert 1 << 50 < max(seeds) < 1 << 63
+    assert AnswerRequest(temperature=0.5, seed=0).options().seed == 0
+
+
+def test_a_stop_string_that_is_no_text_is_refused():
+    with pytest.raises(MisuseError, match="a stop string is not valid text"):
+        AnswerRequest(stop=["\udcff"]).options()
+
+
+@dataclass(frozen=True)
+class Size:
+    width: Annotated[int, typer.Option("--width")] = 1
+    names: Annotated[list[str] | None, typer.Option("--name")] = None
+
+
+@dataclass(frozen=True)
+class Place:
+    far: Annotated[bool, typer.Option("--far")] = False
+
+
+def test_options_unfold_where_they_are_read_and_fold_where_they_are_used():
+    seen = []
+    app = typer.Typer()
+
+    @app.command()
+    @with_folded_options
+    def build(what: str, *, size: Size, place: Place) -> None:
+        seen.append((what, size, place))
+
+    assert list(signature(build).parameters) == ["what", "width", "names", "far"]
+    for arguments in (["hut"], ["hall", "--far", "--name", "a", "--width", "9", "--name", "b"]):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+    (what, size, place), (other, large, distant) = seen
+    assert (what, size.width, list(size.names or ()), place) == ("hut", 1, [], Place())
+    assert (other, large, distant) == ("hall", Size(9, ["a", "b"]), Place(far=True))

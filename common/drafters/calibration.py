@@ -53,12 +53,18 @@ class Logistic(NamedTuple):
         return -log(1 + exp(-(self.base + self.slope * x)))
 
 
-DRAWN = (Logistic(2.1, 1.7), Logistic(1.3, 1.7), Logistic(0.0, 1.3))
-"""Of the first, the second, and all later siblings that were drawn, given that they are tried: x is the logarithm of
-the share with which the drafter drew them."""
+DRAWN = (Logistic(-1.1, 0.8), Logistic(-1.1, 0.6), Logistic(-1.1, 0.6))
+"""Of the first, the second, and all later siblings that were drawn, given that they are tried: x is the log-odds of the
+share with which the drafter drew them, as `log_odds` gives it."""
 
-DRAWN_BLINDLY = (0.7, 0.3, 0.1)
+DRAWN_BLINDLY = (0.8, 0.3, 0.16)
 """The same, before anything is known of what will be drawn: plain probabilities."""
+
+
+def log_odds(share: float) -> float:
+    """Of a share in (0, 1], kept finite."""
+    most = 1 - 1e-4
+    return log(min(share, most) / (1 - min(share, most)))
 
 
 def drawn_logps(shares: list[float]) -> list[float]:
@@ -66,7 +72,7 @@ def drawn_logps(shares: list[float]) -> list[float]:
     each was drawn of what was left."""
     logps, rejected = [], 0.0
     for place, share in enumerate(shares):
-        logp = DRAWN[min(place, len(DRAWN) - 1)].logp(log(share))
+        logp = DRAWN[min(place, len(DRAWN) - 1)].logp(log_odds(share))
         logps.append(rejected + logp)
         rejected += log(1.0 - exp(logp))
     return logps

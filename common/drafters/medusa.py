@@ -15,6 +15,7 @@ server does not send again.
 
 from collections.abc import Sequence
 from math import log
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,7 +24,7 @@ from common.codec import decode
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
 from common.drafters.drafter import NOTHING
-from common.drafters.ranking import Rank, ranking_for
+from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
 from common.drafts.exporters import HIDDEN
 from common.drafts.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
 from common.protocol.messages import State, StateRequest
@@ -59,7 +60,8 @@ class MedusaDrafter:
         self._tokens: tuple[int, ...] = ()
         self._hidden: dict[int, torch.Tensor] = {}  # [E] by position, of the present tokens alone
         self._read: _Read | None = None  # what is offered was made of
-        self._offered: list[list[int]] = []  # of each head, its best tokens, best first
+        self._ranking: Ranking[Any] | None = None  # that made the offers
+        self._offers: list[Ranked] = []  # of each head
         self._proposed: tuple[int, int] | None = None  # for which state and root
         self._trees: dict[int, list[Ranks]] = {}  # by how many heads are left out
 
@@ -76,11 +78,13 @@ class MedusaDrafter:
         self._proposed = now
         read = (newest, view.rule, view.sampling)
         if read != self._read:
-            self._read, self._offered = read, self._offer(newest, view)
+            self._learn(view.tokens)
+            self._read, self._offers = read, self._offer(newest, view)
         said = view.tokens[newest + 2 :]
-        if any(token not in offered for token, offered in zip(said, self._offered, strict=False)):
+        offered = [[token for token, _ in offer.candidates] for offer in self._offers]
+        if any(token not in tokens for token, tokens in zip(said, offered, strict=False)):
             return ()
-        return self._propose(view, len(said))
+        return self._propose(view, offered[len(said) :])
 
     def _follow(self, tokens: tuple[int, ...]) -> None:
         if self._tokens != tokens[: len(self._tokens)]:
@@ -93,19 +97,26 @@ class MedusaDrafter:
         """The root's own state, which a rewritten history may leave, speaks of what follows the next token only."""
         return next((position for position in range(root - 1, -1, -1) if position in self._hidden), NOTHING)
 
+    def _learn(self, tokens: Sequence[int]) -> None:
+        """What was committed where heads made their offers."""
+        if self._read is not None and self._ranking is not None:
+            for token, offer in zip(tokens[self._read[0] + 2 :], self._offers, strict=False):
+                self._ranking.learn(offer, token)
+
     @torch.inference_mode()
-    def _offer(self, newest: int, view: TreeView) -> list[list[int]]:
+    def _offer(self, newest: int, view: TreeView) -> list[Ranked]:
         heads, hidden = range(self._draft.config.heads), self._hidden[newest]
         logits = torch.stack([self._draft.logits(head, hidden, self._target_head) for head in heads])
         rule = "greedy" if RULES[view.rule].grouped else view.rule
-        ranking = self._rank(rule, view.sampling, RANKS, None, self._trust)
-        offers = ranking.offers(logits, [newest + 2 + head for head in heads], [view.tokens] * len(heads))
-        return [[token for token, _ in offer] for offer in offers]
+        self._ranking = self._rank(rule, view.sampling, RANKS, None, self._trust)
+        return self._ranking.offers(logits, [newest + 2 + head for head in heads], [view.tokens] * len(heads))
 
-    def _propose(self, view: TreeView, known: int) -> list[Proposal]:
+    def _propose(self, view: TreeView, offered: Sequence[Sequence[int]]) -> list[Proposal]:
+        """`offered`: the tokens of those heads that speak of what follows the root."""
         ids = _ids(view)
         room = self._expansion.nodes - len(view.nodes)
-        accuracies, offered = self._draft.config.accuracies[known:], self._offered[known:]
+        known = self._draft.config.heads - len(offered)
+        accuracies = self._draft.config.accuracies[known:]
         proposals: list[Proposal] = []
         for ranks in self._tree(known):
             path = tuple(head[rank] for head, rank in zip(offered, ranks, strict=False) if rank < len(head))

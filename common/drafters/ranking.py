@@ -98,6 +98,16 @@ class _Processed:
         return tokens.cpu().numpy(), top.values.double().cpu().numpy()
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Candidates of one node; with noise, also what they were chosen from: `tokens [shortlist]` and their `features
+    [shortlist, 2]`."""
+
+    candidates: Candidates
+    tokens: NDArray[np.int64] | None = None
+    features: NDArray[np.float64] | None = None
+
+
 class Likeliest:
     """By probability alone: where the target takes the likeliest token, or any that is likely enough."""
 
@@ -106,55 +116,39 @@ class Likeliest:
         self._children = children
         self.needs_tokens = processed.needs_tokens
 
-    def offers(
-        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
-    ) -> list[Candidates]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, self._children)
-        return [_standing(*row) for row in zip(tokens, logps, strict=True)]
+        return [Ranked(_standing(*row)) for row in zip(tokens, logps, strict=True)]
 
-    def choose(self, view: TreeView, offers: Mapping[int, Candidates], expansion: Expansion) -> list[Proposal]:
-        return choose(view, offers, expansion)
+    def choose(self, view: TreeView, offers: Mapping[int, Ranked], expansion: Expansion) -> list[Proposal]:
+        return choose(view, {id_: offer.candidates for id_, offer in offers.items()}, expansion)
 
-    def learn(self, offer: Candidates, token: int) -> None:
+    def learn(self, offer: Ranked, token: int) -> None:
         """Probabilities are taken as they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Perturbable:
-    """Candidates, and what they were chosen from: `tokens [shortlist]` with their `features [shortlist, 2]`."""
-
-    candidates: Candidates
-    tokens: NDArray[np.int64]
-    features: NDArray[np.float64]
-
-
-class Perturbed:
+class Perturbed(Likeliest):
     """By probability and the noise with which the target will sample."""
 
     def __init__(self, processed: _Processed, sampling: Sampling, children: int, trust: NoiseTrust):
-        self._processed = processed
+        super().__init__(processed, children)
         self._sampling = sampling
-        self._children = children
         self._trust = trust
-        self.needs_tokens = processed.needs_tokens
 
-    def offers(
-        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
-    ) -> list[Perturbable]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, _SHORTLIST)
         noise = gumbel(self._sampling.seed, np.array(positions)[:, None], tokens)
         features = np.stack([np.maximum(logps, _LEAST), noise], axis=-1) * self._sampling.temperature
         scores = np.where(np.isfinite(logps), self._trust.logps(features), -math.inf)
         best = np.argsort(-scores)[:, : self._children]
         return [
-            Perturbable(_standing(row[chosen], scored[chosen]), row, of_row)
+            Ranked(_standing(row[chosen], scored[chosen]), row, of_row)
             for row, scored, chosen, of_row in zip(tokens, scores, best, features, strict=True)
         ]
 
-    def choose(self, view: TreeView, offers: Mapping[int, Perturbable], expansion: Expansion) -> list[Proposal]:
-        return choose(view, {id_: offer.candidates for id_, offer in offers.items()}, expansion)
-
-    def learn(self, offer: Perturbable, token: int) -> None:
+    def learn(self, offer: Ranked, token: int) -> None:
+        assert offer.tokens is not None
+        assert offer.features is not None
         committed = np.flatnonzero(offer.tokens == token)
         if len(committed):
             self._trust.learn(offer.features, int(committed[0]))

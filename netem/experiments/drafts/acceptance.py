@@ -6,15 +6,15 @@ know prompts, systems or reports.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, log
+from math import exp
 from typing import Any
 
 import numpy as np
 import torch
 
 from common.drafters.best_first import Candidates, Expansion
-from common.drafters.calibration import NoiseTrust
-from common.drafters.ranking import Drawn, Perturbable, Perturbed, Ranking, ranking_for
+from common.drafters.calibration import NoiseTrust, log_odds
+from common.drafters.ranking import Drawn, Perturbed, Ranked, Ranking, ranking_for
 from common.protocol.messages import Draw
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
@@ -29,7 +29,7 @@ Pairs = list[tuple[float, bool]]
 
 @dataclass
 class Outcomes:
-    """`candidates`: the log-probability that a drafter gave to a candidate with noise. `drawn`: the logarithm of the
+    """`candidates`: the log-probability that a drafter gave to a candidate with noise. `drawn`: the log-odds of the
     share with which a sibling was drawn, by its place. `trusts`: the weights of noise at the end of each answer."""
 
     candidates: Pairs = field(default_factory=list)
@@ -76,17 +76,15 @@ class _WatchedPerturbed:
     def __init__(self, ranking: Perturbed, offered: dict[tuple[int, ...], Candidates]):
         self._ranking, self._offered = ranking, offered
 
-    def offers(
-        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]
-    ) -> list[Perturbable]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         offers = self._ranking.offers(logits, positions, before)
         self._offered.update((tuple(path), offer.candidates) for path, offer in zip(before, offers, strict=True))
         return offers
 
-    def choose(self, view: TreeView, offers: Mapping[int, Perturbable], expansion: Expansion) -> list[Proposal]:
+    def choose(self, view: TreeView, offers: Mapping[int, Ranked], expansion: Expansion) -> list[Proposal]:
         return self._ranking.choose(view, offers, expansion)
 
-    def learn(self, offer: Perturbable, token: int) -> None:
+    def learn(self, offer: Ranked, token: int) -> None:
         self._ranking.learn(offer, token)
 
 
@@ -113,7 +111,7 @@ def _compare_group(group: Sequence[Proposal], token: int, outcomes: Mapping[str,
     left = dict(zip(draw.tokens, draw.weights, strict=True))
     for place, proposal in enumerate(group):
         share = left[proposal.token] / sum(left.values())
-        outcomes[PLACES[min(place, len(PLACES) - 1)]].append((log(share), proposal.token == token))
+        outcomes[PLACES[min(place, len(PLACES) - 1)]].append((log_odds(share), proposal.token == token))
         if proposal.token == token:
             return
         del left[proposal.token]

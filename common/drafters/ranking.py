@@ -160,7 +160,8 @@ class Drawn:
     def __init__(self, processed: _Processed, sampling: Sampling):
         self._processed = processed
         self._certain = sampling.temperature == 0
-        self._random = random.Random(sampling.seed)
+        # Not of the seed: numbers that have decided committed tokens must not come again in a later turn.
+        self._random = random.Random()
         self.needs_tokens = processed.needs_tokens
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:

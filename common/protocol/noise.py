@@ -58,9 +58,10 @@ def random_bits(seed: int, purpose: int, position: Any, index: Any) -> Any:
 
 def gumbel(seed: int, positions: ArrayLike, tokens: ArrayLike) -> NDArray[np.float64]:
     """Standard Gumbel noise of each token: float64 in the shape of `tokens`, which `positions` broadcast to."""
-    bits = random_bits(seed, GUMBEL, np.asarray(positions, np.int64), np.asarray(tokens, np.int64))
+    # Arrays wrap around silently, numpy's scalars with a warning.
+    bits = random_bits(seed, GUMBEL, np.atleast_1d(positions).astype(np.int64), np.atleast_1d(tokens).astype(np.int64))
     noise: NDArray[np.float64] = -np.log(-np.log((bits + 0.5) * UNIT))
-    return noise
+    return noise.reshape(np.shape(tokens))
 
 
 def uniform(seed: int, position: int, index: int) -> float:

@@ -1,9 +1,10 @@
 """How logits become the distribution that a token is drawn from, as data, and what such data may say."""
 
-import math
 from dataclasses import dataclass
 
-_MOST_TEMPERATURE = 100.0
+# Beyond these, processed logits leave the range of float32.
+_TEMPERATURES = (0.01, 100.0)
+_PENALTIES = (0.01, 100.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,18 @@ LIKELIEST = Sampling()
 
 def fault(sampling: Sampling) -> str:
     """What is wrong with it, as one sentence; empty where nothing is."""
-    if not 0 <= sampling.temperature <= _MOST_TEMPERATURE:
-        return f"temperature must lie in [0, {_MOST_TEMPERATURE:g}], not {sampling.temperature:g}"
+    least, most = _TEMPERATURES
+    if sampling.temperature != 0 and not least <= sampling.temperature <= most:
+        return f"temperature must be 0 or lie in [{least:g}, {most:g}], not {sampling.temperature:g}"
     if not 0 <= sampling.top_k < 1 << 31:
         return f"top-k must be a number of tokens, or 0 to keep all, not {sampling.top_k}"
     if not 0 < sampling.top_p <= 1:
         return f"top-p must lie in (0, 1], not {sampling.top_p:g}"
     if not 0 <= sampling.min_p <= 1:
         return f"min-p must lie in [0, 1], not {sampling.min_p:g}"
-    if not 0 < sampling.repetition_penalty < math.inf:
-        return f"repetition-penalty must be above 0, 1 for none, not {sampling.repetition_penalty:g}"
+    least, most = _PENALTIES
+    if not least <= sampling.repetition_penalty <= most:
+        return f"repetition-penalty must lie in [{least:g}, {most:g}], 1 for none, not {sampling.repetition_penalty:g}"
     if not 0 <= sampling.seed < 1 << 64:
         return f"seed must be a whole number of 64 bits, not {sampling.seed}"
     return ""

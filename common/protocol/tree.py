@@ -215,7 +215,7 @@ class TokenTree:
             return None
         if not parent.children:
             parent.grown_by = self._grows
-        elif self.grouped and parent.grown_by != self._grows:
+        elif self.grouped and not self._joins(parent, grown):
             self.stale += 1
             return None
         score = parent.score + grown.logp
@@ -224,6 +224,12 @@ class TokenTree:
         self._live[grown.id] = node
         self._size += 1
         return node
+
+    def _joins(self, parent: Node, grown: GrownNode) -> bool:
+        """Whether a node is one of the group below `parent`: of the same Grow, and drawn from the same distribution,
+        which two names of one parent need not mean."""
+        first = next(iter(parent.children.values()))
+        return parent.grown_by == self._grows and grown.draw == first.draw
 
     def _bury(self, top: Node) -> None:
         for node in top.subtree():

@@ -8,9 +8,10 @@ import asyncio
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -80,7 +81,8 @@ def read_prompts(folder: Path, count: int) -> list[str]:
         raise MisuseError(f"{error.filename} cannot be read; --data names the folder that holds eval/") from error
     stride = max(1, len(bench) // (count // 2))
     turns = [json.loads(line)["turns"][0] for line in bench[::stride]]
-    return [text for pair in zip(turns, code, strict=False) for text in pair][:count]
+    pairs = zip_longest(turns, code)
+    return [text for pair in pairs for text in pair if text is not None][:count]
 
 
 def _references(target: Path, texts: list[str], client: Client, advance: Advance) -> list[Reference]:
@@ -163,7 +165,7 @@ def make_report(tally: dict[System, Counter[str]], count: int) -> Report:
             f"A near-tie is a first difference where the reference's two best logits are within {NEAR_TIE:g}.",
         ),
         results={f"{draft}, {idle}": dict(seen) for (draft, idle), seen in tally.items()},
-        draw=lambda axes: _draw(axes, tally),
+        draw=lambda axes: draw_verdicts(axes, {f"{draft}\n{idle}": seen for (draft, idle), seen in tally.items()}),
         faults=[
             f"{seen['different']} answers with {draft}, {idle} differ from the reference where it is no near-tie"
             for (draft, idle), seen in tally.items()
@@ -172,8 +174,9 @@ def make_report(tally: dict[System, Counter[str]], count: int) -> Report:
     )
 
 
-def _draw(axes: Any, tally: dict[System, Counter[str]]) -> None:
-    names = [f"{draft}\n{idle}" for draft, idle in tally]
+def draw_verdicts(axes: Any, tally: Mapping[str, Counter[str]]) -> None:
+    """A bar for each system, of how many answers were what."""
+    names = list(tally)
     below = [0] * len(names)
     for kind in ("identical", "near-tie", "different"):
         heights = [seen[kind] for seen in tally.values()]

@@ -82,6 +82,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Greedy answers against transformers' own generate, over public prompts (--data).",
             "netem.experiments.exactness",
         ),
+        Experiment(
+            "coupled",
+            "Sampled answers against transformers' generate with the same noise, for every drafter, policy and link.",
+            "netem.experiments.coupled",
+        ),
         _of_drafts("single-device", "Every draft on one device: accept length and speed-up by category."),
         _of_drafts("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
         _of_drafts("quality", "Right answers with every draft, and whether they are the target's own, to the token."),

@@ -33,7 +33,7 @@ from common.protocol.state_feed import Span
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.tree import Node
-from common.protocol.views import Proposal
+from common.protocol.views import Proposal, TreeView
 from tests.common.protocol.fakes import VOCAB, next_token, state_payload
 from tests.common.protocol.rules.rows import decide
 
@@ -131,9 +131,13 @@ class Joined:
             self._send(self.client.cancel())
             return
         view = self.client.view()
+        self._propose(len(view.tokens), self._level(view))
+
+    def _level(self, view: TreeView) -> list[Proposal]:
         parents = [0, *(node.id for node in view.nodes)]
-        frontier = len(view.tokens)
-        proposals = [self._proposal(self.random.choice(parents)) for _ in range(self.random.randint(0, 3))]
+        return [self._proposal(self.random.choice(parents)) for _ in range(self.random.randint(0, 3))]
+
+    def _propose(self, frontier: int, proposals: list[Proposal]) -> None:
         grow = self.client.propose(frontier, proposals) if proposals else self.client.exhausted()
         if grow is not None:
             self._send(grow)
@@ -145,7 +149,7 @@ class Joined:
         while at:
             path.append(nodes[at].token)
             at = nodes[at].parent
-        right = next_token([*self.client.tree.tokens, *reversed(path)], self.salt)
+        right = self._next([*self.client.tree.tokens, *reversed(path)])
         token = right if self.random.random() < self.weather.skill else self.random.randrange(VOCAB)
         return Proposal(parent, token, -self.random.random())
 
@@ -231,8 +235,7 @@ class Joined:
             return
         self._pass_running = False
         self.passes += 1
-        choices = [self._choice(work, node) for node in (None, *work.nodes)] if work.reaches_root else []
-        progress = session.complete(work, decide(work.question, choices), self._now)
+        progress = session.complete(work, self._decide(work), self._now)
         if progress.chain_kept:
             self.processed += work.chain
             self.processed += [work.nodes[i].token for i in progress.nodes_kept]
@@ -241,12 +244,20 @@ class Joined:
         self._feed()
         self._consider_pass()
 
+    def _decide(self, work: Work) -> list[int]:
+        """What the target, which knows the processed tokens and nothing of the tree, makes of a pass."""
+        choices = [self._choice(work, node) for node in (None, *work.nodes)] if work.reaches_root else []
+        return decide(work.question, choices)
+
     def _choice(self, work: Work, node: Node | None) -> int:
         path: list[int] = []
         while node is not None and node in work.nodes:
             path.append(node.token)
             node = node.parent
-        return next_token([*self.processed, *work.chain, *reversed(path)], self.salt)
+        return self._next([*self.processed, *work.chain, *reversed(path)])
+
+    def _next(self, tokens: list[int]) -> int:
+        return next_token(tokens, self.salt)
 
     def _check(self, work: Work) -> None:
         assert 0 < len(work) <= self.budget

@@ -9,6 +9,7 @@ from common.protocol.messages import (
     Ack,
     Cancel,
     Commit,
+    Draw,
     Extend,
     Failed,
     FailureCode,
@@ -85,6 +86,17 @@ def test_the_tree_stays_within_its_bound_and_within_the_answer():
     short = opened(context=4)
     chain = [Proposal(-i, 3, 0.0) for i in range(4)]
     assert len(short.propose(2, chain).nodes) == 1
+
+
+def test_a_group_that_does_not_fit_the_tree_is_left_out_whole():
+    draw = Draw((3, 4, 5), (1, 1, 1))
+    above = [Proposal(0, token, -1.0, draw) for token in (3, 4)]
+    below = [Proposal(-1, token, -1.0, draw) for token in (5, 3, 4)]
+    assert [node.token for node in opened(max_nodes=4).propose(2, [*above, *below]).nodes] == [3, 4]
+    assert [node.token for node in opened(max_nodes=5).propose(2, [*above, *below]).nodes] == [3, 4, 5, 3, 4]
+    assert opened(max_nodes=2).propose(2, [Proposal(0, token, -1.0, draw) for token in (3, 4, 5)]) is None
+    picked = [Proposal(0, token, -1.0) for token in (3, 4, 5)]
+    assert [node.token for node in opened(max_nodes=2).propose(2, picked).nodes] == [3, 4]
 
 
 def test_a_commit_is_idempotent_and_may_not_change_what_is_final():

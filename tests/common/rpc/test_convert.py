@@ -12,6 +12,7 @@ from common.protocol.messages import (
     Ack,
     Cancel,
     Commit,
+    Draw,
     Extend,
     Failed,
     FailureCode,
@@ -28,6 +29,7 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
+from common.protocol.sampling import LIKELIEST, Sampling
 from common.rpc import convert
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
@@ -35,14 +37,21 @@ from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 U32 = st.integers(0, 2**32 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 TOKENS = st.lists(U32, max_size=9).map(tuple)
-SETTINGS = st.builds(Settings, U32, TEXT, st.lists(TEXT, max_size=3).map(tuple), TEXT)
+NUMBERS = st.floats(allow_nan=False)
+SAMPLING = st.builds(Sampling, NUMBERS, U32, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 2**64 - 1))
+SETTINGS = st.builds(Settings, U32, TEXT, st.lists(TEXT, max_size=3).map(tuple), TEXT, SAMPLING)
+DRAWS = st.builds(Draw, TOKENS, TOKENS)
 
 
 @st.composite
 def grown_nodes(draw: st.DrawFn) -> tuple[GrownNode, ...]:
     ids = sorted(draw(st.sets(st.integers(1, 2**31), max_size=9)))
     logps = st.floats(max_value=0.0, width=32, allow_nan=False)
-    return tuple(GrownNode(id_, draw(st.integers(0, id_ - 1)), draw(U32), draw(logps)) for id_ in ids)
+    parents = [draw(st.integers(0, id_ - 1) | st.sampled_from([0, *[i for i in ids if i < id_]])) for id_ in ids]
+    draws = {parent: draw(st.none() | DRAWS) for parent in parents}
+    return tuple(
+        GrownNode(id_, parent, draw(U32), draw(logps), draws[parent]) for id_, parent in zip(ids, parents, strict=True)
+    )
 
 
 FROM_CLIENT = st.one_of(
@@ -94,6 +103,39 @@ def test_a_node_of_a_long_session_stays_small() -> None:
     more = len(convert.frame_from_client(Grow(0, 5000, near)).SerializeToString())
     less = len(convert.frame_from_client(Grow(0, 5000, near[:5])).SerializeToString())
     assert more - less <= 5 * 7
+
+
+def test_a_client_that_says_nothing_of_sampling_wants_the_likeliest_token() -> None:
+    frame = pb.ClientFrame(extend=pb.Extend(turn=1, settings=pb.Settings(max_new_tokens=3, rule="greedy")))
+    assert convert.message_from_client(frame) == Extend(1, 0, (), Settings(3, sampling=LIKELIEST))
+
+
+def test_a_group_sends_its_draw_once() -> None:
+    draw = Draw(tuple(range(100, 116)), (300,) * 16)
+    groups = [tuple(GrownNode(i, 0, 99 + i, -0.5, draw) for i in range(1, count + 1)) for count in (1, 5)]
+    alone, together = (len(convert.frame_from_client(Grow(0, 50, group)).SerializeToString()) for group in groups)
+    assert together - alone <= 4 * 7
+
+
+def frame_with_draws(*draws: pb.Draw) -> pb.ClientFrame:
+    return pb.ClientFrame(grow=pb.Grow(id=[1, 1], parent=[0, 0], token=[3, 4], logp=[-1, -1], draw=draws))
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [
+        (frame_with_draws(pb.Draw(node=2, token=[3], weight=[1])), "a Grow has a Draw without nodes"),
+        (frame_with_draws(pb.Draw(node=2**32 - 1)), "a Grow has a Draw without nodes"),
+        (frame_with_draws(*[pb.Draw(node=0)] * 3), "a Grow has a Draw without nodes"),
+        (pb.ClientFrame(grow=pb.Grow(draw=[pb.Draw()])), "a Grow has a Draw without nodes"),
+        (frame_with_draws(pb.Draw(token=[1] * (convert.MAX_COLUMNS + 1))), "a Draw is longer than the 4096 tokens"),
+        (frame_with_draws(pb.Draw(weight=[1] * (convert.MAX_COLUMNS + 1))), "a Draw is longer than the 4096 tokens"),
+    ],
+    ids=["past the last node", "far past it", "more draws than nodes", "no node", "long in tokens", "long in weights"],
+)
+def test_malformed_draws_are_refused(frame: pb.ClientFrame, sentence: str) -> None:
+    with pytest.raises(PeerError, match=sentence):
+        convert.message_from_client(frame)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from common.protocol.noise import gumbel
 from common.protocol.rules import RULES
 from common.protocol.rules.question import Question
 
@@ -32,6 +33,20 @@ class Distributions:
 
     def probabilities(self, row: int) -> np.ndarray:
         return self._of(self._question.path(row)).astype(float)
+
+
+class Samples(Distributions):
+    """Its choice is its sample for the question's seed."""
+
+    def choice(self, row: int) -> int:
+        position = self._question.frontier + len(self._question.path(row))
+        return seeded_choice(self.probabilities(row), self._question.sampling.seed, position)
+
+
+def seeded_choice(p: np.ndarray, seed: int, position: int) -> int:
+    """The token that a target with distribution `p` samples at a position."""
+    kept = np.flatnonzero(p)
+    return int(kept[(np.log(p[kept]) + gumbel(seed, position, kept)).argmax()])
 
 
 def decide(question: Question | None, choices: Sequence[int]) -> list[int]:

@@ -1,0 +1,174 @@
+"""What a drafter offers under each rule: what the target would make of its logits, as the target itself would."""
+
+import numpy as np
+import pytest
+import torch
+
+from common.drafters.best_first import Expansion
+from common.drafters.calibration import NoiseTrust
+from common.drafters.ranking import ranking_for
+from common.protocol.messages import Draw
+from common.protocol.noise import gumbel
+from common.protocol.rules import RULES
+from common.protocol.rules.question import Question
+from common.protocol.sampling import LIKELIEST, Sampling
+from common.protocol.views import TreeView
+from common.sampling.decide import LogitRows
+from tests.chances import misfit
+from tests.common.protocol.laws import processed
+
+VOCABULARY = 60
+ROWS = 5
+BEFORE = [[1, 2, 3], [4], [5, 6, 59, 5], [0, 30], [7] * 9]
+POSITIONS = [3, 1, 4, 17, 9]
+SAMPLINGS = [
+    Sampling(0.8, seed=5),
+    Sampling(1.0, top_k=4, seed=6),
+    Sampling(1.2, top_p=0.6, min_p=0.05, seed=2**63),
+    Sampling(1.0, repetition_penalty=1.7, seed=8),
+]
+
+
+def some_logits(columns=VOCABULARY):
+    return torch.randn(ROWS, columns, generator=torch.Generator().manual_seed(1)) * 2
+
+
+def expected_chances(sampling, columns=None):
+    """`[rows, vocabulary]`, nothing on tokens without a column."""
+    columns = list(range(VOCABULARY)) if columns is None else columns
+    found = []
+    for row, before in zip(some_logits(len(columns)).numpy(), BEFORE, strict=True):
+        logits = np.full(VOCABULARY, -np.inf)
+        logits[columns] = row
+        found.append(processed(logits, sampling, before))
+    return np.array(found)
+
+
+def full_trust():
+    """As if the draft were the target: then log-probability and noise count alike."""
+    trust = NoiseTrust()
+    trust.weights = np.ones(2)
+    return trust
+
+
+def ranking(rule, sampling, children=6, columns=None):
+    kept = None if columns is None else torch.tensor(columns)
+    return ranking_for(rule, sampling, children, kept, full_trust())
+
+
+def offers(rule, sampling, children=6, columns=None):
+    logits = some_logits(VOCABULARY if columns is None else len(columns))
+    return ranking(rule, sampling, children, columns).offers(logits, POSITIONS, BEFORE)
+
+
+def candidates(*asked):
+    return [offer.candidates for offer in offers(*asked)]
+
+
+# A trimmed vocabulary, in an order of its own.
+COLUMNS = np.random.default_rng(0).permutation(VOCABULARY)[:25].tolist()
+vocabularies = pytest.mark.parametrize("columns", [None, COLUMNS], ids=["all columns", "kept columns"])
+samplings = pytest.mark.parametrize("sampling", SAMPLINGS)
+
+
+@vocabularies
+@samplings
+def test_typical_offers_the_likeliest_of_what_the_processors_leave(sampling, columns):
+    found = candidates("typical", sampling, 6, columns)
+    for offered, p in zip(found, expected_chances(sampling, columns), strict=True):
+        best = [token for token in np.argsort(-p)[:6].tolist() if p[token] > 0]
+        assert [token for token, _ in offered] == best
+        assert np.allclose([logp for _, logp in offered], np.log(p[best]), atol=1e-5)
+
+
+@vocabularies
+@pytest.mark.parametrize("rule", ["greedy", "coupled", "typical"])
+def test_at_temperature_0_the_likeliest_are_offered_with_the_drafts_own_probability(rule, columns):
+    found = candidates(rule, LIKELIEST, 4, columns)
+    for offered, p in zip(found, expected_chances(Sampling(1.0), columns), strict=True):
+        best = np.argsort(-p)[:4].tolist()
+        assert [token for token, _ in offered] == best
+        assert np.allclose([logp for _, logp in offered], np.log(p[best]), atol=1e-5)
+
+
+@vocabularies
+@samplings
+def test_coupled_offers_tokens_in_the_order_of_log_q_and_the_noise_of_the_token_at_its_position(sampling, columns):
+    found = candidates("coupled", sampling, 6, columns)
+    for offered, p, position in zip(found, expected_chances(sampling, columns), POSITIONS, strict=True):
+        with np.errstate(divide="ignore"):
+            scores = np.log(p) + gumbel(sampling.seed, position, np.arange(VOCABULARY))
+        best = [token for token in np.argsort(-scores)[:6].tolist() if p[token] > 0]
+        assert [token for token, _ in offered] == best
+        logps = [logp for _, logp in offered]
+        assert sorted(logps, reverse=True) == logps
+        assert sum(np.exp(logps)) <= 1 + 1e-9
+
+
+@samplings
+def test_a_draft_with_the_targets_logits_offers_first_what_the_target_samples(sampling):
+    logits = some_logits()
+    for row, offered in enumerate(candidates("coupled", sampling, 1)):
+        before = BEFORE[row]
+        asked = Question("coupled", sampling, POSITIONS[row], (before[-1],), (-1,), seen=tuple(before))
+        target = LogitRows(asked, logits[row : row + 1], [0])
+        assert offered[0][0] == target.choice(0)
+
+
+def test_a_draft_that_is_always_right_learns_to_trust_the_noise_and_one_that_never_is_not_to():
+    sampling, spread = Sampling(1.0, seed=3), torch.randn(400, VOCABULARY, generator=torch.Generator().manual_seed(2))
+    trusts = {}
+    for right in (True, False):
+        trusts[right] = trust = NoiseTrust()
+        drafts = ranking_for("coupled", sampling, 6, None, trust)
+        for position, row in enumerate(spread):
+            (offer,) = drafts.offers(row[None], [position], ())
+            noise = gumbel(sampling.seed if right else 99, position, np.arange(VOCABULARY))
+            drafts.learn(offer, int((row.double().numpy() + noise).argmax()))
+    assert trusts[True].weights[1] > 1
+    assert trusts[False].weights[1] < 0.2
+    assert trusts[False].weights[0] > 0.5
+
+
+def test_filters_remove_candidates():
+    for kept in (1, 2, 4):
+        sampling = Sampling(1.0, top_k=kept)
+        assert {len(offered) for offered in candidates("typical", sampling)} == {kept}
+        assert {len(offered) for offered in candidates("coupled", sampling)} == {kept}
+        assert {len(draw.tokens) for draw in offers("speculative", sampling)} == {kept}
+
+
+@vocabularies
+@samplings
+def test_speculative_offers_to_draw_from_the_likeliest_likelier_ones_first(sampling, columns):
+    found = offers("speculative", sampling, 6, columns)
+    for draw, p in zip(found, expected_chances(sampling, columns), strict=True):
+        assert list(draw.tokens) == [token for token in np.argsort(-p)[:16].tolist() if p[token] > 0]
+        assert sorted(draw.weights, reverse=True) == list(draw.weights)
+        assert 4096 <= sum(draw.weights) <= 4096 + 16
+        assert all(isinstance(each, int) for each in (*draw.tokens, *draw.weights))
+        assert min(draw.weights) >= 1
+
+
+@vocabularies
+def test_at_temperature_0_there_is_one_token_to_draw(columns):
+    for draw, p in zip(offers("speculative", LIKELIEST, 6, columns), expected_chances(LIKELIEST, columns), strict=True):
+        assert draw.tokens == (int(p.argmax()),)
+
+
+def test_what_is_drawn_level_after_level_is_drawn_as_offered():
+    drafts = ranking("speculative", Sampling(1.0, seed=4))
+    draw = Draw((3, 1, 2), (60, 30, 10))
+    counts = dict.fromkeys(draw.tokens, 0)
+    for _ in range(6_000):
+        (proposal,) = drafts.choose(TreeView((1,), ()), {0: draw}, Expansion(children=1))
+        drafts.learn(draw, 3)
+        counts[proposal.token] += 1
+    assert misfit(list(counts.values()), draw.weights) < 1
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_only_a_penalty_asks_for_what_came_before(rule):
+    assert not ranking(rule, LIKELIEST).needs_tokens
+    assert ranking(rule, Sampling(repetition_penalty=1.2)).needs_tokens
+    assert ranking(rule, LIKELIEST).offers(some_logits(), POSITIONS, ()) == offers(rule, LIKELIEST)

@@ -1,0 +1,136 @@
+"""The joined halves with a target that has a distribution behind every prefix: what speculative and coupled decoding
+are tried with."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from common.drafters.best_first import Expansion
+from common.drafters.drawing import choose_groups
+from common.protocol.messages import Draw
+from common.protocol.rules import RULES
+from common.protocol.sampling import Sampling
+from common.protocol.server_session import Work
+from common.protocol.terms import Terms
+from common.protocol.transitions import ClientState
+from common.protocol.views import Proposal, TreeView
+from tests.common.protocol.joined import Joined, Weather
+from tests.common.protocol.laws import Law
+from tests.common.protocol.rules.rows import Samples, seeded_choice
+
+Offers = Callable[[tuple[int, ...]], Draw]
+"""What a drafter draws from behind a prefix."""
+
+_SHARES = 1000  # of a Draw, about
+
+
+def offers_of(law: Law) -> Offers:
+    """Drawing from a distribution, to within whole numbers."""
+
+    @cache
+    def offer(prefix: tuple[int, ...]) -> Draw:
+        weights = np.ceil(law(prefix) * _SHARES).astype(int)
+        tokens = np.flatnonzero(weights)
+        return Draw(tuple(tokens.tolist()), tuple(weights[tokens].tolist()))
+
+    return offer
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """How groups come about: `widths` of siblings drawn, or picked if `certain`, below nodes met by chance; or by the
+    drafters' own choice of groups, if `own`."""
+
+    widths: tuple[int, ...] = (1, 2, 3)
+    certain: bool = False
+    own: bool = False
+    late: float = 0.3  # levels that are proposed when their view is old
+
+
+class Drawing(Joined):
+    """A drafter of groups, at a target that judges them."""
+
+    def __init__(
+        self, terms: Terms, weather: Weather, law: Law, offers: Offers, drafting: Drafting, seed: int, budget: int
+    ):
+        super().__init__(terms, weather, salt=0, seed=seed, budget=budget)
+        self._law, self._offers, self._drafting = law, offers, drafting
+        self._draws = random.Random(f"draws of {seed}")
+        self.accepted = 0
+        self.left_out = 0  # passes with less than the whole tree
+        self.too_late = 0  # levels of an old root
+        self.restarts = 0
+
+    def _level(self, view: TreeView) -> list[Proposal]:
+        if self.client.room < 2 or len(view.nodes) >= self.terms.max_nodes:
+            return []
+        paths = {0: view.tokens}
+        for node in view.nodes:
+            paths[node.id] = (*paths[node.parent], node.token)
+        if self._drafting.own:
+            offers = {id_: self._offers(path) for id_, path in paths.items()}
+            breadth = self._draws.randint(1, 6)
+            bounds = Expansion(breadth, children=3, nodes=self.terms.max_nodes, least_probability=1e-3)
+            return choose_groups(view, offers, bounds, self._draws)
+        taken = {node.parent for node in view.nodes}
+        level = [
+            each
+            for id_, path in paths.items()
+            if id_ not in taken and self._draws.random() < 0.6
+            for each in self._group(id_, path)
+        ]
+        if self._draws.random() < 0.5:
+            return level
+        below = (self._group(-k, (*paths[each.parent], each.token)) for k, each in enumerate(level, start=1))
+        return [*level, *(each for group in below for each in group)]
+
+    def _group(self, parent: int, path: tuple[int, ...]) -> list[Proposal]:
+        draw = self._offers(path)
+        left = dict(zip(draw.tokens, draw.weights, strict=True))
+        group = []
+        for _ in range(min(self._draws.choice(self._drafting.widths), len(left))):
+            if self._drafting.certain:
+                token = max(left, key=left.__getitem__)
+            else:
+                token = self._draws.choices(list(left), list(left.values()))[0]
+            logp = float(np.log(left.pop(token) / sum(draw.weights)))
+            group.append(Proposal(parent, token, logp, None if self._drafting.certain else draw))
+        return group
+
+    def _propose(self, frontier: int, proposals: list[Proposal]) -> None:
+        late = self.random.random() < self._drafting.late
+        self._at(self.random.uniform(0.01, 0.06) if late else 0.0, lambda: self._propose_now(frontier, proposals))
+
+    def _propose_now(self, frontier: int, proposals: list[Proposal]) -> None:
+        if self.client.state in (ClientState.OPENING, ClientState.GENERATING):
+            self.too_late += bool(proposals) and frontier < self.client.tree.frontier
+            super()._propose(frontier, proposals)
+
+    def _decide(self, work: Work) -> list[int]:
+        if work.question is None:
+            return []
+        assert self.server is not None
+        self.left_out += len(work.nodes) < len(self.server.tree)
+        before = (*self.processed, *work.chain)
+        rows = Samples(work.question, lambda path: self._law((*before, *path)))
+        tokens = RULES[work.question.rule].walk(work.question, rows)
+        self.accepted += len(tokens) - 1
+        return tokens
+
+    def _break(self) -> None:
+        super()._break()
+        self.restarts += self.server is None
+
+
+class Coupled(Joined):
+    """A drafter that proposes the target's samples as often as its skill has it."""
+
+    def __init__(self, terms: Terms, weather: Weather, law: Law, sampling: Sampling, seed: int, budget: int):
+        super().__init__(terms, weather, salt=0, seed=seed, budget=budget)
+        self._law, self._sampling = law, sampling
+
+    def _next(self, tokens: list[int]) -> int:
+        return seeded_choice(self._law(tuple(tokens)), self._sampling.seed, len(tokens))

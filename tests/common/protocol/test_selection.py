@@ -1,0 +1,95 @@
+"""Which nodes a pass takes: the likeliest, or whole groups by what their parent is worth."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.protocol.messages import GrownNode
+from common.protocol.selection import likeliest
+from common.protocol.tree import TokenTree
+
+FAR = 100
+
+
+def tree_of(nodes, grouped):
+    """`nodes` are (parent, logp), numbered from 1; siblings that follow one another come together."""
+    tree = TokenTree([9])
+    tree.grouped = grouped
+    numbered = [GrownNode(i, parent, i, logp) for i, (parent, logp) in enumerate(nodes, start=1)]
+    for _, group in itertools.groupby(numbered, key=lambda node: node.parent):
+        tree.grow(1, list(group))
+    return tree
+
+
+def chosen(tree, count, last=FAR):
+    return [node.id for node in likeliest(tree, count, last)]
+
+
+# Two children of the root, two of the worse child, one of the better.
+NODES = [(0, -2.0), (0, -0.5), (1, -0.1), (1, -0.3), (2, -3.0)]
+
+
+@pytest.mark.parametrize(
+    ("count", "ids"), [(0, []), (1, [2]), (2, [2, 1]), (3, [2, 1, 3]), (4, [2, 1, 3, 4]), (9, [2, 1, 3, 4, 5])]
+)
+def test_single_nodes_go_likeliest_first(count, ids):
+    assert chosen(tree_of(NODES, grouped=False), count) == ids
+
+
+@pytest.mark.parametrize(
+    ("count", "ids"),
+    [(1, []), (2, [1, 2]), (3, [1, 2, 5]), (4, [1, 2, 5]), (5, [1, 2, 5, 3, 4])],
+)
+def test_groups_go_all_or_none_in_their_own_order_the_better_parents_first(count, ids):
+    assert chosen(tree_of(NODES, grouped=True), count) == ids
+
+
+def test_a_smaller_group_takes_the_place_of_one_that_does_not_fit():
+    tree = tree_of([(0, -1.0), (0, -2.0), (1, -0.1), (1, -0.1), (2, -5.0)], grouped=True)
+    assert chosen(tree, 3) == [1, 2, 5]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_nothing_at_or_past_the_last_position_is_taken(grouped):
+    tree = tree_of([(0, -1.0), (1, -1.0), (2, -1.0)], grouped)
+    assert chosen(tree, 9, last=3) == [1, 2]
+    assert chosen(tree, 9, last=1) == []
+
+
+shapes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), min_size=1, max_size=6)
+
+
+def grow_shape(shape, logps):
+    """Groups of given sizes below nodes met before; no node gets two."""
+    nodes, taken = [], set()
+    for parent, size in shape:
+        if parent <= len(nodes) and parent not in taken:
+            taken.add(parent)
+            nodes += [(parent, next(logps)) for _ in range(size)]
+    return nodes
+
+
+@given(shape=shapes, seed=st.randoms(use_true_random=False), count=st.integers(0, 12))
+def test_a_groups_place_does_not_depend_on_its_own_members(shape, seed, count):
+    """Childless siblings may be worth anything: what is chosen stays the same."""
+    nodes = grow_shape(shape, iter(lambda: -seed.random(), None))
+    parents = {parent for parent, _ in nodes}
+    others = [(parent, logp if id_ in parents else -9 * seed.random()) for id_, (parent, logp) in enumerate(nodes, 1)]
+    assert chosen(tree_of(nodes, grouped=True), count) == chosen(tree_of(others, grouped=True), count)
+
+
+@given(shape=shapes, seed=st.randoms(use_true_random=False), count=st.integers(0, 12), grouped=st.booleans())
+def test_what_is_chosen_fits_and_hangs_together(shape, seed, count, grouped):
+    nodes = grow_shape(shape, iter(lambda: -seed.random(), None))
+    tree = tree_of(nodes, grouped)
+    ids = chosen(tree, count)
+    assert len(ids) == len(set(ids)) <= count
+    for place, id_ in enumerate(ids):
+        parent = nodes[id_ - 1][0]
+        assert parent == 0 or parent in ids[:place]
+        if grouped:
+            group = [other for other, (above, _) in enumerate(nodes, 1) if above == parent]
+            assert [other for other in ids if other in group] == group
+    assert chosen(tree, len(nodes)) != [] or not nodes

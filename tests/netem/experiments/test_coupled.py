@@ -1,0 +1,34 @@
+"""The reference and the server's code agree on a small model; the report tells what is identical."""
+
+from collections import Counter
+
+import torch
+
+from common.drafters.lookup import LookupDrafter
+from common.models.checkpoint import load_causal_lm
+from common.models.packed import PackedModel
+from common.protocol.sampling import Sampling
+from common.rounds import Rounds
+from netem.experiments.coupled import SAMPLINGS, SYSTEMS, make_report, sampled_answer
+from tests.families import make_checkpoint
+
+
+def test_the_reference_is_what_our_own_decoding_gives(tmp_path):
+    directory = make_checkpoint(tmp_path, "llama", dtype=torch.float32)
+    model, target = load_causal_lm(directory), PackedModel(load_causal_lm(directory), 256)
+    prompt = [5, 9, 3, 9, 7]
+    for sampling in (*SAMPLINGS, Sampling(1.0, seed=2**63)):
+        reference = sampled_answer(model, prompt, [0], sampling, 20)
+        ours = Rounds(target, LookupDrafter(), rule="coupled", sampling=sampling)
+        assert ours.answer(prompt, 20, frozenset([0])).tokens == reference.answer
+        assert len(reference.gaps) == len(reference.answer)
+    assert len({sampled_answer(model, prompt, [0], Sampling(1.0, seed=seed), 8).answer for seed in range(4)}) == 4
+
+
+def test_a_difference_is_a_fault():
+    alike = Counter(identical=3, tokens=30, passes=10)
+    assert not make_report({SYSTEMS[0]: alike}, 3).faults
+    report = make_report({SYSTEMS[0]: alike, SYSTEMS[1]: Counter(identical=2, different=1, tokens=9, passes=9)}, 3)
+    assert len(report.faults) == 1
+    assert "eagle" in report.faults[0]
+    assert report.rows[0][-1] == "3.00"

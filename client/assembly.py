@@ -105,7 +105,7 @@ class Client:
         stream = QueuedStream(self.connection.generate())
         loop = DraftingLoop(session, policy, has_drafter=drafter is not None)
         name = self.manifest.draft if drafter is not None else "none"
-        conversation = Conversation(stream, loop, drafter, name, pace)
+        conversation = Conversation(stream, loop, drafter, name, pace, policy.tree)
         try:
             yield conversation
         finally:

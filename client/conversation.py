@@ -9,14 +9,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
+from client.controller import Controller, FixedTree, Steering
 from client.drafting import DraftingLoop
 from client.errors import RefusedError
 from client.pace import Levels, PacedDrafter
 from client.provisional import ProvisionalTally, likeliest_run
 from client.stats import Clock, Meter, Stats, Traffic, per
+from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
-from common.protocol.messages import Commit, Failed, Finished, FromClient, FromServer, Opened, Settings
+from common.protocol.messages import Commit, Failed, Finished, FromClient, FromServer, Grow, Opened, Settings
 from common.protocol.transitions import ClientState
 
 
@@ -51,7 +53,8 @@ class Answer:
 
 
 class Conversation:
-    """`drafter` may be None. Each drafted level takes at least `pace` seconds."""
+    """`drafter` may be None. Each drafted level takes at least `pace` seconds. `tree` bounds the drafter's tree; a
+    controller does where it is None."""
 
     def __init__(
         self,
@@ -60,11 +63,13 @@ class Conversation:
         drafter: Drafter | None,
         draft_name: str,
         pace: float = 0.0,
+        tree: Expansion | None = None,
         clock: Clock = time.perf_counter,
     ):
         self._stream = stream
         self._loop = loop
         self._drafter = None if drafter is None else PacedDrafter(drafter, pace, clock)
+        self._steering: Steering = Controller() if tree is None else FixedTree(tree)
         self._draft_name = draft_name
         self._clock = clock
         self._changed = asyncio.Event()
@@ -79,6 +84,7 @@ class Conversation:
         """
         session = self._loop.session
         self._note = ""
+        self._steering.begin_turn()
         opening = self._loop.begin_turn(tokens, settings)
         turn = _Turn(Meter(self._clock), ProvisionalTally(), watch, self._stream.traffic, self._levels)
         self._send(opening)
@@ -109,6 +115,8 @@ class Conversation:
 
     def _send(self, messages: Sequence[FromClient]) -> None:
         for message in messages:
+            if isinstance(message, Grow) and message.nodes:
+                self._steering.sent(message.nodes[-1].id, self._clock())
             self._stream.send(message)
 
     async def _receive(self, turn: "_Turn") -> None:
@@ -122,6 +130,7 @@ class Conversation:
                 case Opened():
                     self._rtt = turn.meter.elapsed()
                 case Commit() if tokens:
+                    self._steering.committed(len(tokens), message.seen, self._clock())
                     turn.meter.committed()
                     turn.show(tokens, likeliest_run(session.tree, session.room))
                 case Finished():
@@ -138,12 +147,15 @@ class Conversation:
             if step is None or self._drafter is None:
                 await self._changed.wait()
                 continue
+            began = self._clock()
             try:
-                grows = loop.drafted(step, await self._drafter.draft(step.view, step.states))
+                proposals = await self._drafter.draft(step.view, step.states, self._steering.expansion)
+                grows = loop.drafted(step, proposals)
             except Exception as error:  # whatever a model raises, or is wrong with what it proposes
                 self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
                 self._send(loop.retire())
                 continue
+            self._steering.drafted(len(proposals), self._clock() - began)
             self._send(grows)
             if loop.answering:
                 turn.show((), likeliest_run(session.tree, session.room))

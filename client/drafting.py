@@ -87,7 +87,7 @@ class DraftingLoop:
         drafted_at = len(step.view.tokens)
         grow = session.propose(drafted_at, proposals) if proposals else None
         if grow is not None:
-            return [grow] if self._round_levels is None else self._add_to_round(grow, self._round_levels)
+            return self._hold(grow)
         return self._rest() if drafted_at == session.tree.frontier else self._acknowledge()
 
     def received(self, message: FromServer) -> tuple[tuple[int, ...], list[FromClient]]:
@@ -149,7 +149,8 @@ class DraftingLoop:
         self._resting_at = 0
         self._warms_up = False
 
-    def _add_to_round(self, grow: Grow, round_levels: int) -> list[FromClient]:
+    def _hold(self, grow: Grow) -> list[FromClient]:
+        """Adds a level to those that wait to leave in one Grow; returns what leaves now."""
         overtaken: list[FromClient] = []
         if self._held is None:
             self._held = grow
@@ -158,7 +159,12 @@ class DraftingLoop:
         else:
             overtaken, self._held = [self._held], grow
         self._levels += 1
-        return [*overtaken, *self._rest()] if self._levels >= round_levels else overtaken
+        if self._round_levels is not None:
+            return [*overtaken, *self._rest()] if self._levels >= self._round_levels else overtaken
+        if self._levels % self._policy.levels_together:
+            return overtaken
+        held, self._held = self._held, None
+        return [*overtaken, held]
 
     def _answer_commit(self) -> list[FromClient]:
         return self._rest() if self._policy.drafts and self.answering else self._acknowledge()

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from client.stats import Clock
+from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.protocol.messages import State
 from common.protocol.views import Proposal, TreeView
@@ -35,10 +36,12 @@ class PacedDrafter:
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "drafter")
 
-    async def draft(self, view: TreeView, states: Sequence[State]) -> Sequence[Proposal]:
-        """One level. Whoever is cancelled here leaves it running in the thread, where the next one waits for it."""
+    async def draft(self, view: TreeView, states: Sequence[State], expansion: Expansion) -> Sequence[Proposal]:
+        """One level within the bounds of `expansion`. Whoever is cancelled here leaves it running in the thread, where
+        the next one waits for it."""
         began = self._clock()
         loop = asyncio.get_running_loop()
+        self._drafter.expansion = expansion
         proposals = await loop.run_in_executor(self._thread, self._drafter.draft, view, states)
         took = self._clock() - began
         self.levels = Levels(self.levels.drafted + 1, self.levels.overrun + (took > self._pace > 0))

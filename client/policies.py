@@ -2,21 +2,30 @@
 
 from dataclasses import dataclass
 
+from common.drafters.best_first import Expansion
+
+PUBLISHED_TREE = Expansion(breadth=8, children=8, nodes=62, least_probability=1e-12)
+"""The tree of published systems: breadth 8, 62 nodes (EAGLE-2, Li et al. 2024; Zimmer et al. 2025)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`round_levels`: levels drafted before one Grow carries them all, after which a commit is awaited;
-    None where every level is sent the moment it is drafted and nothing is awaited.
-    `idle` names the idle policy asked of the server, empty for the server's own choice."""
+    None where nothing is awaited, and `levels_together` levels leave in one Grow: each message meets the link's jitter
+    anew, and what is sent in order waits for the slowest.
+    `idle` names the idle policy asked of the server, empty for the server's own choice. `tree` bounds the tree; None
+    leaves that to the controller."""
 
     name: str
     drafts: bool
     round_levels: int | None = None
+    levels_together: int = 3
     idle: str = ""
+    tree: Expansion | None = None
 
 
 STREAM = Policy("stream", drafts=True)
-LOCKSTEP = Policy("lockstep", drafts=True, round_levels=6, idle="lockstep")
+LOCKSTEP = Policy("lockstep", drafts=True, round_levels=6, idle="lockstep", tree=PUBLISHED_TREE)
 CLOUD = Policy("cloud", drafts=False, idle="eager")
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (STREAM, LOCKSTEP, CLOUD)}

@@ -14,6 +14,7 @@ from common.rpc.channel import NO_COMPRESSION, SERVER_OPTIONS
 from common.rpc.credentials import read_token
 from common.rpc.service import SERVICE_NAME, register
 from server.access import BearerGate, open_port, port_credentials
+from server.aides import OwnAides, Site
 from server.drafts import load_exporters
 from server.engine import Engine
 from server.offer import describe, make_offer
@@ -66,7 +67,9 @@ def _add_outrider(server: grpc.aio.Server, options: ServeOptions) -> Engine:
     maker = StateMaker(target.model.pool, load_exporters(offer.state_drafts, target.model))
     terms = offer.terms(options.sessions, capacity, maker.kinds)
     bounds = Bounds(options.sessions.max_sessions, options.sessions.pass_tokens)
-    engine = Engine(Sessions(terms, bounds, capacity), target, options.sessions.pace, maker)
+    site = Site(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
+    aides = OwnAides(offer.own_drafts, maker, site)
+    engine = Engine(Sessions(terms, bounds, capacity), target, options.sessions.pace, maker, aides)
     shelf = offer.shelf()
     register(Servicer(describe(offer.card, terms, shelf), shelf, engine), server)
     return engine

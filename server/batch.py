@@ -40,9 +40,10 @@ class Part(Generic[Owner]):
 
 @dataclass(frozen=True, slots=True)
 class Batch(Generic[Owner]):
-    """A planned pass."""
+    """A planned pass, and when it was planned."""
 
     parts: Sequence[Part[Owner]]
+    began: float = 0.0
 
     @property
     def tokens(self) -> int:

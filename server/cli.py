@@ -34,10 +34,13 @@ def serve(
     target: TargetArgument,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 picks a free one.")] = "127.0.0.1:7070",
     draft: Annotated[list[str] | None, typer.Option(help="A draft to hand out; may be repeated.")] = None,
-    idle: Annotated[str, typer.Option(help="patient, eager or lockstep.")] = "eager",
+    idle: Annotated[
+        str, typer.Option(help="auto, assist, eager or patient; as baselines colocated, lockstep.")
+    ] = "eager",
     run_ahead: Annotated[int, typer.Option(min=1, help="Tokens decoded past what a client knows.")] = 128,
     pace_pass: Annotated[str, typer.Option(metavar="MS", help="What a pass costs at least.")] = "0",
     pace_token: Annotated[str, typer.Option(metavar="MS", help="What each packed token of a pass costs.")] = "0",
+    pace_draft: Annotated[str, typer.Option(metavar="MS", help="What a level costs that is drafted here.")] = "0",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")] = "float32",
     tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate, PEM.")] = None,
@@ -59,7 +62,7 @@ def serve(
             run_ahead,
             pass_tokens,
             max_sessions,
-            Pace(parse_duration(pace_pass), parse_duration(pace_token)),
+            Pace(parse_duration(pace_pass), parse_duration(pace_token), parse_duration(pace_draft)),
         ),
         access=AccessOptions(parse_address(listen), tls_cert, tls_key, client_ca, token_file, insecure),
         drain_seconds=drain_seconds,

@@ -16,6 +16,8 @@ class Counters:
     committed_tokens: int = 0
     recomputed_tokens: int = 0  # committed positions that went through the target again; 0 unless something is wrong
     stale_nodes: int = 0  # nodes that arrived dead
+    assisted_levels: int = 0  # drafted on the server
+    overrun_levels: int = 0  # of these, that took longer than their stated cost
     overrun_passes: int = 0  # passes that took longer than their stated cost
     busy_seconds: float = 0.0  # computing, what a stated cost adds not counted
     state_frames: int = 0

@@ -1,27 +1,34 @@
 """Runs passes: waits until a session is due, lets the worker thread compute, hands out what came of it. Draft state
-is made in the same thread ahead of each pass, and alone while none is due.
+is made in the same thread ahead of each pass, and alone while none is due. Beside it a second worker drafts for the
+sessions that the server assists.
 
 The asyncio shell around `Sessions`, which is only touched on the event loop's thread; frames that arrive during a
 pass grow the trees at once and meet the target in the next one. It may not know gRPC or how the target computes.
 """
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
+from common.protocol.views import Proposal
+from server.assistance import Aides, Assistance
 from server.batch import Case, Outcome
 from server.counters import Counters
 from server.exports import Ask, Export
-from server.pace import Pace, run_paced
+from server.pace import Pace, PacedThread, Worker
 from server.sessions import Listener, Member, Sessions
 
 Clock = Callable[[], float]
+Hire = Callable[[str], Worker]
+"""A worker by the name of its thread."""
+
+_log = logging.getLogger(__name__)
 
 _DRAIN_POLL = 0.02
 
@@ -49,15 +56,21 @@ class Engine:
         target: Decider,
         pace: Pace,
         maker: Maker | None = None,
+        aides: Aides | None = None,
         clock: Clock = time.monotonic,
+        hire: Hire = PacedThread,
     ):
-        """`maker` may be None where the sessions' terms offer no draft state."""
+        """`maker` may be None where the sessions' terms offer no draft state, `aides` where the server does not
+        draft."""
         self.sessions = sessions
         self._target = target
         self._pace = pace
         self._maker = maker
+        self._aides = aides
         self._clock = clock
+        self._hire = hire
         self._stirred = asyncio.Event()
+        self._assistant_stirred = asyncio.Event()
 
     @property
     def counters(self) -> Counters:
@@ -69,25 +82,41 @@ class Engine:
             self.sessions.receive(listener, message, self._clock())
         except PeerError as error:
             self.sessions.fail(listener, error)
-        self._stirred.set()
+        self._stir()
 
     def hear_out(self, listener: Listener) -> None:
         """The client has closed its side of the stream."""
         self.sessions.hear_out(listener)
-        self._stirred.set()
+        self._stir()
 
     def fail(self, listener: Listener, error: PeerError) -> None:
         self.sessions.fail(listener, error)
-        self._stirred.set()
+        self._stir()
 
     def leave(self, listener: Listener) -> None:
         self.sessions.leave(listener)
-        self._stirred.set()
+        self._stir()
 
     async def run(self) -> None:
         """Runs passes until it is cancelled."""
+        assistant = None if self._aides is None else asyncio.create_task(self._assist(self._aides))
+        try:
+            await self._run_passes()
+        finally:
+            if assistant is not None:
+                assistant.cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """Lets running answers finish for at most `seconds`, then ends those that are left."""
+        self.sessions.drain()
+        deadline = self._clock() + seconds
+        while len(self.sessions) and self._clock() < deadline:
+            await asyncio.sleep(_DRAIN_POLL)
+        self.sessions.fail_all(PeerError("the server is going away; resume elsewhere", FailureCode.DRAINING))
+
+    async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, "target") as worker:
+        with self._hire("target") as worker:
             while True:
                 self._stirred.clear()
                 batch = self.sessions.plan(self._clock())
@@ -97,21 +126,33 @@ class Engine:
                     continue
                 make = partial(self._make_state, exports, loop)
                 if batch is None:
-                    await loop.run_in_executor(worker, make)
+                    await worker.run(0.0, make)
                     continue
                 compute = partial(self._compute, make, batch.cases)
-                outcomes, timed = await loop.run_in_executor(worker, run_paced, self._pace, batch.tokens, compute)
+                outcomes, timed = await worker.run(self._pace.cost(batch.tokens), compute)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds
                 self.sessions.complete(batch, outcomes, self._clock())
+                self._assistant_stirred.set()
 
-    async def drain(self, seconds: float) -> None:
-        """Lets running answers finish for at most `seconds`, then ends those that are left."""
-        self.sessions.drain()
-        deadline = self._clock() + seconds
-        while len(self.sessions) and self._clock() < deadline:
-            await asyncio.sleep(_DRAIN_POLL)
-        self.sessions.fail_all(PeerError("the server is going away; resume elsewhere", FailureCode.DRAINING))
+    async def _assist(self, aides: Aides) -> None:
+        """Drafts a level at a time, beside the passes."""
+        with self._hire("assistant") as worker:
+            while True:
+                self._assistant_stirred.clear()
+                asked = self.sessions.claim_assistance()
+                if asked is None:
+                    await self._assistant_stirred.wait()
+                    continue
+                begun = self._clock()
+                proposals, timed = await worker.run(self._pace.per_level, partial(_draft, asked, aides))
+                self.counters.overrun_levels += timed.overran
+                self.sessions.assist(asked, proposals, self._clock() - begun)
+                self._stirred.set()
+
+    def _stir(self) -> None:
+        self._stirred.set()
+        self._assistant_stirred.set()
 
     def _compute(self, make: Callable[[], None], cases: Sequence[Case]) -> Sequence[Outcome]:
         # What belongs to the last pass's commits would be old after this one.
@@ -136,3 +177,12 @@ class Engine:
             await asyncio.wait_for(self._stirred.wait(), None if delay == math.inf else max(0.0, delay))
         except TimeoutError:
             return
+
+
+def _draft(asked: Assistance[Member], aides: Aides) -> Sequence[Proposal] | None:
+    try:
+        return asked.draft(aides)
+    # Whatever a model raises, it concerns this session's help, not the session.
+    except Exception as error:
+        _log.error("a level cannot be drafted here: %s: %s", type(error).__name__, error)
+        return None

@@ -17,6 +17,7 @@ from common.protocol.messages import PROTOCOL_VERSION
 from common.protocol.rules import RULES
 from common.protocol.terms import StateKinds, Terms, no_state
 from common.rpc.description import ServerDescription
+from server.aides import LOOKUP, OwnDraft
 from server.bundles import (
     OfferedBundle,
     Shelf,
@@ -42,6 +43,7 @@ class Offer:
     tokenizer: PreTrainedTokenizerBase
     drafts: tuple[OfferedBundle, ...]
     state_drafts: tuple[StateDraft, ...]  # those of them that need draft state
+    own_drafts: tuple[OwnDraft, ...]  # all, and last `lookup`, as they run beside the target
     lookup: OfferedBundle
 
     def shelf(self) -> Shelf:
@@ -63,6 +65,7 @@ class Offer:
             idle=options.idle,
             run_ahead=options.run_ahead,
             state_kinds=state_kinds,
+            assists=True,
         )
 
 
@@ -79,18 +82,22 @@ def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
     directory = checkpoint_directory(target, with_weights=True)
     tokenizer = load_tokenizer(directory)
     card = read_card(name, directory, tokenizer)
-    bundles, state_drafts = [], []
+    bundles, state_drafts, own_drafts = [], [], []
     for draft in drafts:
         where = checkpoint_directory(draft, with_weights=True)
         kind = read_draft_kind(where)
         if kind == _INDEPENDENT:
             bundles.append(offer_independent(directory, card, tokenizer, draft))
+            own_drafts.append(OwnDraft(checkpoint_name(draft), kind, where))
             continue
         state_draft = read_state_draft(checkpoint_name(draft), kind, where, directory, card.fingerprint)
         tail = keep_tail(directory, card.fingerprint, max(state_draft.depths), cache_directory())
         state_drafts.append(state_draft)
+        own_drafts.append(OwnDraft(state_draft.name, kind, where, state_draft.depths, tail))
         bundles.append(offer_with_tail(directory, card, state_draft, tail))
-    return Offer(directory, card, tokenizer, tuple(bundles), tuple(state_drafts), offer_lookup(directory, card))
+    own_drafts.append(LOOKUP)
+    lookup = offer_lookup(directory, card)
+    return Offer(directory, card, tokenizer, tuple(bundles), tuple(state_drafts), tuple(own_drafts), lookup)
 
 
 def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:

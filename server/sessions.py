@@ -13,9 +13,12 @@ from typing import Protocol
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open, StateRequest
+from common.protocol.pulse import Pulse
 from common.protocol.server_session import Progress, ServerSession
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState
+from common.protocol.views import Proposal
+from server.assistance import Aide, Assistance, claim_assistance
 from server.batch import Batch, Outcome, Part, computed_tokens, make_segment
 from server.counters import Counters
 from server.exports import Export, claim
@@ -57,6 +60,9 @@ class Member:
     wanted: StateRequest | None  # the draft state that it is sent
     fed: int = 0  # the number of its last claim of draft state, among those of all sessions
     silent: bool = False  # its client has closed its side of the stream
+    aide: Aide | None = None  # what drafts for it here, once it does
+    in_pass: bool = False
+    assisted: int = 0  # the number of its last level drafted here, among those of all sessions
 
     @property
     def demand(self) -> Demand:
@@ -68,9 +74,10 @@ class Sessions:
     def __init__(self, terms: Terms, bounds: Bounds, capacity: int):
         """`capacity` is the number of slots: positions and nodes of all sessions together."""
         self.counters = Counters()
-        self._terms = terms
+        self.terms = terms
         self._bounds = bounds
         self._pool = SlotPool(capacity)
+        self._pulse = Pulse()
         self._members: dict[str, Member] = {}
         self._by_listener: dict[Listener, Member] = {}
         self._pass = 0  # the number of the latest plan: the clock of fairness
@@ -152,9 +159,11 @@ class Sessions:
         shares = share([member.demand for member in due], budget)
         self._pass += 1
         parts = [self._part(member, tokens) for member, tokens in zip(due, shares, strict=True) if tokens]
-        batch = Batch([part for part in parts if part is not None])
+        batch = Batch([part for part in parts if part is not None], now)
         if not batch.parts:
             return None
+        for part in batch.parts:
+            part.owner.in_pass = True
         self.counters.passes += 1
         self.counters.session_passes += len(batch.parts)
         self.counters.packed_tokens += batch.tokens
@@ -162,6 +171,7 @@ class Sessions:
 
     def complete(self, batch: Batch[Member], outcomes: Sequence[Outcome], now: float) -> None:
         """Takes what the target decided for each part."""
+        self._pulse.passed(now - batch.began)
         for part, outcome in zip(batch.parts, outcomes, strict=True):
             try:
                 self._complete(part, outcome, now)
@@ -171,6 +181,27 @@ class Sessions:
                 self._fail_internally(part.owner)
 
     # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
+
+    # What the server drafts itself.
+
+    def claim_assistance(self) -> Assistance[Member] | None:
+        """A level that is to be drafted here, if any; its result must be handed to `assist`."""
+        asking = [member for member in self._members.values() if member.session.asks_for_assistance]
+        self._pulse.rivals = max(1, len(asking))
+        return claim_assistance(asking)
+
+    def assist(self, asked: Assistance[Member], proposals: Sequence[Proposal] | None, seconds: float) -> None:
+        """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
+        if not self._is_here(asked.owner):
+            return
+        if proposals is None:
+            asked.owner.session.forgo_assistance()
+            return
+        self.counters.assisted_levels += 1
+        self._pulse.drafted(seconds)
+        asked.owner.session.assist(asked.turn, asked.view, proposals)
+
+    # What draft state goes down.
 
     def claim_state(self) -> list[Export[Member]]:
         """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
@@ -209,7 +240,7 @@ class Sessions:
     def _admit(self, listener: Listener, opened: Open, now: float) -> Member:
         if len(self._members) >= self._bounds.max_sessions:
             raise PeerError("the server has no room for another session; try again later", FailureCode.OVERLOADED)
-        session = ServerSession(opened, self._terms, now)
+        session = ServerSession(opened, self.terms, now, self._pulse)
         # Those that have finished can be parked.
         running = [member.session for member in self._members.values() if _is_running(member)]
         promised = sum(other.tree.frontier for other in running)
@@ -258,6 +289,7 @@ class Sessions:
 
     def _complete(self, part: Part[Member], outcome: Outcome, now: float) -> None:
         member = part.owner
+        member.in_pass = False
         kept: set[int] = set()
         try:
             if not self._is_here(member):

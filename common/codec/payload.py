@@ -4,6 +4,7 @@ zstd (RFC 8878) at its fastest level: quantisation does most of the work. Its fr
 and content size, because a payload's dtype and shape say what it must be, and many hold a single position.
 """
 
+import threading
 from math import prod
 
 import numpy as np
@@ -19,6 +20,17 @@ _COMPRESSION = zstandard.ZstdCompressionParameters.from_level(
     1, format=_FORMAT, write_content_size=False, write_checksum=False
 )
 _MOST_WINDOW = 1 << 20  # bytes that a payload may make its decoder reserve
+
+
+class _Contexts(threading.local):
+    """What zstd works in: making it takes longer than a frame, and no two threads may share it."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(compression_params=_COMPRESSION)
+        self.decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW, format=_FORMAT)
+
+
+_CONTEXTS = _Contexts()
 
 _LARGEST_HALF = np.float32(np.finfo(np.float16).max)
 
@@ -37,7 +49,7 @@ def encode(tensor: torch.Tensor, dtype: str, channel_scales: torch.Tensor | None
     if not np.isfinite(rows).all():
         raise MisuseError("draft state that is not finite cannot be encoded")
     raw = _halves(rows) if dtype == "float16" else quantise(rows, dtype)
-    return zstandard.ZstdCompressor(compression_params=_COMPRESSION).compress(raw)
+    return _CONTEXTS.compressor.compress(raw)
 
 
 def decode(
@@ -67,8 +79,7 @@ def _unfold(payload: bytes, size: int) -> bytes:
         # A declared size would be reserved before anything is unfolded; ours declare none.
         if frame.content_size != zstandard.CONTENTSIZE_UNKNOWN:
             raise PeerError("a state payload is corrupt: it declares its own size")
-        unfolder = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW, format=_FORMAT)
-        raw = unfolder.decompress(payload, max_output_size=max(1, size), allow_extra_data=False)
+        raw = _CONTEXTS.decompressor.decompress(payload, max_output_size=max(1, size), allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise PeerError("a state payload is corrupt: it cannot be decompressed") from error
     if len(raw) != size:

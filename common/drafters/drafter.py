@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from common.drafters.best_first import Expansion
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import Proposal, TreeView
 
@@ -19,6 +20,7 @@ class Drafter(Protocol):
 
     kind: str
     state: StateRequest | None  # the draft state that it needs; None for none
+    expansion: Expansion  # the bounds of its tree, which may change between calls
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         """One level of drafting: proposals that extend the view's tree, parents first.

@@ -86,10 +86,11 @@ class EagleNetwork:
         plan = self._layer.plan(rows)
         numbers, slots = plan.positions[0], plan.written_slots
         self._remember(plan.token_ids[0], slots)
-        parents, runs = self._parents(segment, shift, self._arrived_C[numbers].tolist())
+        arrived, known = self._arrived_C[numbers], self._known_CE[numbers]
+        parents, runs = self._parents(segment, shift, arrived.tolist())
         embedded = self._embedding(plan.token_ids)
         for _ in range(min(max(runs) + 1, _PASSES)):
-            features = torch.where(self._arrived_C[numbers, None], self._known_CE[numbers], self._predicted_SE[parents])
+            features = torch.where(arrived[:, None], known, self._predicted_SE[parents])
             entered = self._draft.enter(embedded, features[None])
             out = self._draft(entered, plan.positions, self._layer.attention(plan))[0]
             self._predicted_SE.index_copy_(0, slots, out)

@@ -31,75 +31,97 @@ class DraftSite:
     request: StateRequest
     expansion: Expansion = field(default_factory=Expansion)
     rank: Rank = ranking_for
+    tail: Path | None = None  # where the target's tail lies, None for the folder that a bundle has for it
+
+    @property
+    def tail_directory(self) -> Path:
+        return self.tail or self.directory / TAIL_FOLDER
+
+
+MakeDrafter = Callable[[], Drafter]
+"""Makes a drafter for another session, on weights that are loaded already."""
 
 
 def load_drafter(kind: str, site: DraftSite) -> Drafter:
+    """A drafter for one session. Raises as `load_draft` does."""
+    return load_draft(kind, site)()
+
+
+def load_draft(kind: str, site: DraftSite) -> MakeDrafter:
     """Raises MisuseError for an unknown kind and CheckpointError for weights that cannot be loaded."""
-    maker = _MAKERS.get(kind)
-    if maker is None:
-        raise MisuseError(f"this client knows no drafter '{kind}', only {', '.join(_MAKERS)}; upgrade it")
-    return maker(site)
+    loader = _LOADERS.get(kind)
+    if loader is None:
+        raise MisuseError(f"no drafter '{kind}' is known here, only {', '.join(_LOADERS)}; upgrade this side")
+    return loader(site)
 
 
-def _lookup(site: DraftSite) -> Drafter:
-    return LookupDrafter()
+def _lookup(site: DraftSite) -> MakeDrafter:
+    return lambda: LookupDrafter(site.expansion)
 
 
-def _independent(site: DraftSite) -> Drafter:
+def _independent(site: DraftSite) -> MakeDrafter:
     from common.drafters.independent import IndependentNetwork
     from common.drafters.tree_drafter import TreeDrafter
     from common.models.checkpoint import load_causal_lm
     from common.models.packed import PackedModel
 
     model = load_causal_lm(site.directory, device=site.device, dtype=site.dtype)
-    network = IndependentNetwork(PackedModel(model, site.context + SPARE_SLOTS), site.vocab_size)
-    return TreeDrafter(network, site.expansion, site.rank)
+
+    def make() -> Drafter:
+        network = IndependentNetwork(PackedModel(model, site.context + SPARE_SLOTS), site.vocab_size)
+        return TreeDrafter(network, site.expansion, site.rank)
+
+    return make
 
 
-def _moa(site: DraftSite) -> Drafter:
+def _moa(site: DraftSite) -> MakeDrafter:
     from common.drafters.moa import MoaNetwork
     from common.drafters.tree_drafter import TreeDrafter
     from common.drafts.moa import load_moa
     from common.drafts.tail import load_tail
 
     draft, kept = load_moa(site.directory, site.request.layers)
-    tail = load_tail(site.directory / TAIL_FOLDER, site.request.layers, site.device, site.dtype)
+    tail = load_tail(site.tail_directory, site.request.layers, site.device, site.dtype)
     _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
-    network = MoaNetwork(draft.to(tail.device, tail.dtype), tail, site.request, site.context, SPARE_SLOTS, kept)
-    return TreeDrafter(network, site.expansion, site.rank)
+    draft.to(tail.device, tail.dtype)
+
+    def make() -> Drafter:
+        network = MoaNetwork(draft, tail, site.request, site.context, SPARE_SLOTS, kept)
+        return TreeDrafter(network, site.expansion, site.rank)
+
+    return make
 
 
-def _eagle(site: DraftSite) -> Drafter:
+def _eagle(site: DraftSite) -> MakeDrafter:
     from common.drafters.eagle import EagleNetwork
     from common.drafters.tree_drafter import TreeDrafter
     from common.drafts.eagle import load_eagle
     from common.drafts.tail import load_tail
 
     draft, kept = load_eagle(site.directory)
-    tail = load_tail(site.directory / TAIL_FOLDER, 0, site.device, site.dtype)
+    tail = load_tail(site.tail_directory, 0, site.device, site.dtype)
     _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
-    network = EagleNetwork(
-        draft.to(tail.device, tail.dtype),
-        tail.get_input_embeddings(),
-        tail.lm_head,
-        _without_layers(site.request),
-        site.context,
-        SPARE_SLOTS,
-        kept,
-    )
-    return TreeDrafter(network, site.expansion, site.rank)
+    draft.to(tail.device, tail.dtype)
+    embedding, head, request = tail.get_input_embeddings(), tail.lm_head, _without_layers(site.request)
+
+    def make() -> Drafter:
+        network = EagleNetwork(draft, embedding, head, request, site.context, SPARE_SLOTS, kept)
+        return TreeDrafter(network, site.expansion, site.rank)
+
+    return make
 
 
-def _medusa(site: DraftSite) -> Drafter:
+def _medusa(site: DraftSite) -> MakeDrafter:
     from common.drafters.medusa import MedusaDrafter
     from common.drafts.medusa import load_medusa
     from common.drafts.tail import load_tail
 
     draft = load_medusa(site.directory)
-    tail = load_tail(site.directory / TAIL_FOLDER, 0, site.device, site.dtype)
+    tail = load_tail(site.tail_directory, 0, site.device, site.dtype)
     _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
     draft.to(tail.device, tail.dtype)
-    return MedusaDrafter(draft, tail.lm_head, _without_layers(site.request), site.expansion, site.rank)
+    request = _without_layers(site.request)
+    return lambda: MedusaDrafter(draft, tail.lm_head, request, site.expansion, site.rank)
 
 
 def _check_width(directory: Path, hidden: int, targets: int) -> None:
@@ -118,7 +140,7 @@ def _without_layers(request: StateRequest) -> StateRequest:
     return request
 
 
-_MAKERS: dict[str, Callable[[DraftSite], Drafter]] = {
+_LOADERS: dict[str, Callable[[DraftSite], MakeDrafter]] = {
     "lookup": _lookup,
     "independent": _independent,
     "moa": _moa,

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from common.drafters.best_first import Expansion
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import Proposal, TreeView
 
@@ -33,7 +34,9 @@ class LookupDrafter:
     kind = "lookup"
     state: StateRequest | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, expansion: Expansion = Expansion()) -> None:  # noqa: B008
+        """Of `expansion`, the nodes count: one chain is all that it proposes."""
+        self.expansion = expansion
         self._tokens: list[int] = []
         self._next: dict[tuple[int, ...], int] = {}  # n-gram -> the position after its last occurrence
         self._records = [_Record(_PRIOR_TRIALS * n / (n + 2)) for n in range(1, _LONGEST_MATCH + 1)]
@@ -47,7 +50,8 @@ class LookupDrafter:
             return []
         proposals: list[Proposal] = []
         length, at = self._match([*view.tokens[-_LONGEST_MATCH:], *path])
-        for token in self._tokens[at : at + min(_SPAN, _DEEPEST - depth)] if length else ():
+        room = min(_SPAN, _DEEPEST - depth, self.expansion.nodes - len(view.nodes))
+        for token in self._tokens[at : at + max(0, room)] if length else ():
             proposals.append(Proposal(parent, token, self._records[length - 1].logp))
             parent = -len(proposals)
             self._open[len(view.tokens) + depth] = (token, length)

@@ -53,7 +53,7 @@ class MedusaDrafter:
         self.state: StateRequest | None = request
         self._draft = draft
         self._target_head = target_head
-        self._expansion = expansion
+        self.expansion = expansion
         self._rank = rank
         self._trust = NoiseTrust()
         self._like = next(draft.parameters())
@@ -114,7 +114,7 @@ class MedusaDrafter:
     def _propose(self, view: TreeView, offered: Sequence[Sequence[int]]) -> list[Proposal]:
         """`offered`: the tokens of those heads that speak of what follows the root."""
         ids = _ids(view)
-        room = self._expansion.nodes - len(view.nodes)
+        room = self.expansion.nodes - len(view.nodes)
         known = self._draft.config.heads - len(offered)
         accuracies = self._draft.config.accuracies[known:]
         proposals: list[Proposal] = []
@@ -129,7 +129,7 @@ class MedusaDrafter:
     def _tree(self, known: int) -> list[Ranks]:
         if known not in self._trees:
             left = self._draft.config.accuracies[known:]
-            self._trees[known] = sparse_tree(left, self._expansion.nodes, self._expansion.least_probability)
+            self._trees[known] = sparse_tree(left, self.expansion.nodes, self.expansion.least_probability)
         return self._trees[known]
 
 

@@ -16,11 +16,11 @@ from common.codec import decode
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
 from common.drafts.exporters import KEY_VALUES, LSA
-from common.drafts.layers import masked_attention
+from common.drafts.layers import full_attention
 from common.drafts.moa import KIND, MoaDraft
 from common.drafts.vocabulary import trim_head
 from common.models.attention import ATTENTION, PassContext
-from common.models.plan import PlanLimits, plan_pass
+from common.models.plan import PassPlan
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
 
@@ -54,13 +54,6 @@ class MoaNetwork:
         if self._depth:
             tail.set_attn_implementation(ATTENTION)
             self._tail_values = TailKeyValues(tail, self.capacity, context)
-            self._tail_limits = PlanLimits(
-                capacity=self.capacity,
-                vocabulary=tail.config.vocab_size,
-                heads_per_kv_head=tail.config.num_attention_heads // tail.config.num_key_value_heads,
-                dtype=tail.dtype,
-                device=tail.device,
-            )
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
         for state in states:
@@ -83,7 +76,7 @@ class MoaNetwork:
         embedded = self._tail.get_input_embeddings()(plan.token_ids)
         read = self._draft.read(embedded, plan.positions, self._sa.attention(plan))
         if self._depth:
-            out = self._through_tail(segment, self._look_back(read, plan.positions))
+            out = self._through_tail(plan, self._look_back(read, plan.positions))
         else:
             wanted = plan.wanted_rows
             out = self._look_back(read.index_select(1, wanted), plan.positions.index_select(1, wanted))[0]
@@ -92,11 +85,11 @@ class MoaNetwork:
 
     def _look_back(self, read: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         received = self._received
-        attention = masked_attention(None) if received.count else _nothing_received
+        attention = full_attention if len(received) else _nothing_received
         return self._draft.look_back(read, positions, attention, received.keys_values())
 
-    def _through_tail(self, segment: Segment, hidden: torch.Tensor) -> torch.Tensor:
-        plan = self._tail_values.spare_arrived(plan_pass([segment], self._tail_limits))
+    def _through_tail(self, plan: PassPlan, hidden: torch.Tensor) -> torch.Tensor:
+        plan = self._tail_values.spare_arrived(plan)
         out = self._tail.model(
             inputs_embeds=hidden,
             position_ids=plan.positions,

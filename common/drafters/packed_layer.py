@@ -22,7 +22,6 @@ class PackedLayer:
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=len(embedding),
-            heads_per_kv_head=shape.heads // shape.kv_heads,
             dtype=embedding.dtype,
             device=embedding.device,
         )

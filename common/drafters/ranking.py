@@ -118,7 +118,7 @@ class Likeliest:
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, self._children)
-        return [Ranked(_standing(*row)) for row in zip(tokens, logps, strict=True)]
+        return [Ranked(_standing(*row)) for row in zip(tokens.tolist(), logps.tolist(), strict=True)]
 
     def choose(self, view: TreeView, offers: Mapping[int, Ranked], expansion: Expansion) -> list[Proposal]:
         return choose(view, {id_: offer.candidates for id_, offer in offers.items()}, expansion)
@@ -142,7 +142,7 @@ class Perturbed(Likeliest):
         scores = np.where(np.isfinite(logps), self._trust.logps(features), -math.inf)
         best = np.argsort(-scores)[:, : self._children]
         return [
-            Ranked(_standing(row[chosen], scored[chosen]), row, of_row)
+            Ranked(_standing(row[chosen].tolist(), scored[chosen].tolist()), row, of_row)
             for row, scored, chosen, of_row in zip(tokens, scores, best, features, strict=True)
         ]
 
@@ -178,6 +178,6 @@ class Drawn:
         """What was drawn must depend on nothing but its Draw."""
 
 
-def _standing(tokens: NDArray[np.int64], logps: NDArray[np.float64]) -> Candidates:
+def _standing(tokens: Sequence[int], logps: Sequence[float]) -> Candidates:
     """The candidates that filters left."""
-    return [(token, logp) for token, logp in zip(tokens.tolist(), logps.tolist(), strict=True) if logp > -math.inf]
+    return [(token, logp) for token, logp in zip(tokens, logps, strict=True) if logp > -math.inf]

@@ -20,21 +20,27 @@ from common.models.plan import PassPlan
 
 
 class ReceivedStates:
-    """States as the cross-attention's keys and values, computed once as they arrive. `newest` is a position."""
+    """States as the cross-attention's keys and values, computed once as they arrive."""
 
     def __init__(self, draft: MoaDraft, context: int, like: torch.Tensor):
         """`like` gives dtype and device."""
         ca = draft.config.ca
-        self.newest = NOTHING
-        self.count = 0
         self._draft = draft
         self._keys_KCD = like.new_zeros(ca.kv_heads, context, ca.head_dim)
         self._values_KCD = torch.zeros_like(self._keys_KCD)
         self._rows: dict[int, int] = {}  # position -> row, dense and in order of arrival
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def newest(self) -> int:
+        """The last position whose state has come, NOTHING where none has."""
+        return max(self._rows, default=NOTHING)
+
     def keys_values(self) -> tuple[torch.Tensor, torch.Tensor]:
         """`[1, K, S, D]` each, in order of arrival: attention asks for no other."""
-        return self._keys_KCD[None, :, : self.count], self._values_KCD[None, :, : self.count]
+        return self._keys_KCD[None, :, : len(self)], self._values_KCD[None, :, : len(self)]
 
     @torch.inference_mode()
     def add(self, start: int, states_SW: torch.Tensor) -> None:
@@ -47,7 +53,6 @@ class ReceivedStates:
         keys, values = self._draft.ca.keys_values(projected_SE[None], at[None])
         self._keys_KCD.index_copy_(1, rows, keys[0])
         self._values_KCD.index_copy_(1, rows, values[0])
-        self._count()
 
     def forget(self, keep: int) -> None:
         """Drops positions from `keep` on."""
@@ -58,11 +63,6 @@ class ReceivedStates:
         for held in (self._keys_KCD, self._values_KCD):
             held[:, : len(kept)] = held.index_select(1, rows)
         self._rows = {position: row for row, position in enumerate(kept)}
-        self._count()
-
-    def _count(self) -> None:
-        self.count = len(self._rows)
-        self.newest = max(self._rows, default=NOTHING)
 
 
 class TailKeyValues:

@@ -23,7 +23,7 @@ from common.protocol.prefix import common_prefix
 from common.protocol.sampling import Sampling
 from common.protocol.views import NodeView, Proposal, TreeView
 
-_CHUNK = 512  # committed tokens that one forward catches up with
+_CHUNK = 512  # committed tokens of one forward
 
 
 class DraftNetwork(Protocol):
@@ -50,7 +50,7 @@ class DraftNetwork(Protocol):
 
     @property
     def renews_nodes(self) -> bool:
-        """Whether nodes can be computed again all at once."""
+        """Whether nodes can be computed again all at once, together with the root."""
         ...
 
     def forget(self, keep: int) -> None:
@@ -79,7 +79,7 @@ class TreeDrafter:
         self.state = network.state
         self.computed = 0  # tokens that have been through the network
         self._network = network
-        self._expansion = expansion
+        self.expansion = expansion
         self._slots = SlotPool(network.capacity)
         self._past: list[int] = []
         self._past_slots: list[int] = []
@@ -95,29 +95,34 @@ class TreeDrafter:
         ranking = self._choose_ranking(view)
         self._follow(view.tokens)
         self._prune({node.id for node in view.nodes})
-        renewed = self._absorb(states)
-        self._catch_up(ranking)
-        live = view.nodes if renewed else [node for node in view.nodes if node.id not in self._branches]
-        self._compute_nodes(live, ranking)
+        self._absorb(states)
+        self._read_past()
+        if self._network.renews_nodes and self._pending:
+            self._compute(view.nodes, ranking)
+        else:
+            self._compute((), ranking)
+            self._compute([node for node in view.nodes if node.id not in self._branches], ranking)
         offers = {id_: branch.offer for id_, branch in self._branches.items()}
-        return ranking.choose(view, {0: self._root_offer, **offers}, self._expansion)
+        return ranking.choose(view, {0: self._root_offer, **offers}, self.expansion)
 
     def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
         """What was offered under another rule or for other sampling is of no use."""
         if self._ranking is None or self._ranked_for != (view.rule, view.sampling):
-            columns, children = self._network.columns, self._expansion.children
+            columns, children = self._network.columns, self.expansion.children
             self._ranking = self._rank(view.rule, view.sampling, children, columns, self._trust)
             self._ranked_for = view.rule, view.sampling
             self._prune(set())
             self._root_offer = None
         return self._ranking
 
-    def _absorb(self, states: Sequence[State]) -> bool:
-        """Returns whether live nodes are to be computed again."""
-        if not states:
-            return False
-        self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots))
-        return self._network.renews_nodes and self._computed_past < len(self._past)
+    @property
+    def _pending(self) -> int:
+        """How many positions at the end of the past, the root last, are to be computed."""
+        return len(self._past) - self._computed_past
+
+    def _absorb(self, states: Sequence[State]) -> None:
+        if states:
+            self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots))
 
     def _follow(self, tokens: tuple[int, ...]) -> None:
         """Re-roots along committed tokens, or goes back to where a rewritten history begins to differ."""
@@ -167,50 +172,64 @@ class TreeDrafter:
         dead = [id_ for id_ in self._branches if id_ not in live]
         self._slots.give([self._branches.pop(id_).slot for id_ in dead])
 
-    def _catch_up(self, ranking: Ranking[Any]) -> None:
-        """Computes what the past lacks; the last of it, the root, gives the tree's first offer."""
-        while self._computed_past < len(self._past):
-            start, end = self._computed_past, min(self._computed_past + _CHUNK, len(self._past))
-            is_last = end == len(self._past)
-            logits = self._forward(
+    def _read_past(self) -> None:
+        """Computes what the past lacks, but for a last part that the root is in."""
+        while self._pending > _CHUNK:
+            start, end = self._computed_past, self._computed_past + _CHUNK
+            self._forward(
                 Segment(
                     tokens=self._past[start:end],
                     slots=self._past_slots[start:end],
-                    parents=range(-1, end - start - 1),
+                    parents=range(-1, _CHUNK - 1),
                     past_slots=self._past_slots[:start],
-                    wanted=[end - start - 1] if is_last else (),
                 )
             )
             self._computed_past = end
-            if is_last:
-                (self._root_offer,) = ranking.offers(logits, [end], [self._past])
 
-    def _compute_nodes(self, nodes: Sequence[NodeView], ranking: Ranking[Any]) -> None:
-        """Runs nodes through the network, new ones and ones that it held before, parents first."""
-        if not nodes:
+    def _compute(self, nodes: Sequence[NodeView], ranking: Ranking[Any]) -> None:
+        """Runs what is pending of the past, and `nodes` below it, through the network; nodes that it holds already are
+        computed again. Where anything is pending, `nodes` hang from no other."""
+        pending, start = self._pending, self._computed_past
+        if not pending and not nodes:
             return
-        renewed = {node.id for node in nodes}
-        held = [id_ for id_ in self._branches if id_ not in renewed]
-        index = {id_: i for i, id_ in enumerate([*held, *(node.id for node in nodes)])}
-        known = {node.id: self._branches[node.id].slot for node in nodes if node.id in self._branches}
-        taken = iter(self._slots.take(len(nodes) - len(known)))
-        slots = {node.id: known[node.id] if node.id in known else next(taken) for node in nodes}
+        root = pending - 1
+        slots = self._slots_of(nodes)
+        held = {} if pending else self._branches_beside(nodes)
+        index = {id_: i for i, id_ in enumerate([*held, *(node.id for node in nodes)], start=pending)}
         logits = self._forward(
             Segment(
-                tokens=[node.token for node in nodes],
-                slots=[*(self._branches[id_].slot for id_ in held), *slots.values()],
+                tokens=[*self._past[start:], *(node.token for node in nodes)],
+                slots=[*(branch.slot for branch in held.values()), *self._past_slots[start:], *slots],
                 parents=[
-                    *(index.get(self._branches[id_].parent, -1) for id_ in held),
-                    *(index.get(node.parent, -1) for node in nodes),
+                    *(index.get(branch.parent, -1) for branch in held.values()),
+                    *range(-1, root),
+                    *(index.get(node.parent, root) for node in nodes),
                 ],
-                past_slots=list(self._past_slots),
-                wanted=range(len(nodes)),
+                past_slots=self._past_slots[:start],
+                wanted=range(max(0, root), pending + len(nodes)),
             )
         )
         positions = [node.position + 1 for node in nodes]
-        before = self._paths(nodes) if ranking.needs_tokens else ()
-        for node, offer in zip(nodes, ranking.offers(logits, positions, before), strict=True):
-            self._branches[node.id] = _Branch(node.parent, node.token, slots[node.id], offer)
+        before = self._paths(nodes) if ranking.needs_tokens else []
+        if pending:
+            positions, before = [len(self._past), *positions], [self._past, *before]
+        offers = ranking.offers(logits, positions, before)
+        if pending:
+            self._computed_past = len(self._past)
+            self._root_offer = offers.pop(0)
+        for node, slot, offer in zip(nodes, slots, offers, strict=True):
+            self._branches[node.id] = _Branch(node.parent, node.token, slot, offer)
+
+    def _slots_of(self, nodes: Sequence[NodeView]) -> list[int]:
+        """Where the K/V of nodes go: where they are, or to fresh slots."""
+        held = {node.id: self._branches[node.id].slot for node in nodes if node.id in self._branches}
+        fresh = iter(self._slots.take(len(nodes) - len(held)))
+        return [held[node.id] if node.id in held else next(fresh) for node in nodes]
+
+    def _branches_beside(self, nodes: Sequence[NodeView]) -> dict[int, _Branch]:
+        """What is held and no part of `nodes`, parents first."""
+        others = {node.id for node in nodes}
+        return {id_: branch for id_, branch in self._branches.items() if id_ not in others}
 
     def _paths(self, nodes: Sequence[NodeView]) -> list[list[int]]:
         """The tokens of the sequence up to each node, its own included."""

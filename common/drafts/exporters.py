@@ -34,11 +34,9 @@ class LsaExporter:
 
     @torch.inference_mode()
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
-        layers = [
-            torch.cat([keys.index_select(0, slots), values.index_select(0, slots)], dim=-1)
-            for keys, values in zip(pool.keys_SX, pool.values_SX, strict=True)
-        ]
-        state: torch.Tensor = self._lsa(torch.stack(layers, dim=1).to(self._dtype))
+        layers = len(pool.keys_SX)
+        held = _keys_values(pool, layers, slots).view(len(slots), layers, *self.shape)
+        state: torch.Tensor = self._lsa(held.to(self._dtype))
         return state.float()
 
 
@@ -66,8 +64,11 @@ class KeyValueExporter:
         self._layers = layers
 
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
-        pairs = zip(pool.keys_SX[-self._layers :], pool.values_SX[-self._layers :], strict=True)
-        both = [
-            torch.stack([keys.index_select(0, slots), values.index_select(0, slots)], dim=1) for keys, values in pairs
-        ]
-        return torch.stack(both, dim=1).float()
+        return _keys_values(pool, self._layers, slots).view(len(slots), *self.shape).float()
+
+
+def _keys_values(pool: KeyValuePool, layers: int, slots: torch.Tensor) -> torch.Tensor:
+    """`[count, 2 * layers, X]`: each of the last `layers`' keys, then its values."""
+    pairs = zip(pool.keys_SX[-layers:], pool.values_SX[-layers:], strict=True)
+    gathered = [held.index_select(0, slots) for pair in pairs for held in pair]
+    return torch.stack(gathered, dim=1)

@@ -92,23 +92,30 @@ class DecoderLayer(nn.Module):
         return _Turn(positions, self.shape)
 
 
-def masked_attention(mask: torch.Tensor | None) -> Attention:
+def full_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """An `Attention` in which every query sees every source."""
+    rows, heads, count, dim = queries.shape
+    kv_heads = keys.shape[1]
+    # Query heads that share a key/value head become further queries of it, so that no key or value is repeated.
+    folded = queries.reshape(rows, kv_heads, heads // kv_heads * count, dim)
+    result = functional.scaled_dot_product_attention(folded, keys, values)
+    return result.reshape(queries.shape).transpose(1, 2).flatten(2)
+
+
+def masked_attention(mask: torch.Tensor) -> Attention:
     """Plain attention; `mask` is bool, broadcast to `[B, H, T, S]`, True where a query sees a source.
 
     A query that sees nothing gets zeros.
     """
-    if mask is not None:
-        blind = ~mask.any(dim=-1, keepdim=True)
-        mask = mask | blind  # a softmax over nothing has no gradient
+    blind = ~mask.any(dim=-1, keepdim=True)
+    mask = mask | blind  # a softmax over nothing has no gradient
 
     def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         repeats = queries.shape[1] // keys.shape[1]
         result = functional.scaled_dot_product_attention(
             queries, keys.repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1), attn_mask=mask
         )
-        if mask is not None:
-            result = result.masked_fill(blind, 0.0)
-        return result.transpose(1, 2).flatten(2)
+        return result.masked_fill(blind, 0.0).transpose(1, 2).flatten(2)
 
     return attend
 
@@ -122,16 +129,17 @@ class _Turn:
 
     def __call__(self, heads: torch.Tensor) -> torch.Tensor:
         cos, sin = self._cos.to(heads.dtype), self._sin.to(heads.dtype)
-        first, second = heads.chunk(2, dim=-1)
-        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        return heads * cos + heads.roll(heads.shape[-1] // 2, dims=-1) * sin
 
 
 @cache
 def _frequencies(head_dim: int, base: float, device: torch.device) -> torch.Tensor:
+    """Of each number of a head, `[D]`: the first half turns the other way than the second."""
     half = head_dim // 2
     # Made once, perhaps while drafting, and used in training too.
     with torch.inference_mode(False):
-        return base ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
+        frequencies = base ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
+        return torch.cat([-frequencies, frequencies])
 
 
 def _split(x: torch.Tensor, head_dim: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from common.drafts.layers import DecoderLayer, LayerShape, RmsNorm, masked_attention
+from common.drafts.layers import DecoderLayer, LayerShape, RmsNorm, full_attention
 
 # Shape letters: N tokens, L target layers, W state width (a layer's keys, rotated to their positions, and values).
 # ruff: noqa: N803
@@ -26,7 +26,7 @@ class LayerSelfAttention(nn.Module):
     def forward(self, layers_NLW: torch.Tensor) -> torch.Tensor:
         """`[N, W]` from `[N, L, W]`."""
         positions = torch.arange(layers_NLW.shape[1], device=layers_NLW.device).expand(layers_NLW.shape[:2])
-        mixed: torch.Tensor = self.layer(layers_NLW, positions, masked_attention(None))
+        mixed: torch.Tensor = self.layer(layers_NLW, positions, full_attention)
         return mixed.mean(dim=1)
 
 

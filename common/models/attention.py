@@ -100,7 +100,7 @@ def _attend_group(
         query_BKFQD.reshape(segments, kv_heads, -1, dim),
         key_BCKD.transpose(1, 2),
         value_BCKD.transpose(1, 2),
-        attn_mask=group.mask(sliding_window),
+        attn_mask=group.mask(query_BKFQD.shape[2], sliding_window),
         scale=scaling,
     )
     result_BKFQD = result.view(segments, kv_heads, -1, queries, dim)

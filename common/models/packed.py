@@ -43,7 +43,6 @@ class PackedModel:
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=config.vocab_size,
-            heads_per_kv_head=config.num_attention_heads // config.num_key_value_heads,
             dtype=model.dtype,
             device=model.device,
         )

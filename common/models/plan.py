@@ -78,20 +78,20 @@ class Group:
     """Q."""
     context: int
     """C."""
-    heads_per_kv_head: int
     dtype: torch.dtype
-    masks: dict[int | None, torch.Tensor | None] = field(default_factory=dict)
+    masks: dict[tuple[int, int | None], torch.Tensor | None] = field(default_factory=dict)
 
-    def mask(self, window: int | None) -> torch.Tensor | None:
+    def mask(self, heads_per_kv_head: int, window: int | None) -> torch.Tensor | None:
         """Additive `[B, 1, F * Q, C]` for layers with this sliding window; `None` where all see everything."""
-        if window not in self.masks:
-            self.masks[window] = self._build_mask(window)
-        return self.masks[window]
+        shape = heads_per_kv_head, window
+        if shape not in self.masks:
+            self.masks[shape] = self._build_mask(heads_per_kv_head, window)
+        return self.masks[shape]
 
-    def _build_mask(self, window: int | None) -> torch.Tensor | None:
+    def _build_mask(self, heads_per_kv_head: int, window: int | None) -> torch.Tensor | None:
         last_position = max(int(segment.past + max(segment.ancestry.depths)) for segment in self.segments)
         if window is not None and last_position < window:
-            return self.mask(None)
+            return self.mask(heads_per_kv_head, None)
         uniform = all(len(segment.context_slots) == self.context for segment in self.segments)
         if window is None and uniform and all(segment.sees_everything for segment in self.segments):
             return None
@@ -109,7 +109,8 @@ class Group:
         seen = torch.from_numpy(seen_BQC).to(self.context_slots.device)
         mask_BQC = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
         mask_BQC.masked_fill_(~seen, float("-inf"))
-        return mask_BQC.repeat(1, self.heads_per_kv_head, 1).unsqueeze(1)
+        mask_BFQC = mask_BQC[:, None].expand(-1, heads_per_kv_head, -1, -1)
+        return mask_BFQC.reshape(len(self.segments), 1, -1, self.context)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,6 @@ class PlanLimits:
 
     capacity: int
     vocabulary: int
-    heads_per_kv_head: int
     dtype: torch.dtype
     device: torch.device
 
@@ -251,7 +251,6 @@ def _pad(segments: Sequence[TracedSegment], rows_of_pass: int, limits: PlanLimit
         context_slots=torch.from_numpy(slots.ravel()).to(limits.device),
         queries=queries,
         context=context,
-        heads_per_kv_head=limits.heads_per_kv_head,
         dtype=limits.dtype,
     )
 

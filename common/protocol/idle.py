@@ -1,6 +1,7 @@
 """Idle policies: what the server does with a session whose root awaits its next pass. One function, one policy.
 
-A policy sees a `Waiting` and answers with the time from which the session takes part in a pass.
+A policy sees a `Waiting` and answers with the time from which the session takes part in a pass; it is asked again after
+everything that happens to the session.
 """
 
 import math
@@ -16,6 +17,11 @@ class Waiting:
     exhausted: bool  # the client has nothing to propose at this frontier
     since: float  # when the root was committed
     response_time: float  # measured: from a commit to the first nodes that know it
+    reach: float = 0.0  # tokens that one more level drafted here adds to the next pass, 0 where none is drafted
+    speed: float = 0.0  # tokens per second at which the answer has been coming
+    miss: float = 0.0  # the share of tokens that no node proposed
+    level_seconds: float = 0.0  # until the next level is drafted here
+    levels_per_pass: float = 0.0  # drafted here in the time of a pass
 
 
 PATIENT_NODES = 8
@@ -38,6 +44,44 @@ def lockstep(waiting: Waiting) -> float:
     return waiting.since if waiting.nodes or waiting.exhausted else math.inf
 
 
-IdlePolicy = Callable[[Waiting], float]
+def assist(waiting: Waiting) -> float:
+    """Wait for the server's own drafter as long as that shortens the way to the next token that the drafts miss.
 
-IDLE_POLICIES: dict[str, IdlePolicy] = {"eager": eager, "patient": patient, "lockstep": lockstep}
+    Drafting goes on during passes, so a level that comes too late for one pass is there for the next. With a miss in a
+    share h of tokens and L levels in the time of a pass, w levels are all right with a probability of (1 - h)^w. The
+    expected time to the next miss is least where that is the mean of (1 - h)^i over the L levels of a pass,
+    (1 - (1 - h)^L) / (h L).
+    """
+    kept = (1 - waiting.miss) ** waiting.levels_per_pass
+    enough = (1 - kept) / max(waiting.miss * waiting.levels_per_pass, 1e-9)
+    return math.inf if waiting.reach > enough else waiting.since
+
+
+def colocated(waiting: Waiting) -> float:
+    """Draft on the server between passes for as long as that adds tokens faster than the answer has been coming, as
+    published systems do with a draft beside the target: a baseline.
+
+    So a round is best ended where rounds repeat (Dinkelbach 1967; Charnov's marginal value theorem).
+    """
+    return math.inf if waiting.reach > waiting.speed * waiting.level_seconds else waiting.since
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePolicy:
+    """`assists`: the server drafts for the session too; `overlaps`: also while the session is in a pass;
+    `least_levels`: as long as so many levels are drafted for each session in the time of a pass."""
+
+    due: Callable[[Waiting], float]
+    assists: bool = False
+    overlaps: bool = False
+    least_levels: float = 0.0
+
+
+IDLE_POLICIES: dict[str, IdlePolicy] = {
+    "auto": IdlePolicy(assist, assists=True, overlaps=True, least_levels=1.0),
+    "eager": IdlePolicy(eager),
+    "patient": IdlePolicy(patient),
+    "lockstep": IdlePolicy(lockstep),
+    "assist": IdlePolicy(assist, assists=True, overlaps=True),
+    "colocated": IdlePolicy(colocated, assists=True),
+}

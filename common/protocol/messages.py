@@ -144,11 +144,13 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Tokens made final at positions `start`, `start + 1`, ... Idempotent."""
+    """Tokens made final at positions `start`, `start + 1`, ... Idempotent. `seen` is the newest node id that had come
+    by then, so that a client can measure the way there and back."""
 
     turn: int
     start: int
     tokens: tuple[int, ...]
+    seen: int = 0
 
 
 @dataclass(frozen=True, slots=True)

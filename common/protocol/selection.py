@@ -1,10 +1,12 @@
-"""Which nodes of a tree a pass takes where not all fit: the likeliest, parents first. Pure.
+"""What a tree promises: which nodes a pass takes where not all fit, the likeliest, parents first, and what more nodes
+would add. Pure.
 
 Under a rule that judges groups, siblings go together and their place depends on nothing that was drawn for them: on
 their parent's log-probability and on how many they are.
 """
 
 import heapq
+import math
 from collections.abc import Sequence
 
 from common.protocol.tree import Node, TokenTree
@@ -26,6 +28,14 @@ def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
             for ranked in _ranked(tree, node):
                 heapq.heappush(heap, ranked)
     return tuple(chosen)
+
+
+def likely_growth(tree: TokenTree) -> float:
+    """The tokens that a pass would gain by one more level of nodes: about the probability that it reaches a leaf."""
+    if not tree.root.children:
+        return 1.0
+    origin = tree.root.score
+    return sum(math.exp(node.score - origin) for node in tree.nodes() if not node.children)
 
 
 def _ranked(tree: TokenTree, parent: Node) -> list[tuple[float, int, _Group]]:

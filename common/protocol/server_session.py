@@ -6,7 +6,7 @@ target, and the server keeps K/V of exactly that many. Time is an argument, in s
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.protocol.checks import check_nodes, check_open, check_prompt, check_sequence, check_settings
 from common.protocol.ends import cut
@@ -30,14 +30,17 @@ from common.protocol.messages import (
     StateRequest,
 )
 from common.protocol.prefix import common_prefix
+from common.protocol.pulse import Pulse
 from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
 from common.protocol.rules.question import Question, question_about
-from common.protocol.selection import likeliest
+from common.protocol.selection import likeliest, likely_growth
 from common.protocol.state_feed import Span, StateFeed
+from common.protocol.tempo import Tempo
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
 from common.protocol.tree import Node, TokenTree
+from common.protocol.views import Proposal, TreeView
 
 Replies = tuple[FromServer, ...]
 
@@ -74,14 +77,18 @@ class Progress:
 
 
 class ServerSession:
-    def __init__(self, opened: Open, terms: Terms, now: float):
-        """Raises PeerError, with a code, where the session cannot be served."""
+    def __init__(self, opened: Open, terms: Terms, now: float, pulse: Pulse | None = None):
+        """`pulse` is the server's, shared by its sessions. Raises PeerError, with a code, where the session cannot be
+        served."""
         self._terms = terms
         check_open(opened, self._terms)
         self.id = opened.session
         self.processed = 0
         self._epoch = 0
         self._response_time = ResponseTime()
+        self._tempo = Tempo()
+        self._pulse = pulse or Pulse()
+        self._assistable = terms.assists
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
         self._adopt(opened, now)
@@ -133,8 +140,9 @@ class ServerSession:
             self.tree.note(grow.nodes)
             return ()
         self.tree.grow(grow.frontier, grow.nodes)
-        if len(self.tree) > self._terms.max_nodes:
-            raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {self._terms.max_nodes} allowed")
+        most = self._terms.max_nodes + (self._terms.planted_nodes if self._idle.assists else 0)
+        if len(self.tree) > most:
+            raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {most} allowed")
         self._acknowledge(grow.frontier, now)
         if self.tree.names > self._terms.max_names:
             raise PeerError(f"the tree repeats itself: {self.tree.names} ids for {len(self.tree)} nodes")
@@ -199,8 +207,18 @@ class ServerSession:
         if self.tree.frontier - self._acked >= self._terms.run_ahead:
             return math.inf
         exhausted = self._exhausted_at == self.tree.frontier
-        waiting = Waiting(len(self.tree), exhausted, self._since, self._response_time.allowance())
-        return self._idle(waiting)
+        waiting = Waiting(
+            nodes=len(self.tree),
+            exhausted=exhausted,
+            since=self._since,
+            response_time=self._response_time.allowance(),
+            reach=likely_growth(self.tree) if self.may_be_assisted else 0.0,
+            speed=self._tempo.speed,
+            miss=self._tempo.miss,
+            level_seconds=self._pulse.level_seconds,
+            levels_per_pass=self._pulse.levels_per_pass,
+        )
+        return self._idle.due(waiting)
 
     def plan(self, budget: int) -> Work:
         """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""
@@ -222,16 +240,58 @@ class ServerSession:
         if not work.reaches_root:
             return Progress(True, (), ())
         index = {node: i for i, node in enumerate(work.nodes)}
-        start = self.tree.frontier
+        start, root = self.tree.frontier, self.tree.root
         kept, reason = self._cut(tokens)
         carried = self.tree.commit(tokens[:kept])
         nodes_kept = tuple(index[node] for node in carried if node in index)
         self.processed += len(nodes_kept)
         self._since = now
         self._response_time.committed(self.tree.frontier, now)
-        commit = Commit(self.turn, start, tuple(tokens[:kept]))
+        self._tempo.committed(kept, now)
+        if work.nodes and reason is None:
+            last = work.nodes[nodes_kept[-1]] if nodes_kept else root
+            self._tempo.judged(len(nodes_kept), missed=any(node.parent is last for node in work.nodes))
+        commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return Progress(True, nodes_kept, replies)
+
+    # What the server drafts itself.
+
+    def assistance(self, in_pass: bool) -> TreeView | None:
+        """What the server may draft from now, None where it should not: its result goes to `assist`.
+
+        `in_pass`: whether the session takes part in a pass that runs.
+        """
+        if not self.may_be_assisted or (in_pass and not self._idle.overlaps):
+            return None
+        return replace(self.tree.view(), rule=self._settings.rule, sampling=self._settings.sampling)
+
+    def assist(self, turn: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
+        """Takes what was drafted from `view`, of `turn`."""
+        if turn != self.turn or self.state is ServerState.FINISHED:
+            return
+        drafted_at = len(view.tokens)
+        self.tree.plant(drafted_at, proposals[: max(0, self._terms.planted_nodes - len(self.tree))])
+        if not proposals and drafted_at == self.tree.frontier:
+            self._resting_at = self.tree.frontier
+
+    def forgo_assistance(self) -> None:
+        """The server cannot draft for this session."""
+        self._assistable = False
+
+    @property
+    def asks_for_assistance(self) -> bool:
+        """Whether the server's own drafting is wanted for this answer, now or later."""
+        wanted = self._assistable and self._idle.assists and not self.tree.grouped
+        return wanted and self.state is ServerState.GENERATING
+
+    @property
+    def may_be_assisted(self) -> bool:
+        """Whether it is of use now, out of a pass at least."""
+        if not self.asks_for_assistance or self._pulse.levels_per_pass < self._idle.least_levels:
+            return False
+        is_decoding = self.tree.frontier - self.processed == 1
+        return is_decoding and self._resting_at != self.tree.frontier and len(self.tree) < self._terms.planted_nodes
 
     # What draft state goes down. It is exported between `next_span` and `state_frame`, while all else may go on.
 
@@ -287,9 +347,11 @@ class ServerSession:
         self._limit = min(self._terms.context, prompt_length + settings.max_new_tokens)
         self._acked = self.tree.frontier
         self._exhausted_at = 0
+        self._resting_at = 0  # the frontier at which the server has nothing to draft
         self._since = now
         self._finished: Finished | None = None
         self._response_time.restart()
+        self._tempo.began()
 
     def _end_if_over(self) -> Replies:
         """A rebuilt session may hold a whole answer already."""

@@ -27,10 +27,12 @@ class Terms:
     detokenise: Detokenise
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
-    max_nodes: int = 512  # live nodes of one tree
+    max_nodes: int = 512  # live nodes of one tree that a client may grow
+    assists: bool = False  # whether the server can draft itself
+    planted_nodes: int = 256  # live nodes up to which the server drafts for a session
     state_kinds: StateKinds = no_state
 
     @property
     def max_names(self) -> int:
         """Ids of one session that may still mean something: each node and each unacknowledged token a few times."""
-        return 4 * (self.max_nodes + self.run_ahead)
+        return 4 * (self.max_nodes + self.planted_nodes + self.run_ahead)

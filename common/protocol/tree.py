@@ -20,7 +20,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import Draw, GrownNode
-from common.protocol.views import NodeView, TreeView
+from common.protocol.views import NodeView, Proposal, TreeView
+
+FIRST_PLANTED_ID = 1 << 62
+"""Ids from here on are the server's own: of nodes that no Grow brought and no frame names."""
 
 
 class Node:
@@ -71,6 +74,7 @@ class TokenTree:
         self._committed: dict[int, int] = {}  # ids of committed positions that the client may still name
         self._size = 0
         self._grows = 0
+        self._planted_id = FIRST_PLANTED_ID - 1
         self.root = self._fresh_root()
 
     @property
@@ -139,6 +143,21 @@ class TokenTree:
                 raise PeerError(f"node {grown.id} hangs from node {grown.parent}, which was never sent")
             self.last_id = grown.id
             node = self._place(frontier, grown)
+            if node is not None:
+                fresh.append(node)
+        return fresh
+
+    def plant(self, frontier: int, proposals: Sequence[Proposal]) -> list[Node]:
+        """Adds nodes of this side's own, drafted from a view of `frontier` tokens; returns those that are new.
+
+        A client's node that says the same later becomes their alias. Not for a tree of groups.
+        """
+        first = self._planted_id + 1
+        fresh = []
+        for proposal in proposals:
+            self._planted_id += 1
+            parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
+            node = self._place(frontier, GrownNode(self._planted_id, parent, proposal.token, proposal.logp))
             if node is not None:
                 fresh.append(node)
         return fresh

@@ -1,14 +1,17 @@
 """What a drafter sees of a session and what it gives back. Immutable, so that drafting may run beside the session."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from common.protocol.messages import Draw
 from common.protocol.sampling import LIKELIEST, Sampling
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A live node as a drafter sees it; `parent` is 0 where it hangs from the root."""
+class NodeView(NamedTuple):
+    """A live node as a drafter sees it; `parent` is 0 where it hangs from the root.
+
+    A tuple, because all of them are made anew for every level.
+    """
 
     id: int
     parent: int

@@ -244,7 +244,7 @@ _CLIENT_MESSAGES: dict[str, Callable[[Any], FromClient]] = {
 
 _SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {
     Opened: lambda opened: pb.ServerFrame(opened=pb.Opened(session=opened.session)),
-    Commit: lambda commit: pb.ServerFrame(commit=pb.Commit(turn=commit.turn, start=commit.start, tokens=commit.tokens)),
+    Commit: lambda commit: pb.ServerFrame(commit=pb.Commit(**asdict(commit))),
     State: _state_frame,
     Finished: _finished_frame,
     Failed: lambda failed: pb.ServerFrame(failed=pb.Failed(code=failed.code.value, message=failed.message)),
@@ -252,7 +252,7 @@ _SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {
 
 _SERVER_MESSAGES: dict[str, Callable[[Any], FromServer]] = {
     "opened": lambda frame: Opened(frame.session),
-    "commit": lambda frame: Commit(frame.turn, frame.start, tuple(frame.tokens)),
+    "commit": lambda frame: Commit(frame.turn, frame.start, tuple(frame.tokens), frame.seen),
     "state": _state,
     "finished": _finished,
     "failed": _failed,

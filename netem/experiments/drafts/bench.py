@@ -28,9 +28,8 @@ from common.drafts.tail import write_tail
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.packed import PackedModel
 from common.models.source import CONFIG, WEIGHTS
-from common.protocol.messages import State, StateRequest
+from common.protocol.messages import StateRequest
 from common.protocol.sampling import LIKELIEST, Sampling
-from common.protocol.views import Proposal, TreeView
 from common.rounds import Rounds, RoundsAnswer, StateChannel
 from netem.experiments.drafts.contenders import Contender, Ground
 from netem.experiments.drafts.prompts import Prompt, Prompts
@@ -57,19 +56,6 @@ class Tree:
 
 PAPER_TREE = Tree(8, 6, 62)
 CHAIN = Tree(1, 4, 4)
-
-
-class Bounded:
-    """A drafter whose trees stay within a number of nodes, `lookup`'s too, which knows no bound."""
-
-    def __init__(self, drafter: Drafter, nodes: int):
-        self.kind = drafter.kind
-        self.state = drafter.state
-        self._drafter = drafter
-        self._nodes = nodes
-
-    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
-        return self._drafter.draft(view, states)[: self._nodes - len(view.nodes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +124,7 @@ class Bench:
         site = DraftSite(
             directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion, rank
         )
-        return Bounded(load_drafter(contender.kind, site), tree.nodes)
+        return load_drafter(contender.kind, site)
 
     def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> Measured:
         begun = time.perf_counter()

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -110,6 +111,15 @@ def test_an_unknown_dtype_is_our_own_fault():
         decode(b"", "int3", (1, 1))
 
 
+def test_threads_do_not_disturb_one_another():
+    def comes_back(seed: int) -> bool:
+        numbers = gaussian((40, 300), seed)
+        return relative_error(decode(encode(numbers, "int8"), "int8", (40, 300)), numbers) < ERRORS["int8"]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(comes_back, range(40)))
+
+
 # What a peer may have broken.
 
 
@@ -142,6 +152,14 @@ def test_a_damaged_payload_is_refused_or_decoded_to_finite_numbers(dtype, at, fl
     payload[at] ^= flipped
     with contextlib.suppress(PeerError):
         assert bool(decode(bytes(payload), dtype, SHAPE).isfinite().all())
+
+
+def test_a_broken_payload_leaves_nothing_for_the_next_one():
+    numbers = gaussian(SHAPE)
+    payload = encode(numbers, "int8")
+    with pytest.raises(PeerError, match="a state payload is corrupt"):
+        decode(payload[:20], "int8", SHAPE)
+    assert torch.equal(decode(payload, "int8", SHAPE), decode(encode(numbers, "int8"), "int8", SHAPE))
 
 
 def test_something_behind_the_payload_is_refused():

@@ -128,6 +128,21 @@ def test_nodes_are_drafted_from_their_paths_and_renewed_by_newer_state(scene):
         assert totals[each.parent] + each.logp <= 0
 
 
+def test_newer_state_costs_one_forward_for_the_root_and_all_nodes(scene, monkeypatch):
+    drafter = scene.drafter()
+    nodes = (NodeView(1, 0, 50, 12, -0.1), NodeView(2, 1, 60, 13, -0.2))
+    drafter.draft(TreeView(tuple(TOKENS), nodes), scene.frames(0, 8))
+    wanted = []
+
+    def forward(network, segment, original=MoaNetwork.forward):
+        wanted.append(len(segment.wanted))
+        return original(network, segment)
+
+    monkeypatch.setattr(MoaNetwork, "forward", forward)
+    drafter.draft(TreeView(tuple(TOKENS), nodes), scene.frames(8, 1))
+    assert wanted == [3]
+
+
 def test_state_may_arrive_backwards_and_in_pieces(scene):
     whole, pieces = scene.drafter(), scene.drafter()
     view = TreeView(tuple(TOKENS), ())

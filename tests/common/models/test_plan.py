@@ -8,7 +8,7 @@ import torch
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
 
-LIMITS = PlanLimits(capacity=2000, vocabulary=100, heads_per_kv_head=3, dtype=torch.float32, device=torch.device("cpu"))
+LIMITS = PlanLimits(capacity=2000, vocabulary=100, dtype=torch.float32, device=torch.device("cpu"))
 
 
 def decode(past: int, first_slot: int) -> Segment:
@@ -18,7 +18,7 @@ def decode(past: int, first_slot: int) -> Segment:
 def test_plain_decoding_of_equal_sessions_needs_no_mask_and_no_shuffle() -> None:
     plan = plan_pass([decode(10, 0), decode(10, 50)], LIMITS)
     assert [len(group.segments) for group in plan.groups] == [2]
-    assert plan.groups[0].mask(None) is None
+    assert plan.groups[0].mask(3, None) is None
     assert plan.groups[0].rows is None
     assert plan.packed_order is None
 
@@ -51,8 +51,8 @@ def test_positions_follow_past_and_depth() -> None:
 
 def test_a_window_wider_than_the_text_shares_the_plain_mask() -> None:
     group = plan_pass([decode(10, 0)], LIMITS).groups[0]
-    assert group.mask(11) is None
-    narrow = group.mask(4)
+    assert group.mask(3, 11) is None
+    narrow = group.mask(3, 4)
     assert narrow is not None
     assert torch.isfinite(narrow).sum(dim=-1).unique().tolist() == [4]
 

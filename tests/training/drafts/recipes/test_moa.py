@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import kl_div, log_softmax
 
-from common.drafts.layers import masked_attention
+from common.drafts.layers import full_attention, masked_attention
 from common.drafts.moa import load_lsa, load_moa
 from common.protocol.errors import MisuseError
 from tests.families import FAMILIES
@@ -39,7 +39,7 @@ def test_the_divergence_is_that_of_a_draft_with_the_state_it_would_have(target, 
             causal = torch.ones(column + 1, column + 1, dtype=torch.bool).tril()
             read = draft.read(target.embedding(ids), positions, masked_attention(causal))[:, -1:]
             memory = draft.ca.keys_values(draft.project_states(states)[None], positions[:, : newest + 1])
-            out = draft.look_back(read, positions[:, -1:], masked_attention(None), memory)
+            out = draft.look_back(read, positions[:, -1:], full_attention, memory)
             given = log_softmax(target.head(out[0]), -1)
             wanted = log_softmax(known.logits[0, -1:], -1)
             divergences.append(kl_div(given, wanted, reduction="sum", log_target=True))

@@ -231,14 +231,16 @@ class Opened(_message.Message):
     def __init__(self, session: _Optional[str] = ...) -> None: ...
 
 class Commit(_message.Message):
-    __slots__ = ("turn", "start", "tokens")
+    __slots__ = ("turn", "start", "tokens", "seen")
     TURN_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     turn: int
     start: int
     tokens: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, turn: _Optional[int] = ..., start: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ...) -> None: ...
+    seen: int
+    def __init__(self, turn: _Optional[int] = ..., start: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., seen: _Optional[int] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("turn", "start", "count", "kind", "dtype", "shape", "payload")

@@ -1,0 +1,66 @@
+"""The server's side of a virtual run: target, exporters and drafts loaded once, an engine for each run.
+
+May know how a server is put together. It may not know clients, links or what is measured.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from client.demo.costs import HALF_THE_CORES, STATED
+from netem.virtual.clock import VirtualWorker
+from server.aides import OwnAides, Site
+from server.drafts import load_exporters
+from server.engine import Engine
+from server.offer import Offer, make_offer
+from server.options import SessionOptions
+from server.pace import Pace
+from server.sessions import Bounds, Sessions
+from server.state_maker import StateMaker
+from server.target import Target, load_target
+
+SERVER_LEVEL_SHARE = 1 / 3
+"""What a drafted level costs beside the target, of what it costs on the laptop."""
+
+PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000, STATED["draft_level_ms"] / 1000 * SERVER_LEVEL_SHARE)
+
+_CACHE_TOKENS = 32768
+
+
+@dataclass(frozen=True)
+class Datacenter:
+    offer: Offer
+    target: Target
+    maker: StateMaker
+
+    @asynccontextmanager
+    async def serve(self, idle: str = "eager", pace: Pace = PACE, max_sessions: int = 64) -> AsyncIterator[Engine]:
+        """An engine on the running virtual loop, with no session of any run before."""
+        options = SessionOptions(idle, run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
+        terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
+        sessions = Sessions(terms, Bounds(max_sessions, options.pass_tokens), _CACHE_TOKENS)
+        aides = OwnAides(self.offer.own_drafts, self.maker, Site("cpu", "float32", terms.context, terms.vocab_size))
+        clock = asyncio.get_running_loop().time
+        engine = Engine(sessions, self.target, pace, self.maker, aides, clock, VirtualWorker)
+        running = asyncio.create_task(engine.run())
+        try:
+            yield engine
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def open_datacenter(target: Path, drafts: Sequence[Path]) -> Datacenter:
+    """Raises CheckpointError where something does not fit together."""
+    offer = make_offer(str(target), tuple(map(str, drafts)))
+    loaded = load_target(
+        str(offer.directory),
+        device="cpu",
+        dtype="float32",
+        capacity=_CACHE_TOKENS,
+        threads=HALF_THE_CORES,
+        keep_hidden=offer.needs_hidden,
+    )
+    return Datacenter(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.state_drafts, loaded.model)))

@@ -1,0 +1,76 @@
+"""The client's side of a virtual run: the real conversation over a virtual stream, with drafters loaded once a draft.
+
+May know how a client is put together. It may not know servers beyond their offer, nor what is measured.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from client.answering import AnswerOptions
+from client.conversation import Answer, Conversation, Watch
+from client.demo.asking import unwatched
+from client.drafting import DraftingLoop
+from common.drafters.drafter import Drafter
+from common.drafters.load import DraftSite, MakeDrafter, load_draft
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.messages import StateRequest
+from netem.links.profile import LinkProfile
+from netem.links.way import both_ways
+from netem.virtual.datacenter import Datacenter
+from netem.virtual.tcp import connect
+from netem.virtual.wire import VirtualStream
+from server.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A draft as a client runs it: the name under which the server offers it, and its depth."""
+
+    name: str
+    layers: int = 0
+    state: str = "int8"
+
+
+class Laptops:
+    """Makes drafters for any number of clients on weights that are loaded once."""
+
+    def __init__(self, datacenter: Datacenter):
+        self._offer = datacenter.offer
+        self._loaded: dict[Draft, MakeDrafter] = {}
+
+    def drafter(self, draft: Draft) -> Drafter:
+        if draft not in self._loaded:
+            own = next(each for each in self._offer.own_drafts if each.name == draft.name)
+            card = self._offer.card
+            request = StateRequest(draft.name, draft.layers, draft.state)
+            site = DraftSite(own.directory, "cpu", "float32", card.context, card.vocab_size, request, tail=own.tail)
+            self._loaded[draft] = load_draft(own.kind, site)
+        return self._loaded[draft]()
+
+
+async def ask(
+    engine: Engine,
+    datacenter: Datacenter,
+    profile: LinkProfile,
+    tokens: Sequence[int],
+    options: AnswerOptions,
+    drafter: Drafter | None,
+    watch: Watch = unwatched,
+) -> Answer:
+    """The answer to a prompt on a session and a connection of its own."""
+    card, terms = datacenter.offer.card, engine.sessions.terms
+    limits = Limits(card.fingerprint, card.vocab_size, terms.context, terms.max_nodes)
+    wanted = drafter.state if drafter is not None and options.policy.drafts else None
+    session = ClientSession(uuid.uuid4().hex, limits, wanted)
+    stream = VirtualStream(engine, *connect(*both_ways(profile)))
+    loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None)
+    clock = asyncio.get_running_loop().time
+    name = "none" if drafter is None else drafter.kind
+    conversation = Conversation(stream, loop, drafter, name, options.pace, options.policy.tree, clock)
+    try:
+        return await conversation.answer(tokens, options.settings(), watch)
+    finally:
+        conversation.close()
+        stream.close()

@@ -12,9 +12,8 @@ from common.command_line import FAILURE, exit_with
 from common.command_line import run as run_command_line
 
 if TYPE_CHECKING:
-    from common.address import Address
     from netem.experiments.experiment import Advance, Experiment, Report, Request
-    from netem.links.profile import Direction, LinkProfile
+    from netem.links.profile import LinkProfile
 
 
 app = typer.Typer(
@@ -24,35 +23,119 @@ app = typer.Typer(
 )
 
 
+ProfileName = Annotated[str, typer.Argument(metavar="PROFILE", help="`outrider-lab profiles` lists them.")]
+UpTrace = Annotated[Path | None, typer.Option("--up-trace", metavar="FILE", help="A Mahimahi trace as rate upwards.")]
+DownTrace = Annotated[Path | None, typer.Option("--down-trace", metavar="FILE", help="The same, downwards.")]
+Congestion = Annotated[
+    str | None,
+    typer.Option("--congestion", metavar="NAME", help="TCP's, such as cubic, bbr or reno; else the system's."),
+]
+
+
 @app.command()
 def profiles() -> None:
     """List the link profiles."""
-    from rich.console import Console
-    from rich.table import Table
+    from netem.commands.profiles import show_profiles
 
-    from netem.links.profiles import PROFILES
-
-    table = Table("profile", "up", "down", "description")
-    for profile in PROFILES.values():
-        table.add_row(profile.name, _in_words(profile.up), _in_words(profile.down), profile.description)
-    Console().print(table)
+    show_profiles()
 
 
 @app.command()
 def proxy(
-    profile: Annotated[str, typer.Argument(help="A link profile; `outrider-lab profiles` lists them.")],
+    profile: ProfileName,
     to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Where the server listens.")],
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where clients connect; port 0 picks a free one.")
     ] = "127.0.0.1:0",
+    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="proxy, or as root tun or tc.")] = "proxy",
+    congestion: Congestion = None,
+    up_trace: UpTrace = None,
+    down_trace: DownTrace = None,
 ) -> None:
     """Put an emulated link in front of a server, until interrupted."""
     import asyncio
 
     from common.address import parse_address, parse_destination
-    from netem.links.profiles import find_profile
+    from netem.commands.proxy import serve_link
+    from netem.links.backends import Wanted
 
-    asyncio.run(_proxy_until_interrupted(find_profile(profile), parse_destination(to), parse_address(listen)))
+    link = _profile(profile, up_trace, down_trace)
+    asyncio.run(serve_link(backend, Wanted(link, parse_destination(to), parse_address(listen), congestion)))
+
+
+@app.command()
+def link(
+    profile: ProfileName,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What runs behind the link.")
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="HOST:PORT", help="The server behind the link: {server} in COMMAND, OUTRIDER_LINK_SERVER."
+        ),
+    ] = None,
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="NAME", help="tun, tc, proxy, or auto: tun where it works, else proxy.")
+    ] = "auto",
+    congestion: Congestion = None,
+    up_trace: UpTrace = None,
+    down_trace: DownTrace = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="DIR", help="Write what came out of the link as traces.")
+    ] = None,
+) -> None:
+    """Run a command behind an emulated link; the exit code is the command's."""
+    import asyncio
+
+    from common.address import parse_destination
+    from netem.commands.link import run_behind_link
+    from netem.links.backends import Wanted
+
+    wanted = Wanted(
+        _profile(profile, up_trace, down_trace),
+        None if to is None else parse_destination(to),
+        congestion=congestion,
+        record=record is not None,
+    )
+    raise typer.Exit(asyncio.run(run_behind_link(backend, wanted, command or [], record)))
+
+
+@app.command()
+def calibrate(
+    profile: ProfileName,
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="NAME", help="tun, proxy, or auto: tun where it works.")
+    ] = "auto",
+    congestion: Congestion = None,
+    up_trace: UpTrace = None,
+    down_trace: DownTrace = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer pings than jitter needs.")] = False,
+) -> None:
+    """Measure what a link really gives, beside what its profile promises."""
+    import asyncio
+
+    from netem.commands.calibrate import show_calibration
+
+    link = _profile(profile, up_trace, down_trace)
+    if not asyncio.run(show_calibration(link, backend, congestion, quick, as_json)):
+        exit_with("outrider-lab", f"{link.name} does not keep what it promises here; is the machine busy?", FAILURE)
+
+
+@app.command()
+def trace(
+    profile: ProfileName,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Gets up.trace and down.trace.")],
+    seconds: Annotated[int, typer.Option("--seconds", min=1, help="How long until the trace repeats.")] = 60,
+    drive: Annotated[
+        int | None, typer.Option("--drive", metavar="SEED", help="Let the rate wander as on a drive.")
+    ] = None,
+) -> None:
+    """Write what a link offers, outages included, as Mahimahi traces."""
+    from netem.commands.trace import write_profile_traces
+
+    write_profile_traces(_profile(profile, None, None), seconds, drive, out)
 
 
 @app.command("list")
@@ -106,28 +189,11 @@ async def _measure(experiment: "Experiment", request: "Request", advance: "Advan
         return await experiment.run(request, advance)
 
 
-async def _proxy_until_interrupted(profile: "LinkProfile", target: "Address", listen: "Address") -> None:
-    import asyncio
-    import signal
+def _profile(name: str, up_trace: Path | None, down_trace: Path | None) -> "LinkProfile":
+    from netem.links.mahimahi import with_traces
+    from netem.links.profiles import find_profile
 
-    from netem.links.proxy import Proxy
-
-    loop = asyncio.get_running_loop()
-    interrupted = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(interrupted.set))
-    async with Proxy(profile, target, listen) as running:
-        typer.echo(f"ready on {running.address}", err=True)
-        await interrupted.wait()
-
-
-def _in_words(way: "Direction") -> str:
-    from netem.links.delay import mean_delay_ms
-
-    rate = "any rate" if way.rate_bits_per_s is None else f"{way.rate_bits_per_s / 1e6:g} Mbit/s"
-    if way.jitter_ms:
-        return f"{rate}, {way.delay_ms:g}±{way.jitter_ms:g} ms (mean {mean_delay_ms(way):.1f})"
-    return f"{rate}, {way.delay_ms:g} ms"
+    return with_traces(find_profile(name), up_trace, down_trace)
 
 
 def main() -> NoReturn:

@@ -7,25 +7,31 @@ pass and then calls `complete`. Passes do not overlap, so a slot given back in m
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open, StateRequest
 from common.protocol.pulse import Pulse
+from common.protocol.selection import chances
 from common.protocol.server_session import Progress, ServerSession
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState
 from common.protocol.views import Proposal
 from server.assistance import Aide, Assistance, claim_assistance
 from server.batch import Batch, Outcome, Part, computed_tokens, make_segment
+from server.budget import worthwhile
 from server.counters import Counters
 from server.exports import Export, claim
+from server.pass_cost import PassCost
 from server.scheduler import Demand, share
 from server.sequence import HeldSequence
 
 _log = logging.getLogger(__name__)
+
+_FREE = 1.05
+"""Times what a pass costs without nodes, up to which nodes count as free."""
 
 
 class Listener(Protocol):
@@ -78,6 +84,7 @@ class Sessions:
         self._bounds = bounds
         self._pool = SlotPool(capacity)
         self._pulse = Pulse()
+        self._cost = PassCost()
         self._members: dict[str, Member] = {}
         self._by_listener: dict[Listener, Member] = {}
         self._pass = 0  # the number of the latest plan: the clock of fairness
@@ -156,7 +163,7 @@ class Sessions:
         self._make_room(due)
         due = [member for member in due if self._is_here(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
-        shares = share([member.demand for member in due], budget)
+        shares = share(self._demands(due, budget), budget)
         self._pass += 1
         parts = [self._part(member, tokens) for member, tokens in zip(due, shares, strict=True) if tokens]
         batch = Batch([part for part in parts if part is not None], now)
@@ -172,6 +179,7 @@ class Sessions:
     def complete(self, batch: Batch[Member], outcomes: Sequence[Outcome], now: float) -> None:
         """Takes what the target decided for each part."""
         self._pulse.passed(now - batch.began)
+        self._cost.observe(batch.tokens, now - batch.began)
         for part, outcome in zip(batch.parts, outcomes, strict=True):
             try:
                 self._complete(part, outcome, now)
@@ -254,6 +262,25 @@ class Sessions:
         member = Member(session, HeldSequence(self._pool), listener, self._pass, opened.state)
         self._members[opened.session] = member
         return member
+
+    def _demands(self, due: Sequence[Member], budget: int) -> list[Demand]:
+        """What the due sessions ask for; where a wider pass takes longer, only what is worth it."""
+        demands = [member.demand for member in due]
+        chains = sum(demand.chain for demand in demands)
+        cost = self._cost.estimate
+        if cost(min(budget, sum(demand.tokens for demand in demands))) <= _FREE * cost(chains):
+            return demands
+        decoding = [place for place, demand in enumerate(demands) if demand.decodes]
+        counts = worthwhile(
+            [chances(due[place].session.tree) for place in decoding],
+            roots=len(decoding),
+            other_tokens=min(budget, chains) - len(decoding),
+            most=max(0, budget - chains),
+            cost=cost,
+        )
+        for place, count in zip(decoding, counts, strict=True):
+            demands[place] = replace(demands[place], nodes=count)
+        return demands
 
     def _make_room(self, due: Sequence[Member]) -> None:
         """Parks finished sessions for what the due ones ask; where still nobody could move on, fails one."""

@@ -22,9 +22,13 @@ class Waiting:
     miss: float = 0.0  # the share of tokens that no node proposed
     level_seconds: float = 0.0  # until the next level is drafted here
     levels_per_pass: float = 0.0  # drafted here in the time of a pass
+    pass_seconds: float = 0.0
 
 
 PATIENT_NODES = 8
+
+_MOST_WAIT = 0.75
+"""Times a pass, for the server's own drafter."""
 
 
 def eager(waiting: Waiting) -> float:
@@ -50,11 +54,13 @@ def assist(waiting: Waiting) -> float:
     Drafting goes on during passes, so a level that comes too late for one pass is there for the next. With a miss in a
     share h of tokens and L levels in the time of a pass, w levels are all right with a probability of (1 - h)^w. The
     expected time to the next miss is least where that is the mean of (1 - h)^i over the L levels of a pass,
-    (1 - (1 - h)^L) / (h L).
+    (1 - (1 - h)^L) / (h L). Where the drafts are surer than usual that would be long, so that a bound keeps the gaps
+    between commits even.
     """
     kept = (1 - waiting.miss) ** waiting.levels_per_pass
-    enough = (1 - kept) / max(waiting.miss * waiting.levels_per_pass, 1e-9)
-    return math.inf if waiting.reach > enough else waiting.since
+    missed = waiting.miss * waiting.levels_per_pass
+    enough = (1 - kept) / missed if missed > 1e-6 else 1.0
+    return waiting.since + _MOST_WAIT * waiting.pass_seconds if waiting.reach > enough else waiting.since
 
 
 def colocated(waiting: Waiting) -> float:

@@ -30,6 +30,14 @@ def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
     return tuple(chosen)
 
 
+def chances(tree: TokenTree) -> list[float]:
+    """How likely each node is committed, likeliest first. Groups are not weighed by what was drawn: 1 for each."""
+    if tree.grouped:
+        return [1.0] * len(tree)
+    origin = tree.root.score
+    return sorted((math.exp(node.score - origin) for node in tree.nodes()), reverse=True)
+
+
 def likely_growth(tree: TokenTree) -> float:
     """The tokens that a pass would gain by one more level of nodes: about the probability that it reaches a leaf."""
     if not tree.root.children:

@@ -217,6 +217,7 @@ class ServerSession:
             miss=self._tempo.miss,
             level_seconds=self._pulse.level_seconds,
             levels_per_pass=self._pulse.levels_per_pass,
+            pass_seconds=self._pulse.pass_seconds,
         )
         return self._idle.due(waiting)
 

@@ -58,10 +58,15 @@ class Experiment:
 
 
 _DRAFTS = "netem.experiments.drafts"
+_SPEED = "netem.experiments.speed"
 
 
 def _of_drafts(name: str, description: str) -> Experiment:
     return Experiment(name, description, f"{_DRAFTS}.{name.replace('-', '_')}", f"{_DRAFTS}.contenders:models")
+
+
+def _of_speed(name: str, description: str) -> Experiment:
+    return Experiment(name, description, f"{_SPEED}.{name.replace('-', '_')}", f"{_SPEED}.ground:models")
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -87,6 +92,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Sampled answers against transformers' generate with the same noise, for every drafter, policy and link.",
             "netem.experiments.coupled",
         ),
+        _of_speed("network", "Every system over every kind of link: tokens per second, first token, gaps, bytes."),
+        _of_speed("first-token", "Time to the first token against the prompt's length and the link."),
+        _of_speed("load", "Latency and tokens per pass-second, for rising arrivals and for 1 to 64 clients."),
+        _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
+        _of_speed("controller", "The controller against the best fixed tree, on every link."),
         _of_drafts("single-device", "Every draft on one device: accept length and speed-up by category."),
         _of_drafts("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
         _of_drafts("quality", "Right answers with every draft, and whether they are the target's own, to the token."),

@@ -1,6 +1,6 @@
 """How long bytes travel once transmitted: a delay with jitter, order kept.
 
-Pure: time is an argument, in seconds on any clock that never goes back, and the draws are seeded. Knows no
+Pure: time is an argument, in seconds since the link began, and the draws are seeded. Knows no
 sockets and no other fault.
 
 **Jitter is drawn once per train.** A train is what one connection sends in one direction without letting the
@@ -50,15 +50,16 @@ class DelayLine:
         self._train_ends_s = float("-inf")
         self._last_delivery_s = float("-inf")
 
-    def deliver(self, arrival_s: float, transmitted_s: float) -> float:
+    def deliver(self, arrival_s: float, transmitted_s: float, stall_s: float = 0.0) -> float:
         """When a packet comes out, never before one sent earlier.
 
-        arrival_s: when it reached the transmitter. transmitted_s: when its last bit left the transmitter.
+        arrival_s: when it reached the transmitter. transmitted_s: when its last bit left the transmitter. stall_s:
+        what it loses on its way beside the delay.
         """
         if arrival_s > self._train_ends_s:
             self._train_delay_s = self._draw_s()
         self._train_ends_s = transmitted_s
-        self._last_delivery_s = max(self._last_delivery_s, transmitted_s + self._train_delay_s)
+        self._last_delivery_s = max(self._last_delivery_s, transmitted_s + self._train_delay_s + stall_s)
         return self._last_delivery_s
 
     def _draw_s(self) -> float:

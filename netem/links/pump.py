@@ -9,12 +9,12 @@ import enum
 import socket
 from collections.abc import Callable
 
-from netem.links.delay import DelayLine
-from netem.links.rate import LineRate
+from netem.links.stream import StreamWay
 
 _PACKET_BYTES = 1500
 _READ_BYTES = 16 * 1024
-# What may wait at the transmitter: a modest router buffer. More would delay every message behind a large one.
+# What may wait at the transmitter: a modest router buffer, whatever the profile's queue. More would delay every
+# message behind a large one, as a TCP without a care would, but not one that paces.
 _LONGEST_BACKLOG_S = 0.1
 # What a receiver that stopped reading can leave on the link: about the largest TCP window that Linux offers.
 _MOST_PACKETS_IN_FLIGHT = 4096
@@ -40,16 +40,16 @@ class Pump:
         self,
         source: socket.socket,
         sink: socket.socket,
-        rate: LineRate,
-        delay: DelayLine,
+        way: StreamWay,
+        clock: Callable[[], float],
         on_delivered: Callable[[int], None],
     ) -> None:
-        """on_delivered is called with the size in bytes of each packet that the sink has taken."""
+        """clock: seconds since the link began. on_delivered is called with the bytes of each packet the sink took."""
         self.sink_is_gone = False
         self._source = source
         self._sink = sink
-        self._rate = rate
-        self._delay = delay
+        self._way = way
+        self._clock = clock
         self._on_delivered = on_delivered
         self._in_flight: asyncio.Queue[tuple[float, bytes | _End]] = asyncio.Queue(_MOST_PACKETS_IN_FLIGHT)
 
@@ -66,15 +66,14 @@ class Pump:
             self.sink_is_gone = True
 
     async def _admit(self) -> None:
-        clock = asyncio.get_running_loop().time
         received = await self._receive()
         while isinstance(received, bytes):
-            arrival_s = clock()
+            arrival_s = self._clock()
             for start in range(0, len(received), _PACKET_BYTES):
                 await self._enter_link(received[start : start + _PACKET_BYTES], arrival_s)
-            await asyncio.sleep(max(0.0, self._rate.backlog_s(clock()) - _LONGEST_BACKLOG_S))
+            await asyncio.sleep(max(0.0, self._way.backlog_s(self._clock()) - _LONGEST_BACKLOG_S))
             received = await self._receive()
-        await self._enter_link(received, clock())
+        await self._enter_link(received, self._clock())
 
     async def _receive(self) -> bytes | _End:
         try:
@@ -85,15 +84,15 @@ class Pump:
 
     async def _enter_link(self, packet: bytes | _End, arrival_s: float) -> None:
         size_bytes = len(packet) if isinstance(packet, bytes) else 0
-        transmitted_s = self._rate.send(size_bytes, arrival_s)
-        await self._in_flight.put((self._delay.deliver(arrival_s, transmitted_s), packet))
+        await self._in_flight.put((self._way.send(size_bytes, arrival_s), packet))
 
     async def _deliver(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             delivery_s, packet = await self._in_flight.get()
-            if delivery_s > loop.time():
-                await asyncio.sleep(delivery_s - loop.time())
+            early_s = delivery_s - self._clock()
+            if early_s > 0:
+                await asyncio.sleep(early_s)
             if packet is _End.RESET:
                 raise SourceResetError
             try:

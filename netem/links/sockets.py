@@ -1,4 +1,4 @@
-"""The TCP sockets of the proxy: opened, tuned and torn down. Knows nothing of links, rates or delays."""
+"""The TCP sockets of the emulators: opened, tuned and torn down. Knows nothing of links, rates or delays."""
 
 import asyncio
 import errno
@@ -12,6 +12,8 @@ from netem.links.errors import LinkFailureError
 
 # The kernel would grow its buffer to megabytes and take from the sender what the link has no room for.
 _RECEIVE_BUFFER_BYTES = 128 * 1024
+# What may wait in the kernel before its turn to be sent.
+_UNSENT_BYTES = 16 * 1024
 _LINGER_FORMAT = "hh" if os.name == "nt" else "ii"
 
 
@@ -22,14 +24,14 @@ async def listen(address: Address) -> socket.socket:
         listener = socket.create_server(resolved[:2], family=family)
     except OSError as refusal:
         raise LinkFailureError(_why_not_listening(address, refusal)) from refusal
-    _tune(listener)
+    tune(listener)
     return listener
 
 
 async def accept(listener: socket.socket) -> socket.socket:
-    """The next connection. Raises OSError where the system has no room for it."""
+    """The next connection, not tuned. Raises OSError where the system has no room for it."""
     connection, _ = await asyncio.get_running_loop().sock_accept(listener)
-    _tune(connection)
+    connection.setblocking(False)
     return connection
 
 
@@ -39,7 +41,7 @@ async def connect(address: Address) -> socket.socket:
     for family, resolved in await _resolve(address):
         connection = socket.socket(family, socket.SOCK_STREAM)
         try:
-            _tune(connection)
+            tune(connection)
             await asyncio.get_running_loop().sock_connect(connection, resolved)
         except OSError as refusal:
             connection.close()
@@ -52,12 +54,23 @@ async def connect(address: Address) -> socket.socket:
     raise last_refusal or OSError(errno.EADDRNOTAVAIL, f"{address.host} has no address")
 
 
+def tune_for_link(crossing: socket.socket) -> None:
+    """Lets a connection that crosses a link itself take no more from its sender than the link has room for.
+
+    Its buffers stay as the system sizes them, since they bound what the link can have in flight.
+    """
+    crossing.setblocking(False)
+    crossing.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    crossing.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+
+
 def reset_on_close(connection: socket.socket) -> None:
     """Let closing this socket tell the peer that the connection broke, not that it ended."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(_LINGER_FORMAT, 1, 0))
 
 
-def _tune(any_socket: socket.socket) -> None:
+def tune(any_socket: socket.socket) -> None:
+    """For a connection on this side of an emulated link."""
     any_socket.setblocking(False)
     any_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
     any_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -15,7 +15,9 @@ from server.pace import Timed
 
 Result = TypeVar("Result")
 
-_RESOLUTION = 1e-9  # seconds between timers that still run one after the other
+_RESOLUTION = 1e-12  # seconds between timers that still run one after the other
+_TURN_SECONDS = 1e-9
+"""Of virtual time for each turn of the loop, so that a wait too short to be told from none cannot spin for ever."""
 
 
 class StalledError(Exception):
@@ -54,7 +56,7 @@ class _TimeSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise StalledError("everything waits, and nothing is due")
-        self.now += max(0.0, timeout)
+        self.now += max(0.0, timeout) + _TURN_SECONDS
         return []
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from client.stats import Traffic
 from common.codec import decode, encode
+from common.drafters.best_first import Expansion
 from common.protocol.client_session import Limits
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import FromClient, FromServer, Grow, Open, State, StateRequest
@@ -174,6 +175,7 @@ class ChainDrafter:
 
     kind = "fake"
     state: StateRequest | None = None
+    expansion = Expansion()
 
     def __init__(self, propose: Target, depth: int = 4, seconds: float = 0.0):
         self.views: list[TreeView] = []

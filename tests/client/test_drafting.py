@@ -23,13 +23,14 @@ from tests.client.fakes import LIMITS, REQUEST, SESSION
 
 PROMPT = (3, 1, 4)
 GUESS = Proposal(0, 7, -0.5)
+ALONE = replace(STREAM, levels_together=1)
 
 
 def state(start: int, count: int, turn: int = 0) -> State:
     return State(turn, start, count, "lsa", "float16", (count, 8), b"")
 
 
-def begun(policy: Policy = STREAM, has_drafter: bool = True, longest: int = 20) -> DraftingLoop:
+def begun(policy: Policy = ALONE, has_drafter: bool = True, longest: int = 20) -> DraftingLoop:
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, REQUEST), policy, has_drafter)
     assert isinstance(loop.begin_turn(PROMPT, Settings(longest))[0], Open)
     return loop

@@ -46,7 +46,7 @@ class Gappy:
     arrived: list[State] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.kind, self.state = self.drafter.kind, self.drafter.state
+        self.kind, self.state, self.expansion = self.drafter.kind, self.drafter.state, self.drafter.expansion
         self._random = random.Random(self.seed)
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
@@ -56,6 +56,7 @@ class Gappy:
         if kept and self._random.random() < self.loss:
             kept[-1] = replace(kept[-1], count=1)
         self.arrived += kept
+        self.drafter.expansion = self.expansion
         return self.drafter.draft(view, kept)
 
 

@@ -28,6 +28,7 @@ class RandomDrafter:
 
     kind = "random"
     state = None
+    expansion = Expansion()
 
     def __init__(self, seed: int = 0):
         self._random = random.Random(seed)

@@ -181,9 +181,9 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
 
 
 async def test_passes_that_overrun_are_counted() -> None:
-    _, timed = run_paced(Pace(per_pass=0.001), 1, lambda: time.sleep(0.005))
+    _, timed = run_paced(Pace(per_pass=0.001).cost(1), lambda: time.sleep(0.005))
     assert timed.overran
-    _, timed = run_paced(Pace(), 1, lambda: time.sleep(0.001))
+    _, timed = run_paced(Pace().cost(1), lambda: time.sleep(0.001))
     assert not timed.overran
 
 

@@ -1,6 +1,7 @@
 import math
 from itertools import pairwise
 
+from common.drafters.best_first import Expansion
 from common.drafters.lookup import LookupDrafter
 from tests.common.drafters.growing import Growing
 
@@ -24,6 +25,18 @@ def test_it_proposes_nothing_without_a_match_and_stops_far_ahead_of_the_root():
     while growing.draft():
         pass
     assert max(node.position for node in growing.session.view().nodes) == 79 + 32
+
+
+def test_its_chain_keeps_to_the_nodes_that_the_tree_may_have():
+    drafter = LookupDrafter()
+    growing = Growing(drafter, [1, 2] * 20, 10)
+    for nodes in (11, 14):
+        drafter.expansion = Expansion(nodes=nodes)
+        while growing.draft():
+            pass
+        assert len(growing.session.view().nodes) == nodes
+    drafter.expansion = Expansion(nodes=4)
+    assert growing.draft() == []
 
 
 def test_it_learns_how_far_its_matches_can_be_trusted():

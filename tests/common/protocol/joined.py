@@ -28,6 +28,7 @@ from common.protocol.messages import (
     StateRequest,
 )
 from common.protocol.prefix import common_prefix
+from common.protocol.pulse import Pulse
 from common.protocol.server_session import ServerSession, Work
 from common.protocol.state_feed import Span
 from common.protocol.terms import Terms
@@ -50,6 +51,7 @@ class Weather:
     cancel: float = 0.0  # answers cancelled, per drafted level
     silent: float = 0.0  # levels at which the client says nothing at all
     state: StateRequest | None = None
+    level: float = 0.02  # mean seconds of a level that the server drafts, where it does
 
 
 class Joined:
@@ -67,6 +69,7 @@ class Joined:
         self.server: ServerSession | None = None
         self.processed: list[int] = []
         self.passes = 0
+        self.planted = 0  # nodes that the server drafted itself
         self.cancelled: set[int] = set()
         self._now = 0.0
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -75,6 +78,8 @@ class Joined:
         self._stream = 0
         self._served = 0  # the stream on which the server saw its newest Open
         self._pass_running = False
+        self._pulse = Pulse()
+        self._assisting = False
 
     def run(self, turns: list[tuple[int, list[int], Settings]]) -> list[list[int]]:
         """`turns` are (keep, tokens, settings), where a negative `keep` counts from the frontier's end."""
@@ -135,21 +140,24 @@ class Joined:
 
     def _level(self, view: TreeView) -> list[Proposal]:
         parents = [0, *(node.id for node in view.nodes)]
-        return [self._proposal(self.random.choice(parents)) for _ in range(self.random.randint(0, 3))]
+        return [self._proposal(view, self.random.choice(parents)) for _ in range(self.random.randint(0, 3))]
 
     def _propose(self, frontier: int, proposals: list[Proposal]) -> None:
         grow = self.client.propose(frontier, proposals) if proposals else self.client.exhausted()
         if grow is not None:
             self._send(grow)
 
-    def _proposal(self, parent: int) -> Proposal:
+    def _proposal(self, view: TreeView, parent: int) -> Proposal:
         path: list[int] = []
-        nodes = {node.id: node for node in self.client.view().nodes}
+        nodes = {node.id: node for node in view.nodes}
         at = parent
         while at:
             path.append(nodes[at].token)
             at = nodes[at].parent
-        right = self._next([*self.client.tree.tokens, *reversed(path)])
+        return self._skilled(parent, [*view.tokens, *reversed(path)])
+
+    def _skilled(self, parent: int, before: list[int]) -> Proposal:
+        right = self._next(before)
         token = right if self.random.random() < self.weather.skill else self.random.randrange(VOCAB)
         return Proposal(parent, token, -self.random.random())
 
@@ -185,7 +193,7 @@ class Joined:
         if isinstance(frame, Open):
             self._served = self._stream
             if self.server is None:
-                self.server = ServerSession(frame, self.terms, self._now)
+                self.server = ServerSession(frame, self.terms, self._now, self._pulse)
                 self.processed = []
             else:
                 self.server.reopen(frame, self._now)
@@ -197,6 +205,36 @@ class Joined:
         self._reply(replies)
         self._feed()
         self._consider_pass()
+        self._consider_level()
+
+    def _consider_level(self) -> None:
+        """The server drafts from a view that anything may overtake while it does."""
+        if self.server is None or self._assisting:
+            return
+        session, view = self.server, self.server.assistance(self._pass_running)
+        if view is not None:
+            self._assisting = True
+            turn, seconds = session.turn, self.random.expovariate(1 / self.weather.level)
+            self._at(seconds, lambda: self._drafted_here(session, turn, view, seconds))
+
+    def _drafted_here(self, session: ServerSession, turn: int, view: TreeView, seconds: float) -> None:
+        self._assisting = False
+        self._pulse.drafted(seconds)
+        if session is self.server:
+            before = session.tree.names
+            session.assist(turn, view, self._chain(view) if self.random.random() < 0.5 else self._level(view))
+            self.planted += session.tree.names - before
+            self._consider_pass()
+        self._consider_level()
+
+    def _chain(self, view: TreeView) -> list[Proposal]:
+        """As `lookup` proposes them: each below the one before."""
+        top = self._proposal(view, 0)
+        tokens, chain = [*view.tokens, top.token], [top]
+        for depth in range(self.random.randint(0, 3)):
+            chain.append(self._skilled(-1 - depth, tokens))
+            tokens.append(chain[-1].token)
+        return chain
 
     def _feed(self) -> None:
         """Exports take their time, in which anything may happen to what was claimed."""
@@ -226,7 +264,9 @@ class Joined:
             session, work = self.server, self.server.plan(self.budget)
             self._check(work)
             self._pass_running = True
-            self._at(self.random.uniform(0.005, 0.04), lambda: self._complete(session, work))
+            seconds = self.random.uniform(0.005, 0.04)
+            self._pulse.passed(seconds)
+            self._at(seconds, lambda: self._complete(session, work))
         elif due < float("inf"):
             self._at(due - self._now, self._consider_pass)
 
@@ -243,6 +283,7 @@ class Joined:
         self._reply(progress.replies)
         self._feed()
         self._consider_pass()
+        self._consider_level()
 
     def _decide(self, work: Work) -> list[int]:
         """What the target, which knows the processed tokens and nothing of the tree, makes of a pass."""

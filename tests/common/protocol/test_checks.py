@@ -10,6 +10,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import Draw, FailureCode, GrownNode, Settings
 from common.protocol.rules import RULES
 from common.protocol.sampling import LIKELIEST, Sampling
+from common.protocol.tree import FIRST_PLANTED_ID
 from tests.common.protocol.fakes import terms
 
 TERMS = terms(vocab_size=400)
@@ -25,6 +26,12 @@ def test_groups_that_make_sense_pass():
     check_nodes([*group([1, 1, 2], None), *group([1], DRAW, 2, 4)], TERMS)
     check_nodes(group([0, 255], Draw(tuple(range(256)), (1,) * 256)), TERMS)
     check_nodes(group([1], Draw((1, 2), (2**31 - 1, 1))), TERMS)
+
+
+def test_ids_that_are_the_servers_own_are_refused_and_all_others_are_not():
+    check_nodes([GrownNode(FIRST_PLANTED_ID - 1, 0, 1, -1.0)], TERMS)
+    with pytest.raises(PeerError, match=f"node id {FIRST_PLANTED_ID} is too large"):
+        check_nodes([GrownNode(1, 0, 1, -1.0), GrownNode(FIRST_PLANTED_ID, 1, 1, -1.0)], TERMS)
 
 
 @pytest.mark.parametrize(

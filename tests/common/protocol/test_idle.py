@@ -1,14 +1,28 @@
+"""From when a session takes part in a pass, and that `assist` waits exactly as long as waiting pays."""
+
+import itertools
 import math
 
 import pytest
 
 from common.protocol.idle import IDLE_POLICIES, PATIENT_NODES, Waiting
+from common.protocol.pulse import Pulse
+from common.protocol.selection import likely_growth
+from common.protocol.tempo import Tempo
+from common.protocol.tree import TokenTree
+from common.protocol.views import Proposal
 
 SINCE, RESPONSE = 10.0, 0.25
+PASS = 0.03
+SURE = 1e-12  # a chance that no longer matters
+
+
+def due(policy, nodes=0, exhausted=False, pass_seconds=PASS, **known):
+    return IDLE_POLICIES[policy].due(Waiting(nodes, exhausted, SINCE, RESPONSE, pass_seconds=pass_seconds, **known))
 
 
 @pytest.mark.parametrize(
-    ("policy", "nodes", "exhausted", "due"),
+    ("policy", "nodes", "exhausted", "when"),
     [
         ("eager", 0, False, SINCE),
         ("patient", 0, False, SINCE + RESPONSE),
@@ -20,5 +34,87 @@ SINCE, RESPONSE = 10.0, 0.25
         ("lockstep", 0, True, SINCE),
     ],
 )
-def test_when_a_policy_takes_part_in_a_pass(policy, nodes, exhausted, due):
-    assert IDLE_POLICIES[policy](Waiting(nodes, exhausted, SINCE, RESPONSE)) == due
+def test_when_a_policy_takes_part_in_a_pass(policy, nodes, exhausted, when):
+    assert due(policy, nodes, exhausted) == when
+
+
+def seconds_between_misses(waited, levels_per_pass, miss):
+    """In levels, on average, where `waited` levels are drafted before the pass that follows a miss.
+
+    Every way in which it can go is played: `right` tokens are drafted right, the next one is not. A pass decides what
+    was drafted before it began, and commits the token that was missed once that is among it.
+    """
+    mean, right, chance = 0.0, 0, miss
+    while chance > SURE * miss:
+        drafted, levels = waited, waited + levels_per_pass
+        while drafted <= right:
+            drafted, levels = drafted + levels_per_pass, levels + levels_per_pass
+        mean += chance * levels
+        right, chance = right + 1, chance * (1 - miss)
+    return mean
+
+
+def waits(policy, miss, levels_per_pass):
+    """The levels for which a policy waits, a chain of them that is as likely to be right as drafts have been."""
+    tree = TokenTree([1])
+    for levels in itertools.count():
+        if due(policy, reach=likely_growth(tree), miss=miss, levels_per_pass=levels_per_pass) == SINCE:
+            return levels
+        view = tree.view()
+        below = view.nodes[-1].id if view.nodes else 0
+        tree.plant(1, [Proposal(below, 2, math.log(1 - miss))])
+
+
+@pytest.mark.parametrize("policy", ["assist", "auto"])
+@pytest.mark.parametrize("levels_per_pass", [1, 2, 3, 5, 8, 18])
+@pytest.mark.parametrize("miss", [0.03, 0.1, 0.2, 0.37, 0.6, 0.9])
+def test_no_other_number_of_levels_to_wait_for_brings_the_next_miss_sooner(policy, miss, levels_per_pass):
+    times = [seconds_between_misses(waited, levels_per_pass, miss) for waited in range(3 * levels_per_pass + 2)]
+    assert times[waits(policy, miss, levels_per_pass)] == pytest.approx(min(times), rel=1e-9)
+
+
+def test_the_drafts_that_miss_least_are_not_waited_for():
+    """What is always right is there for the next pass as well."""
+    for miss in (1e-4, 1e-7, 1e-10, 1e-14, 0.0):
+        assert due("assist", reach=0.999, miss=miss, levels_per_pass=18.0) == SINCE
+
+
+@pytest.mark.parametrize("levels_per_pass", [0.0, 1e-9, 0.3, 0.9])
+def test_nothing_is_waited_for_where_a_level_takes_as_long_as_a_pass(levels_per_pass):
+    assert due("assist", reach=1.0, miss=0.2, levels_per_pass=levels_per_pass) == SINCE
+
+
+@pytest.mark.parametrize("policy", ["assist", "auto"])
+def test_a_bare_root_waits_for_the_first_level_and_for_none_where_none_is_drafted(policy):
+    known = {"miss": 0.2, "levels_per_pass": 6.0}
+    assert due(policy, reach=1.0, **known) > SINCE
+    assert due(policy, reach=0.0, **known) == SINCE
+
+
+@pytest.mark.parametrize("pass_seconds", [0.0, PASS, 1.0])
+@pytest.mark.parametrize("policy", ["assist", "auto"])
+def test_what_waits_for_the_servers_own_drafter_never_waits_for_a_whole_pass(policy, pass_seconds):
+    """However sure the drafts are, so that tokens keep coming evenly."""
+    for levels_per_pass in (2.0, 1000.0, math.inf):
+        waited = due(policy, pass_seconds=pass_seconds, reach=1.0, miss=0.5, levels_per_pass=levels_per_pass) - SINCE
+        assert waited < pass_seconds or waited == pass_seconds == 0
+
+
+def test_before_anything_is_known_nothing_is_waited_for():
+    pulse, tempo = Pulse(), Tempo()
+    known = {
+        "reach": likely_growth(TokenTree([1])),
+        "speed": tempo.speed,
+        "miss": tempo.miss,
+        "level_seconds": pulse.level_seconds,
+        "levels_per_pass": pulse.levels_per_pass,
+        "pass_seconds": pulse.pass_seconds,
+    }
+    assert due("assist", **known) == due("auto", **known) == due("colocated", **known) == SINCE
+
+
+@pytest.mark.parametrize(("reach", "when"), [(0.5, math.inf), (0.2, SINCE), (0.19, SINCE)])
+def test_colocated_drafts_while_a_level_gains_more_than_the_time_it_takes(reach, when):
+    """At 20 tokens a second a level of 10 ms is worth a fifth of a token."""
+    assert due("colocated", reach=reach, speed=20.0, level_seconds=0.01) == when
+    assert due("colocated", reach=reach, speed=40.0, level_seconds=0.005) == when

@@ -1,5 +1,7 @@
 """The law above all: whatever is drafted and whatever the link does, the answer is the target's own."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,10 +65,52 @@ def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
     joined.check_state()
 
 
-def passes_per_token(idle: str, skill: float) -> float:
+@settings(max_examples=300, deadline=None)
+@given(
+    seed=SEEDS,
+    weather=WEATHER,
+    turns=TURNS,
+    idle=st.sampled_from(["assist", "auto", "colocated"]),
+    budget=st.integers(1, 40),
+    level=st.sampled_from([0.001, 0.02, 0.1]),
+    planted_nodes=st.sampled_from([8, 64]),
+)
+def test_with_the_servers_own_nodes_every_turn_ends_with_the_targets_own_answer(
+    seed, weather, turns, idle, budget, level, planted_nodes
+):
+    """And no honest client is refused, however few nodes the server takes and however many it plants itself."""
+    offered = terms(idle, assists=True, max_nodes=12, planted_nodes=planted_nodes)
+    joined = Joined(offered, replace(weather, level=level), salt=seed, seed=seed, budget=budget)
+    sequence: list[int] = []
+    for (back, tokens, how), answer in zip(turns, joined.run(turns), strict=True):
+        prompt = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens
+        assert answer == decode_alone(prompt, how, seed)
+        sequence = [*prompt, *answer]
+    joined.check_state()
+
+
+def test_a_full_tree_of_the_servers_own_leaves_the_client_all_its_nodes():
+    """So the bounds of the test above are met: a tree holds more than a client may grow."""
+    fullest = 0
+
+    class Watched(Joined):
+        def _server_receives(self, frame):
+            nonlocal fullest
+            super()._server_receives(frame)
+            fullest = max(fullest, len(self.server.tree))
+
+    for seed in range(20):
+        offered = terms("assist", assists=True, max_nodes=12, planted_nodes=12)
+        weather = Weather(skill=0.2, delay=0.3, level=0.001)
+        Watched(offered, weather, salt=seed, seed=seed).run([(0, [1, 2, 3], Settings(40))])
+    assert 12 < fullest <= 12 + 12
+
+
+def passes_per_token(idle: str, skill: float, silent: float = 0.0) -> float:
     tokens = passes = 0
     for seed in range(40):
-        joined = Joined(terms(idle), Weather(skill=skill, delay=0.01), salt=seed, seed=seed)
+        weather = Weather(skill=skill, delay=0.01, silent=silent, level=0.005)
+        joined = Joined(terms(idle, assists=True), weather, salt=seed, seed=seed)
         tokens += len(joined.run([(0, [1, 2, 3], Settings(40))])[0])
         passes += joined.passes
     return passes / tokens
@@ -80,3 +124,9 @@ def test_wrong_drafts_cost_no_pass(idle):
 def test_right_drafts_save_passes_and_patience_saves_more():
     eager, patient = passes_per_token("eager", skill=1.0), passes_per_token("patient", skill=1.0)
     assert patient < eager < 0.85
+
+
+@pytest.mark.parametrize("idle", ["assist", "auto", "colocated"])
+def test_right_drafts_of_the_server_save_passes_where_the_client_is_silent(idle):
+    assert passes_per_token(idle, skill=1.0, silent=1.0) < 0.85
+    assert passes_per_token("eager", skill=1.0, silent=1.0) == 1.0

@@ -1,13 +1,14 @@
-"""Which nodes a pass takes: the likeliest, or whole groups by what their parent is worth."""
+"""Which nodes a pass takes: the likeliest, or whole groups by what their parent is worth; and what more would add."""
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import GrownNode
-from common.protocol.selection import likeliest
+from common.protocol.selection import likeliest, likely_growth
 from common.protocol.tree import TokenTree
 
 FAR = 100
@@ -93,3 +94,32 @@ def test_what_is_chosen_fits_and_hangs_together(shape, seed, count, grouped):
             group = [other for other, (above, _) in enumerate(nodes, 1) if above == parent]
             assert [other for other in ids if other in group] == group
     assert chosen(tree, len(nodes)) != [] or not nodes
+
+
+def test_a_bare_root_gains_a_token_by_its_first_level():
+    assert likely_growth(TokenTree([9])) == 1.0
+
+
+def test_another_level_adds_what_the_leaves_promise():
+    half, quarter = math.log(0.5), math.log(0.25)
+    assert likely_growth(tree_of([(0, half), (0, quarter)], grouped=False)) == pytest.approx(0.75)
+    assert likely_growth(tree_of([(0, half), (0, quarter), (1, half)], grouped=False)) == pytest.approx(0.5)
+    assert likely_growth(tree_of([(0, half), (1, half), (2, half)], grouped=False)) == pytest.approx(0.125)
+
+
+def test_what_was_committed_promises_no_less():
+    """Scores count from the root as it is now."""
+    tree = tree_of([(0, math.log(0.1)), (1, math.log(0.5))], grouped=False)
+    tree.commit([1])
+    assert likely_growth(tree) == pytest.approx(0.5)
+
+
+@given(shape=shapes, seed=st.randoms(use_true_random=False))
+def test_one_more_node_never_adds_more_than_a_token(shape, seed):
+    """Where siblings share what their parent has, as chances do."""
+    nodes = []
+    for parent, size in shape:
+        if parent <= len(nodes) and all(above != parent for above, _ in nodes):
+            parts = [seed.random() + 0.01 for _ in range(size + 1)]
+            nodes += [(parent, math.log(part / sum(parts))) for part in parts[:size]]
+    assert 0 < likely_growth(tree_of(nodes, grouped=False)) <= 1.0

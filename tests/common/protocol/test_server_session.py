@@ -68,7 +68,7 @@ def test_a_pass_commits_the_walk_and_keeps_its_nodes():
     choices = [4, *(0 for _ in work.nodes)]
     choices[1 + by_token[4]], choices[1 + by_token[2]], choices[1 + by_token[5]] = 2, 3, 1
     progress = server.complete(work, decide(work.question, choices), 1.0)
-    assert progress.replies == (Commit(0, 3, (4, 2, 3)),)
+    assert progress.replies == (Commit(0, 3, (4, 2, 3), seen=3),)
     assert progress.nodes_kept == (by_token[4], by_token[2])
     assert server.processed == 5
 
@@ -90,7 +90,7 @@ def test_an_end_token_inside_the_walk_ends_the_answer_there():
     server = session()
     server.receive(grow(3, (1, 0, END, -0.1), (2, 1, 4, -0.1)), 0.0)
     replies = run_pass(server, [END, 4, 4]).replies
-    assert replies == (Commit(0, 3, (END,)), Finished(0, 4, FinishReason.END))
+    assert replies == (Commit(0, 3, (END,), seen=2), Finished(0, 4, FinishReason.END))
     assert server.due() == math.inf
 
 
@@ -156,7 +156,7 @@ def test_a_pass_that_runs_while_the_stream_is_resumed_still_commits():
     work = server.plan(64)
     server.reopen(open_frame(), 0.5)
     server.receive(grow(3, (2, 0, 4, -0.1)), 0.6)
-    assert server.complete(work, decide(work.question, [4, 5]), 1.0).replies == (Commit(0, 3, (4, 5)),)
+    assert server.complete(work, decide(work.question, [4, 5]), 1.0).replies == (Commit(0, 3, (4, 5), seen=2),)
     assert server.processed == 3
 
 

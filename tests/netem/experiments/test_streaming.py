@@ -18,7 +18,8 @@ def test_a_sound_run_has_no_faults_and_names_its_ground():
     assert report.faults == []
     assert report.results["identical"] is True
     link = report.results["links"]["satellite"]
-    assert link["profile"]["up"] == {"rate_bits_per_s": 1e7, "delay_ms": 300, "jitter_ms": 0.0}
+    up = link["profile"]["up"]
+    assert (up["rate_bits_per_s"], up["delay_ms"], up["jitter_ms"], up["loss"]) == (1e7, 300, 0.0, 0.005)
     assert link["measured_rtt_ms"] == 601.0
     assert set(link["systems"]) == set(NAMES)
     assert all(len(row) == len(report.headings) for row in report.rows)

@@ -72,3 +72,10 @@ def test_the_seed_the_connection_and_the_way_decide_the_draws() -> None:
     assert delays(1, 0, "up") == delays(1, 0, "up")
     others = [delays(2, 0, "up"), delays(1, 1, "up"), delays(1, 0, "down")]
     assert all(other != delays(1, 0, "up") for other in others)
+
+
+def test_a_stall_delays_what_follows_too() -> None:
+    line = DelayLine(Direction(10e6, delay_ms=20), jitter_draws(0, 0, "up"))
+    assert line.deliver(0.0, 0.001, stall_s=0.5) == pytest.approx(0.521)
+    assert line.deliver(0.1, 0.101) == pytest.approx(0.521)
+    assert line.deliver(2.0, 2.001) == pytest.approx(2.021)

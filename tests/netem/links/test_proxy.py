@@ -12,6 +12,7 @@ import pytest
 
 from common.address import Address
 from netem.links.errors import LinkFailureError
+from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import find_profile
 from netem.links.proxy import Proxy
@@ -29,7 +30,7 @@ def same_both_ways(direction: Direction) -> LinkProfile:
 
 
 @contextlib.asynccontextmanager
-async def proxied(profile: LinkProfile, handler: Handler) -> AsyncIterator[Proxy]:
+async def proxied(profile: LinkProfile, handler: Handler, record: bool = False) -> AsyncIterator[Proxy]:
     async def handle_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
             await handler(reader, writer)
@@ -37,7 +38,7 @@ async def proxied(profile: LinkProfile, handler: Handler) -> AsyncIterator[Proxy
     server = await asyncio.start_server(handle_and_close, "127.0.0.1", 0)
     async with server, asyncio.timeout(PATIENCE_S):
         port = server.sockets[0].getsockname()[1]
-        async with Proxy(profile, Address("127.0.0.1", port)) as proxy:
+        async with Proxy(profile, Address("127.0.0.1", port), record=record) as proxy:
             yield proxy
 
 
@@ -197,6 +198,42 @@ async def test_the_two_directions_have_their_own_rate() -> None:
         writer.write(payload)
         await reader.readexactly(len(payload))
         assert time.monotonic() - started >= len(payload) * 8 / rate_bits_per_s
+
+
+async def test_a_lossy_link_delivers_everything_late() -> None:
+    delay_ms, payload = 20, random.Random(2).randbytes(300_000)
+    lossy = same_both_ways(Direction(50e6, delay_ms=delay_ms, loss=0.2))
+    async with proxied(lossy, echo) as proxy, connected(proxy) as (reader, writer):
+        started = time.monotonic()
+        writer.write(payload)
+        writer.write_eof()
+        assert await reader.read() == payload
+        # Among 200 packets some are lost, and each waits for a round trip at least.
+        assert time.monotonic() - started >= 2 * 2 * delay_ms / 1000
+
+
+async def test_nothing_crosses_in_an_outage() -> None:
+    tunnel = LinkProfile("tunnel", "gone for a moment", Direction(50e6), Direction(50e6), Outages(((0.0, 0.5),)))
+    started = time.monotonic()
+    async with proxied(tunnel, echo) as proxy, connected(proxy) as (reader, writer):
+        writer.write(b"ping")
+        assert await reader.readexactly(4) == b"ping"
+        assert time.monotonic() - started >= 0.5
+
+
+async def test_what_came_out_is_recorded_where_that_is_wanted() -> None:
+    async with proxied(NO_LINK, answer_with_digest, record=True) as proxy, connected(proxy) as (reader, writer):
+        writer.write(bytes(15_000))
+        writer.write_eof()
+        await reader.read()
+        traces = await proxy.traces()
+    assert traces is not None
+    assert [len(trace.opportunities_ms) for trace in traces] == [11, 1]
+
+
+async def test_nothing_is_recorded_unasked() -> None:
+    async with proxied(NO_LINK, echo) as proxy:
+        assert await proxy.traces() is None
 
 
 async def test_a_receiver_that_stops_reading_stops_the_sender() -> None:

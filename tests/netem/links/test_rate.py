@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from netem.links.outages import Outages
 from netem.links.rate import LineRate
 
 
@@ -44,3 +45,13 @@ def test_an_unlimited_line_takes_no_time() -> None:
     line = LineRate(None)
     assert line.send(10**9, arrival_s=3.0) == 3.0
     assert line.backlog_s(3.0) == 0.0
+
+
+def test_an_outage_halts_what_is_being_transmitted() -> None:
+    line = LineRate(8e3, Outages(((1.0, 3.0),)))
+    assert line.send(1500, arrival_s=0.0) == pytest.approx(3.5)
+    assert line.send(500, arrival_s=2.0) == pytest.approx(4.0)
+
+
+def test_an_outage_holds_back_what_takes_no_time() -> None:
+    assert LineRate(None, Outages(((1.0, 3.0),))).send(10, arrival_s=2.0) == pytest.approx(3.0)

@@ -1,11 +1,23 @@
 """The processes of this machine as /proc shows them, for tests of what is left behind. Linux only."""
 
 import contextlib
+import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 _PATIENCE_S = 10.0
+
+WITHOUT_PRIVILEGE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+"""Before a command: takes root's capabilities away from it."""
+
+can_drop_privilege = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("setpriv") is None,
+    reason="needs root and setpriv, to take privilege away",
+)
 
 
 def commands() -> list[str]:

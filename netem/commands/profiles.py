@@ -1,0 +1,65 @@
+"""`outrider-lab profiles`: the table of link profiles, for people."""
+
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+
+from netem.links.outages import Outages
+from netem.links.profile import Direction, LinkProfile
+from netem.links.profiles import PROFILES
+
+# Where the output is no terminal that has a width of its own.
+_COLUMNS = 100
+
+
+def show_profiles() -> None:
+    """Prints one row for each profile; up and down are told apart where they differ."""
+    headings = ("profile", "Mbit/s", "one way, ms", "loss", "queue", "what it is")
+    table = Table(*headings, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for profile in PROFILES.values():
+        table.add_row(
+            profile.name,
+            _both(profile, _rate),
+            _both(profile, _delay),
+            _both(profile, _loss),
+            _both(profile, _queue),
+            profile.description + _outages(profile.outages),
+        )
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_COLUMNS)
+    console.print(table)
+
+
+def _both(profile: LinkProfile, in_words: Callable[[Direction], str]) -> str:
+    up, down = in_words(profile.up), in_words(profile.down)
+    return up if up == down else f"{up} up\n{down} down"
+
+
+def _rate(way: Direction) -> str:
+    return "any" if way.mean_rate_bits_per_s is None else f"{way.mean_rate_bits_per_s / 1e6:g}"
+
+
+def _delay(way: Direction) -> str:
+    return f"{way.delay_ms:g}" + (f"±{way.jitter_ms:.3g}" if way.jitter_ms else "")
+
+
+def _loss(way: Direction) -> str:
+    if not way.mean_loss:
+        return "0"
+    return f"{100 * way.mean_loss:.2g}%" + (" bursty" if way.bursts else "")
+
+
+def _queue(way: Direction) -> str:
+    return "any" if way.queue_bytes is None else f"{way.queue_bytes / 1000:.0f} kB"
+
+
+def _outages(outages: Outages) -> str:
+    if not outages.gaps:
+        return ""
+    lengths_s = [end - start for start, end in outages.gaps]
+    shortest, longest = min(lengths_s), max(lengths_s)
+    length = f"{longest:g} s" if shortest == longest else f"{shortest * 1000:.0f}-{longest * 1000:.0f} ms"
+    every = f" every {outages.period_s / len(outages.gaps):.0f} s" if outages.period_s else ""
+    return f", gone for {length}{every}"

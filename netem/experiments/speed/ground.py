@@ -1,0 +1,49 @@
+"""What every run of this folder stands on: the models loaded once, and the prompts as tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from client.text import chat_tokens
+from common.models.shipped import DRAFTS
+from netem.experiments.drafts.contenders import find_ground
+from netem.experiments.drafts.prompts import choose
+from netem.experiments.experiment import Request
+from netem.virtual.datacenter import Datacenter, open_datacenter
+from netem.virtual.laptop import Laptops
+
+TokenPrompts = Mapping[str, list[list[int]]]
+"""By category."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    datacenter: Datacenter
+    laptops: Laptops
+    prompts: TokenPrompts
+
+
+def _drafts(request: Request) -> dict[str, Path]:
+    folder = find_ground(request).drafts
+    return {name: folder / name for name in DRAFTS if (folder / name).is_dir()}
+
+
+def models(request: Request) -> Mapping[str, Path]:
+    """What a run loads, by its folder's name."""
+    return {"target": find_ground(request).target, **_drafts(request)}
+
+
+def open_ground(request: Request, prompts: int) -> Ground:
+    """Loads the target and all drafts beside it, and chooses so many held-out prompts of each category.
+
+    Raises OutriderError where something is missing or does not fit together.
+    """
+    found = find_ground(request)
+    datacenter = open_datacenter(found.target, list(_drafts(request).values()))
+    chosen = choose(found.prompts, prompts, request.seed)
+    tokenizer = datacenter.offer.tokenizer
+    tokens = {
+        category: [chat_tokens(tokenizer, [{"role": "user", "content": prompt.text}]) for prompt in of_category]
+        for category, of_category in chosen.items()
+    }
+    return Ground(datacenter, Laptops(datacenter), tokens)

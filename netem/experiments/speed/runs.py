@@ -1,0 +1,108 @@
+"""One system's answers on the virtual clock, with when each commit came.
+
+May know how a virtual run is put together. It may not know tables, or which systems are compared.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from client.answering import AnswerOptions
+from client.conversation import Answer
+from client.demo.costs import DRAFT_SECONDS
+from client.stats import Stats, combined, per
+from netem.experiments.speed.ground import Ground
+from netem.experiments.speed.systems import System
+from netem.links.profile import LinkProfile
+from netem.virtual.clock import run_virtually
+from netem.virtual.laptop import ask
+from server.counters import Counters
+from server.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """An answer, when it was asked for, and when each of its commits came, in virtual seconds."""
+
+    answer: Answer
+    asked: float
+    commits: tuple[float, ...]
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds between commits; tokens of one burst have none."""
+        return [later - earlier for earlier, later in zip(self.commits, self.commits[1:], strict=False)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The answers to several prompts, and what the server counted."""
+
+    answers: Sequence[Timed]
+    counters: Counters
+
+    @property
+    def stats(self) -> Stats:
+        return combined([timed.answer.stats for timed in self.answers])
+
+    def gap(self, share: float) -> float:
+        """The quantile of all gaps between commits, in seconds; 0 where there is none."""
+        return quantile([gap for timed in self.answers for gap in timed.gaps], share)
+
+    def as_dict(self) -> dict[str, Any]:
+        stats = self.stats
+        return {
+            **stats.as_dict(),
+            "gap_p50_seconds": self.gap(0.5),
+            "gap_p95_seconds": self.gap(0.95),
+            "passes_per_token": per(stats.passes, stats.tokens),
+            "bytes_up_per_token": per(stats.bytes_up, stats.tokens),
+            "bytes_down_per_token": per(stats.bytes_down, stats.tokens),
+            "server": self.counters.summary(),
+        }
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of them does not exceed; 0 of nothing."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def options_of(system: System, new_tokens: int) -> AnswerOptions:
+    return AnswerOptions(system.policy, new_tokens, idle=system.idle, pace=DRAFT_SECONDS)
+
+
+async def ask_timed(
+    ground: Ground, engine: Engine, profile: LinkProfile, system: System, tokens: Sequence[int], new_tokens: int
+) -> Timed:
+    """One answer on a connection of its own, with a fresh drafter. Needs a virtual loop."""
+    clock = asyncio.get_running_loop().time
+    commits: list[float] = []
+
+    def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
+        if committed:
+            commits.append(clock())
+
+    drafter = None if system.draft is None else ground.laptops.drafter(system.draft)
+    asked = clock()
+    options = options_of(system, new_tokens)
+    answer = await ask(engine, ground.datacenter, profile, tokens, options, drafter, watch)
+    return Timed(answer, asked, tuple(commits))
+
+
+def run_alone(
+    ground: Ground, profile: LinkProfile, system: System, prompts: Sequence[Sequence[int]], new_tokens: int
+) -> Run:
+    """One client asks one prompt after the other; the link's draws are the prompt's own, so that every system meets the
+    same link."""
+
+    async def main() -> Run:
+        async with ground.datacenter.serve() as engine:
+            answers = [
+                await ask_timed(ground, engine, replace(profile, seed=number), system, tokens, new_tokens)
+                for number, tokens in enumerate(prompts)
+            ]
+            return Run(answers, engine.counters)
+
+    return run_virtually(main())

@@ -1,0 +1,49 @@
+"""The systems that are compared: one core and the same drafts, different policies. Data only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from netem.virtual.laptop import Draft
+
+MOA, EAGLE, INDEPENDENT = Draft("moa"), Draft("eagle"), Draft("independent")
+
+_LONG_ROUND = 16
+"""Levels of a round at which lock-step is fastest on most links with these models (`streaming` has the sweep)."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """`idle` is the idle policy asked of the server; `draft` runs on the laptop, None where nothing does."""
+
+    name: str
+    policy: Policy
+    idle: str
+    draft: Draft | None = None
+
+
+CLOUD_DECODING = System("cloud decoding", CLOUD, "eager")
+COLOCATED = System("server-side speculation", CLOUD, "colocated")
+LOCKSTEP_MOA = System("lock-step moa", LOCKSTEP, "lockstep", MOA)
+LOCKSTEP_EAGLE = System("lock-step eagle", LOCKSTEP, "lockstep", EAGLE)
+PATIENT = System("patient", STREAM, "patient", MOA)
+EAGER = System("eager", STREAM, "eager", MOA)
+ASSIST = System("assist", STREAM, "assist", MOA)
+AUTO = System("auto", STREAM, "auto", MOA)
+
+SYSTEMS: Mapping[str, System] = {
+    system.name: system
+    for system in (
+        CLOUD_DECODING,
+        COLOCATED,
+        LOCKSTEP_EAGLE,
+        System("lock-step independent", LOCKSTEP, "lockstep", INDEPENDENT),
+        LOCKSTEP_MOA,
+        System("lock-step moa, long", replace(LOCKSTEP, round_levels=_LONG_ROUND), "lockstep", MOA),
+        PATIENT,
+        EAGER,
+        ASSIST,
+        AUTO,
+    )
+}
+"""By name: the baselines, then ours."""

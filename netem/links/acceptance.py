@@ -1,0 +1,52 @@
+"""Accepts connections on a listening socket for as long as it is wanted, and drops them all at the end.
+
+Knows sockets and tasks, not what becomes of a connection.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine
+
+from netem.links import sockets
+
+_LOGGER = logging.getLogger(__name__)
+_PAUSE_WHEN_OUT_OF_SOCKETS_S = 0.1
+
+Carry = Callable[[socket.socket, int], Coroutine[None, None, None]]
+
+
+class Acceptance:
+    """Accepts from the moment it is made; every connection, counted from 0, is carried by a task and then closed."""
+
+    def __init__(self, listener: socket.socket, carry: Carry) -> None:
+        self._listener = listener
+        self._carry = carry
+        self._connections: set[asyncio.Task[None]] = set()
+        self._accepting = asyncio.create_task(self._accept())
+
+    async def end(self) -> None:
+        """Stops listening and drops what is carried."""
+        running = {self._accepting, *self._connections}
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._listener.close()
+
+    async def _accept(self) -> None:
+        accepted = 0
+        while True:
+            try:
+                connection = await sockets.accept(self._listener)
+            except OSError as refusal:
+                _LOGGER.warning("cannot accept a connection (%s): close some and it goes on", refusal.strerror)
+                await asyncio.sleep(_PAUSE_WHEN_OUT_OF_SOCKETS_S)
+                continue
+            task = asyncio.create_task(self._carry_and_close(connection, accepted))
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+            accepted += 1
+
+    async def _carry_and_close(self, connection: socket.socket, number: int) -> None:
+        with connection:
+            await self._carry(connection, number)

@@ -1,0 +1,53 @@
+"""Packets lost in bursts: the Gilbert-Elliott model, a link that is good or bad from one packet to the next.
+
+Pure: the draws are seeded. Knows no other fault.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+
+from common.protocol.errors import MisuseError
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """to_bad (p), to_good (r): the chance, at each packet, that a good link turns bad and a bad one good.
+
+    loss_bad, loss_good: the chance that a packet is lost on each. Raises MisuseError for what is no chance, and for a
+    bad state that never ends.
+    """
+
+    to_bad: float
+    to_good: float
+    loss_bad: float
+    loss_good: float
+
+    def __post_init__(self) -> None:
+        for chance in (self.to_bad, self.to_good, self.loss_bad, self.loss_good):
+            if not (math.isfinite(chance) and 0 <= chance <= 1):
+                raise MisuseError(f"{chance} is no chance of bursty loss: give 0 to 1")
+        if self.to_good == 0:
+            raise MisuseError("bursty loss needs a way back from bad to good: give to_good more than 0")
+
+    @property
+    def mean_loss(self) -> float:
+        """The share of packets that is lost in the long run."""
+        bad_share = self.to_bad / (self.to_bad + self.to_good)
+        return bad_share * self.loss_bad + (1 - bad_share) * self.loss_good
+
+
+class BurstLoss:
+    """Asked once for each packet; begins good."""
+
+    def __init__(self, bursts: Bursts, draws: random.Random) -> None:
+        self._bursts = bursts
+        self._draws = draws
+        self._is_bad = False
+
+    def takes(self) -> bool:
+        """Whether the next packet is lost."""
+        bursts, draws = self._bursts, self._draws
+        turns = draws.random() < (bursts.to_good if self._is_bad else bursts.to_bad)
+        self._is_bad ^= turns
+        return draws.random() < (bursts.loss_bad if self._is_bad else bursts.loss_good)

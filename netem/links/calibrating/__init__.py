@@ -1,0 +1,1 @@
+"""Measuring what an emulated link really gives, to be held against what its profile promises."""

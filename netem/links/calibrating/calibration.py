@@ -1,0 +1,90 @@
+"""What was measured on a link beside what its profile promises, and whether the two agree. Pure data."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median, quantiles
+from typing import Any, Self
+
+TOLERANCE = 0.1
+# Below this a machine's own delays would decide.
+_SMALLEST_JUDGED_RTT_MS = 5.0
+
+
+@dataclass(frozen=True)
+class RoundTrips:
+    """In milliseconds, of small packets on a link that is idle otherwise."""
+
+    count: int
+    p5_ms: float
+    p50_ms: float
+    p95_ms: float
+
+    @classmethod
+    def of(cls, times_ms: Sequence[float]) -> Self:
+        """times_ms: at least two."""
+        twentieths = quantiles(times_ms, n=20, method="inclusive")
+        return cls(len(times_ms), twentieths[0], median(times_ms), twentieths[-1])
+
+
+@dataclass(frozen=True)
+class WayMeasured:
+    """One direction. Rates are in bits per second.
+
+    rate: what the transmitter carries, under `tun` counted in whole IP packets that TCP's behaviour does not hold back,
+    under `proxy` in payload. tcp_goodput: the payload of one bulk TCP connection. loss: the share of packets lost
+    on a link that is not full; None where no packet can be counted. Nominal values are the profile's.
+    """
+
+    rate: float | None
+    nominal_rate: float | None
+    tcp_goodput: float
+    loss: float | None
+    nominal_loss: float
+
+    @property
+    def rate_error(self) -> float:
+        """Relative to the nominal rate; 0 where there is none."""
+        if self.rate is None or self.nominal_rate is None:
+            return 0.0
+        return self.rate / self.nominal_rate - 1
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A link between its outages.
+
+    congestion: the TCP congestion control that carried tcp_goodput. late_packets: came out over 1 ms too late.
+    """
+
+    profile: str
+    backend: str
+    congestion: str
+    rtt: RoundTrips
+    nominal_rtt_ms: float
+    up: WayMeasured
+    down: WayMeasured
+    late_packets: int | None
+
+    @property
+    def rtt_error(self) -> float:
+        """Of the median, relative to the nominal one; 0 where that is too small to judge."""
+        if self.nominal_rtt_ms < _SMALLEST_JUDGED_RTT_MS:
+            return 0.0
+        return self.rtt.p50_ms / self.nominal_rtt_ms - 1
+
+    def faults(self) -> list[str]:
+        """One sentence for each measure that is more than a tenth off."""
+        errors = {
+            "median round trip": self.rtt_error,
+            "rate up": self.up.rate_error,
+            "rate down": self.down.rate_error,
+        }
+        return [
+            f"the {what} is {error:+.0%} off what {self.profile} promises"
+            for what, error in errors.items()
+            if abs(error) > TOLERANCE
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For results, as JSON takes it."""
+        return asdict(self) | {"faults": self.faults()}

@@ -1,0 +1,103 @@
+"""Runs a command that ends with whoever wanted it: `python -m netem.links.keeper NAMESPACE PARENT COMMAND...`.
+
+NAMESPACE is the descriptor of a network namespace to run it in, or `-`. With the privilege for it the command runs in a
+pid namespace of its own, whose end ends whatever the command has started and left behind; the kernel sees to that
+even where everybody is killed. Without, what it left behind is found and ended here. The exit code is the command's.
+Linux only. Knows no link.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+from netem.links.namespaces import kernel
+
+_NOT_FOUND = 127
+_SIGNALLED = 128
+_NONE = "-"
+
+
+def main(namespace: str, parent: str, *command: str) -> int:
+    """Returns the exit code."""
+    kernel.die_with_parent(signal.SIGKILL)
+    if os.getppid() != int(parent):
+        return 1  # It ended before it could be watched.
+    if namespace != _NONE:
+        kernel.enter_network(int(namespace))
+        os.close(int(namespace))
+    # Ctrl-C reaches the command itself. A handler, unlike ignoring, is not inherited.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWNS)
+    except PermissionError:
+        kernel.adopt_orphans()
+        code = _run(command)
+        _end_orphans()
+        return code
+    return _run_in_pid_namespace(command)
+
+
+def _run_in_pid_namespace(command: tuple[str, ...]) -> int:
+    watched, held = os.pipe()
+    init = os.fork()
+    if init == 0:
+        kernel.die_with_parent(signal.SIGKILL)
+        os.close(held)
+        os.set_blocking(watched, False)
+        with contextlib.suppress(BlockingIOError):
+            os.read(watched, 1)
+            os._exit(1)  # The end of the pipe: our parent ended before it could be watched.
+        os.close(watched)
+        # A sandbox may refuse; the command then sees the numbers of the host's processes, and still ends with us.
+        with contextlib.suppress(OSError):
+            kernel.mount_own_proc()
+        os._exit(_run(command))
+    os.close(watched)
+    _forward_to(lambda number: os.kill(init, number))
+    _, status = os.waitpid(init, 0)
+    return _exit_code(status)
+
+
+def _run(command: tuple[str, ...]) -> int:
+    """Runs the command and buries whatever ends meanwhile."""
+    try:
+        process = subprocess.Popen(command, preexec_fn=lambda: kernel.die_with_parent(signal.SIGKILL))
+    except OSError as refusal:
+        sys.stderr.write(f"cannot run {command[0]}: {refusal.strerror}\n")
+        return _NOT_FOUND
+    _forward_to(process.send_signal)
+    while True:
+        ended, status = os.wait()
+        if ended == process.pid:
+            return _exit_code(status)
+
+
+def _forward_to(send: Callable[[int], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: send(received))
+
+
+def _end_orphans() -> None:
+    """Until no descendant is left; the children of an ended child become ours."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            for child in _children():
+                os.kill(child, signal.SIGKILL)
+            os.wait()
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as listing:
+        return [int(child) for child in listing.read().split()]
+
+
+def _exit_code(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else _SIGNALLED - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

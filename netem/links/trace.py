@@ -1,0 +1,86 @@
+"""A link whose rate changes from moment to moment, as a recorded one does: Mahimahi's model.
+
+A trace is a list of milliseconds, each an opportunity to transmit 1500 bytes; what finds nothing to transmit is
+wasted, and after the last the list begins again. Pure: time is an argument, in seconds since the link began. Knows no
+files (mahimahi.py reads them) and no other fault than the outages that take opportunities away.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import pairwise
+
+from common.protocol.errors import MisuseError
+from netem.links.outages import NEVER, Outages
+
+OPPORTUNITY_BYTES = 1500
+_MS_PER_S = 1000.0
+_BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True)
+class Trace:
+    """opportunities_ms: whole milliseconds, never falling; the last one is also the period.
+
+    Raises MisuseError where they are none, fall, or never get past 0.
+    """
+
+    opportunities_ms: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        moments = self.opportunities_ms
+        if not moments or moments[-1] <= 0:
+            raise MisuseError("a trace needs an opportunity after millisecond 0: record or generate a longer one")
+        if moments[0] < 0 or any(later < earlier for earlier, later in pairwise(moments)):
+            raise MisuseError("a trace's milliseconds may not fall or be negative: sort them")
+
+    @property
+    def period_ms(self) -> int:
+        return self.opportunities_ms[-1]
+
+    @property
+    def mean_rate_bits_per_s(self) -> float:
+        return len(self.opportunities_ms) * OPPORTUNITY_BYTES * _BITS_PER_BYTE * _MS_PER_S / self.period_ms
+
+
+class TraceLine:
+    """The transmitter of one direction, shared by everything that crosses in that direction."""
+
+    def __init__(self, trace: Trace, outages: Outages = NEVER) -> None:
+        self._moments_ms = trace.opportunities_ms
+        self._period_ms = trace.period_ms
+        self._outages = outages
+        self._round = 0
+        self._index = -1
+        # The opportunity in use, and what is left of it.
+        self._at_s = float("-inf")
+        self._left_bytes = 0
+
+    def send(self, size_bytes: int, arrival_s: float) -> float:
+        """Accept size_bytes that arrived at arrival_s; return when the last bit has been transmitted."""
+        if arrival_s > self._at_s:
+            self._seek(arrival_s)
+        while size_bytes > self._left_bytes:
+            size_bytes -= self._left_bytes
+            self._take(self._round, self._index + 1)
+        self._left_bytes -= size_bytes
+        return self._at_s
+
+    def backlog_s(self, now_s: float) -> float:
+        """Seconds from now until all that was accepted has been transmitted."""
+        return max(0.0, self._at_s - now_s)
+
+    def _seek(self, at_s: float) -> None:
+        """To the first opportunity from at_s on."""
+        at_ms = at_s * _MS_PER_S
+        rounds = int(at_ms // self._period_ms)
+        self._take(rounds, bisect_left(self._moments_ms, at_ms - rounds * self._period_ms))
+
+    def _take(self, rounds: int, index: int) -> None:
+        if index == len(self._moments_ms):
+            rounds, index = rounds + 1, 0
+        self._round, self._index = rounds, index
+        self._at_s = (rounds * self._period_ms + self._moments_ms[index]) / _MS_PER_S
+        self._left_bytes = OPPORTUNITY_BYTES
+        resumed_s = self._outages.resume_s(self._at_s)
+        if resumed_s > self._at_s:
+            self._seek(resumed_s)

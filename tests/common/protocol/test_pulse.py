@@ -1,0 +1,43 @@
+"""How long passes and levels take, for each of the sessions that share them."""
+
+import math
+
+import pytest
+
+from common.protocol.pulse import Pulse
+
+
+def test_before_a_level_is_known_any_number_fits_a_pass():
+    pulse = Pulse()
+    assert pulse.levels_per_pass == math.inf
+    pulse.passed(0.03)
+    assert pulse.levels_per_pass == math.inf
+    assert pulse.level_seconds == 0.0
+
+
+def test_levels_are_counted_in_the_time_of_a_pass():
+    pulse = Pulse()
+    for _ in range(5):
+        pulse.passed(0.03)
+        pulse.drafted(0.005)
+    assert pulse.levels_per_pass == pytest.approx(6)
+
+
+def test_rivals_share_the_drafter_and_leave_it_to_each_other_again():
+    pulse = Pulse()
+    pulse.passed(0.03)
+    pulse.drafted(0.005)
+    pulse.rivals = 4
+    assert (pulse.level_seconds, pulse.levels_per_pass) == (pytest.approx(0.02), pytest.approx(1.5))
+    pulse.rivals = 1
+    assert pulse.levels_per_pass == pytest.approx(6)
+
+
+def test_one_odd_time_moves_little_and_a_lasting_one_all():
+    pulse = Pulse()
+    pulse.drafted(0.01)
+    pulse.drafted(0.09)
+    assert pulse.level_seconds == pytest.approx(0.02)
+    for _ in range(100):
+        pulse.drafted(0.09)
+    assert pulse.level_seconds == pytest.approx(0.09, rel=1e-3)

@@ -1,0 +1,35 @@
+"""netem.links.burst_loss: the Gilbert-Elliott model's long-run loss and the length of its bursts."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from common.protocol.errors import MisuseError
+from netem.links.burst_loss import BurstLoss, Bursts
+
+LTE = Bursts(to_bad=0.006, to_good=0.33, loss_bad=0.5, loss_good=0.0005)
+
+
+def test_the_share_of_lost_packets_is_the_mean_loss() -> None:
+    loss = BurstLoss(LTE, random.Random(1))
+    lost = sum(loss.takes() for _ in range(400_000))
+    assert lost / 400_000 == pytest.approx(LTE.mean_loss, rel=0.05)
+
+
+def test_bursts_last_as_long_as_the_bad_state() -> None:
+    loss = BurstLoss(Bursts(to_bad=0.01, to_good=0.25, loss_bad=1.0, loss_good=0.0), random.Random(2))
+    taken = [loss.takes() for _ in range(400_000)]
+    bursts = sum(later and not earlier for earlier, later in pairwise(taken))
+    assert sum(taken) / bursts == pytest.approx(1 / 0.25, rel=0.05)
+
+
+@pytest.mark.parametrize("chances", [(1.1, 0.5, 0.5, 0.0), (0.1, -0.5, 0.5, 0.0), (0.1, 0.5, float("nan"), 0.0)])
+def test_what_is_no_chance_is_refused(chances: tuple[float, float, float, float]) -> None:
+    with pytest.raises(MisuseError, match="no chance"):
+        Bursts(*chances)
+
+
+def test_a_bad_state_must_end() -> None:
+    with pytest.raises(MisuseError, match="way back"):
+        Bursts(0.1, 0.0, 0.5, 0.0)

@@ -1,0 +1,30 @@
+"""netem.links.losses: the table of losses, and whose draws are whose."""
+
+from netem.links.burst_loss import Bursts
+from netem.links.losses import losses_of
+from netem.links.profile import Direction
+
+BURSTS = Bursts(0.1, 0.5, 0.5, 0.01)
+
+
+def verdicts(direction: Direction, index: int, seed: int = 0, way: str = "up") -> list[bool]:
+    loss = losses_of(direction, seed, way)[index]
+    return [loss.takes() for _ in range(300)]
+
+
+def test_only_what_is_asked_for_is_there() -> None:
+    assert losses_of(Direction(1e6), 0, "up") == []
+    assert len(losses_of(Direction(1e6, loss=0.1, bursts=BURSTS), 0, "up")) == 2
+
+
+def test_the_draws_of_one_loss_do_not_depend_on_another() -> None:
+    together = Direction(1e6, loss=0.1, bursts=BURSTS)
+    assert verdicts(together, 0) == verdicts(Direction(1e6, loss=0.1), 0)
+    assert verdicts(together, 1) == verdicts(Direction(1e6, bursts=BURSTS), 0)
+
+
+def test_the_seed_and_the_way_decide_the_draws() -> None:
+    lossy = Direction(1e6, loss=0.3)
+    assert verdicts(lossy, 0) == verdicts(lossy, 0)
+    assert verdicts(lossy, 0, seed=1) != verdicts(lossy, 0)
+    assert verdicts(lossy, 0, way="down") != verdicts(lossy, 0)

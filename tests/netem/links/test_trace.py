@@ -1,0 +1,56 @@
+"""netem.links.trace on a fake clock: Mahimahi's opportunities, wasted, shared, repeated and taken away."""
+
+import pytest
+
+from common.protocol.errors import MisuseError
+from netem.links.outages import Outages
+from netem.links.trace import OPPORTUNITY_BYTES, Trace, TraceLine
+
+UNEVEN = Trace((2, 2, 7, 10))
+
+
+def test_each_opportunity_carries_1500_bytes_and_the_list_repeats() -> None:
+    line = TraceLine(UNEVEN)
+    sent_ms = [1000 * line.send(OPPORTUNITY_BYTES, 0.0) for _ in range(9)]
+    assert sent_ms == pytest.approx([2, 2, 7, 10, 12, 12, 17, 20, 22])
+
+
+def test_small_packets_share_an_opportunity_and_a_large_one_takes_several() -> None:
+    line = TraceLine(UNEVEN)
+    assert [1000 * line.send(700, 0.0) for _ in range(3)] == pytest.approx([2, 2, 2])
+    assert 1000 * line.send(3000, 0.0) == pytest.approx(10)
+
+
+def test_what_an_idle_link_does_not_use_is_wasted() -> None:
+    line = TraceLine(UNEVEN)
+    assert 1000 * line.send(100, 0.0) == pytest.approx(2)
+    # The rest of that opportunity passed meanwhile.
+    assert 1000 * line.send(1500, 0.0021) == pytest.approx(7)
+    assert 1000 * line.send(1500, 0.5005) == pytest.approx(502)
+
+
+def test_an_opportunity_at_the_very_moment_is_used() -> None:
+    assert 1000 * TraceLine(UNEVEN).send(1500, 0.007) == pytest.approx(7)
+
+
+def test_opportunities_in_an_outage_are_lost() -> None:
+    line = TraceLine(UNEVEN, Outages(((0.006, 0.0115),)))
+    assert [1000 * line.send(1500, 0.0) for _ in range(4)] == pytest.approx([2, 2, 12, 12])
+
+
+def test_backlog_is_what_waits() -> None:
+    line = TraceLine(UNEVEN)
+    assert line.backlog_s(0.0) == 0.0
+    for _ in range(4):
+        line.send(1500, 0.0)
+    assert line.backlog_s(0.004) == pytest.approx(0.006)
+
+
+def test_the_mean_rate() -> None:
+    assert UNEVEN.mean_rate_bits_per_s == pytest.approx(4 * 1500 * 8 / 0.010)
+
+
+@pytest.mark.parametrize("moments", [(), (0, 0), (3, 2), (-1, 4)])
+def test_impossible_traces_are_refused(moments: tuple[int, ...]) -> None:
+    with pytest.raises(MisuseError, match="trace"):
+        Trace(moments)

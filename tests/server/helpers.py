@@ -1,0 +1,69 @@
+"""Aides without a model, and a worker without a thread."""
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+import numpy as np
+
+from common.protocol.messages import StateRequest
+from common.protocol.views import Proposal, TreeView
+from server.pace import Timed
+from server.sessions import Member, Sessions
+from tests.server.proposers import Proposer
+from tests.server.thinker import Thinker
+
+Result = TypeVar("Result")
+
+
+class Helpers:
+    """Makes the aides of all sessions, which draft as `propose` does.
+
+    Where a `thinker` is given, the slots that an aide is shown must hold the first tokens of its view.
+    """
+
+    def __init__(self, propose: Proposer, thinker: Thinker | None = None):
+        self.made: list[StateRequest | None] = []
+        self.views: list[TreeView] = []
+        self._propose = propose
+        self._thinker = thinker
+
+    def make(self, wanted: StateRequest | None) -> Self:
+        self.made.append(wanted)
+        return self
+
+    def draft(self, view: TreeView, slots: np.ndarray) -> Sequence[Proposal]:
+        self.views.append(view)
+        if self._thinker is not None:
+            held = [self._thinker._held[slot] for slot in slots.tolist()]
+            assert held == list(view.tokens[: len(held)])
+            assert len(held) == len(view.tokens) - 1
+        return self._propose(view)
+
+
+def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> Member | None:
+    """Whom it was drafted for."""
+    asked = sessions.claim_assistance()
+    if asked is None:
+        return None
+    sessions.assist(asked, asked.draft(helpers), seconds)
+    return asked.owner
+
+
+class InPlace:
+    """A worker that computes where it stands. Remembers the cost of each task under the thread's name."""
+
+    def __init__(self, costs: dict[str, list[float]], name: str):
+        self._costs = costs.setdefault(name, [])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
+        self._costs.append(cost)
+        return compute(), Timed(0.0, overran=False)

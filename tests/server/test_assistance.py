@@ -1,0 +1,270 @@
+"""Sessions for which the server drafts: exact answers, fair turns, and nobody harmed by a level that fails."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Self
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from common.protocol.client_session import ClientSession
+from common.protocol.errors import MisuseError
+from common.protocol.messages import Commit, Settings, StateRequest
+from common.protocol.views import Proposal, TreeView
+from server.engine import Engine
+from server.pace import Pace
+from server.sessions import Sessions
+from tests.server.clients_of_sessions import BOUNDS, LIMITS, TERMS, Client, one_pass, prompt_of
+from tests.server.helpers import Helpers, InPlace, one_level
+from tests.server.player import EngineWire, play
+from tests.server.proposers import Proposer, guessing, knowing, nothing
+from tests.server.thinker import VOCAB, Thinker, decode
+
+ASSISTING = ("assist", "auto", "colocated")
+ASSISTED = Settings(max_new_tokens=40, idle="assist")
+
+
+def new_sessions(idle: str = "assist") -> Sessions:
+    return Sessions(replace(TERMS, idle=idle, assists=True, end_tokens=frozenset()), BOUNDS, capacity=2000)
+
+
+def truth_of(prompt: Sequence[int], count: int = 40) -> list[int]:
+    return decode(prompt, count, end=-1)
+
+
+def knowing_all(*prompts: Sequence[int], skill: float = 0.8) -> Proposer:
+    """Knows the answer to each of the prompts."""
+    each = [knowing([*prompt, *truth_of(prompt)], skill, VOCAB, seed) for seed, prompt in enumerate(prompts)]
+
+    def propose(view: TreeView) -> Sequence[Proposal]:
+        (own,) = (know for know, prompt in zip(each, prompts, strict=True) if view.tokens[0] == prompt[0])
+        return own(view)
+
+    return propose
+
+
+def begun(sessions: Sessions, thinker: Thinker, prompt: list[int], idle: str = "assist") -> Client:
+    """A client whose prompt has been computed."""
+    client = Client(sessions, str(prompt))
+    client.open(prompt, Settings(40, idle=idle))
+    while not client.inbox or not isinstance(client.inbox[-1], Commit):
+        assert one_pass(sessions, thinker)
+    return client
+
+
+# Sessions, step by step.
+
+
+@pytest.mark.parametrize("idle", ASSISTING)
+def test_helped_answers_are_the_targets_own_and_take_fewer_passes(idle: str) -> None:
+    sessions, thinker = new_sessions(idle), Thinker()
+    prompts = [[first, *prompt_of(first, 9 * first)] for first in (3, 4, 5)]
+    helpers = Helpers(knowing_all(*prompts), thinker)
+    clients = [Client(sessions, str(prompt)) for prompt in prompts]
+    for client, prompt in zip(clients, prompts, strict=True):
+        client.open(prompt, Settings(40))
+    now = 0.0
+    while not all(client.done for client in clients):
+        now += 1.0
+        for _ in range(9):
+            one_level(sessions, helpers)
+        one_pass(sessions, thinker, now)
+        for client in clients:
+            client.hear()
+    assert [client.session.answer for client in clients] == [truth_of(prompt) for prompt in prompts]
+    assert all(client.session.passes < 20 for client in clients)
+    assert sessions.counters.recomputed_tokens == 0
+    for client in clients:
+        sessions.leave(client)
+    assert sessions.free_slots == 2000
+
+
+def test_both_may_draft_at_once() -> None:
+    sessions, thinker = new_sessions(), Thinker()
+    prompt = prompt_of(3, 20)
+    client, helpers = begun(sessions, thinker, prompt), Helpers(knowing_all(prompt), thinker)
+    propose, now = guessing(VOCAB), 0.0
+    while not client.done:
+        now += 1.0
+        client.hear()
+        if not client.done:
+            client.draft(propose)
+        one_level(sessions, helpers)
+        one_pass(sessions, thinker, now)
+        client.hear()
+    assert client.session.answer == truth_of(prompt)
+    assert client.session.passes < 40
+
+
+def test_levels_go_to_the_session_that_has_waited_longest() -> None:
+    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
+    begun(sessions, thinker, [3, 1])
+    begun(sessions, thinker, [4, 1])
+    turns = [one_level(sessions, helpers) for _ in range(4)]
+    newcomer = begun(sessions, thinker, [5, 1])
+    turns += [one_level(sessions, helpers) for _ in range(6)]
+    assert None not in turns
+    assert turns[:4] == [*turns[:2], *turns[:2]]
+    assert turns[4] is not None
+    assert turns[4].listener is newcomer
+    assert turns[4:7] == turns[7:]
+    assert set(Counter(turns[4:]).values()) == {2}
+
+
+def test_a_session_that_wants_no_help_is_passed_over() -> None:
+    sessions, thinker, helpers = new_sessions("eager"), Thinker(), Helpers(guessing(VOCAB))
+    begun(sessions, thinker, [3, 1], idle="eager")
+    helped = begun(sessions, thinker, [4, 1], idle="assist")
+    for _ in range(3):
+        owner = one_level(sessions, helpers)
+        assert owner is not None
+        assert owner.listener is helped
+
+
+@pytest.mark.parametrize(("idle", "overlaps"), [("assist", True), ("auto", True), ("colocated", False)])
+def test_a_session_in_a_pass_is_helped_by_policies_that_overlap(idle: str, overlaps: bool) -> None:
+    sessions, thinker, helpers = new_sessions(idle), Thinker(), Helpers(guessing(VOCAB))
+    begun(sessions, thinker, [3, 1], idle)
+    batch = sessions.plan(100.0)
+    assert batch is not None
+    assert (one_level(sessions, helpers) is not None) is overlaps
+    sessions.complete(batch, thinker.decide(batch.cases), 101.0)
+    assert one_level(sessions, helpers) is not None
+
+
+def test_a_level_for_a_session_that_left_in_between_is_ignored() -> None:
+    sessions, thinker = new_sessions(), Thinker()
+    client = begun(sessions, thinker, [3, 1])
+    asked = sessions.claim_assistance()
+    assert asked is not None
+    sessions.leave(client)
+    again = Client(sessions, str([3, 1]))
+    again.open([3, 1], ASSISTED)
+    one_pass(sessions, thinker)
+    sessions.assist(asked, [Proposal(0, 9, -0.1)], 0.001)
+    assert sessions.counters.assisted_levels == 0
+    member = sessions.claim_assistance()
+    assert member is not None
+    assert len(member.owner.session.tree) == 0
+
+
+def test_a_session_that_cannot_be_helped_goes_on_without_and_the_others_with() -> None:
+    sessions, thinker = new_sessions(), Thinker()
+    begun(sessions, thinker, [3, 1])
+    begun(sessions, thinker, [4, 1])
+    asked = sessions.claim_assistance()
+    assert asked is not None
+    sessions.assist(asked, None, 0.001)
+    assert asked.owner.session.due() <= 0.0
+    owners = [one_level(sessions, Helpers(guessing(VOCAB))) for _ in range(3)]
+    assert asked.owner not in owners
+    assert None not in owners
+    assert sessions.counters.assisted_levels == 3
+
+
+def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away() -> None:
+    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
+    client = Client(sessions, "first")
+    client.open([3, 1], Settings(40, idle="auto"))
+    batch = sessions.plan(0.0)
+    assert batch is not None
+    sessions.complete(batch, thinker.decide(batch.cases), 0.3)
+    assert one_level(sessions, helpers, seconds=0.2) is not None  # one and a half in a pass
+    rival = Client(sessions, "second")
+    rival.open([4, 1], Settings(40, idle="auto"))
+    assert one_level(sessions, helpers, seconds=0.2) is None
+    sessions.leave(rival)
+    assert one_level(sessions, helpers, seconds=0.2) is not None
+
+
+def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> None:
+    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
+    begun(sessions, thinker, [3, 1])
+    for _ in range(3):
+        assert one_level(sessions, helpers) is not None
+    assert helpers.made == [None]
+
+
+# The engine.
+
+
+async def answers(engine: Engine, prompts: Sequence[list[int]], idle: str, propose: Proposer) -> list[list[int]]:
+    running = asyncio.create_task(engine.run())
+    clients = [ClientSession(uuid4().hex, LIMITS) for _ in prompts]
+    plays = [
+        play(client, EngineWire(engine), client.open(prompt, Settings(40, idle=idle)), propose)
+        for client, prompt in zip(clients, prompts, strict=True)
+    ]
+    try:
+        return await asyncio.wait_for(asyncio.gather(*plays), 30)
+    finally:
+        running.cancel()
+
+
+@pytest.mark.parametrize("clients_draft", [False, True])
+@pytest.mark.parametrize("idle", ASSISTING)
+async def test_with_help_the_engine_answers_as_the_target_alone(idle: str, clients_draft: bool) -> None:
+    thinker, prompts = Thinker(), [[3, *prompt_of(1, 60)], [4, *prompt_of(2, 7)]]
+    helpers = Helpers(knowing_all(*prompts))
+    engine = Engine(new_sessions(), thinker, Pace(per_pass=0.002), aides=helpers)
+    propose = guessing(VOCAB) if clients_draft else nothing
+    assert await answers(engine, prompts, idle, propose) == [truth_of(prompt) for prompt in prompts]
+    assert engine.counters.assisted_levels == len(helpers.views) > 0
+    assert engine.counters.recomputed_tokens == 0
+
+
+class Clumsy(Helpers):
+    """Fails in the way it is told to, for sessions whose first token is 3."""
+
+    def __init__(self, propose: Proposer, fails_to: str):
+        super().__init__(propose)
+        self._fails_to = fails_to
+        self.failures = 0
+
+    def make(self, wanted: StateRequest | None) -> Self:
+        if self._fails_to == "load":
+            self.failures += 1
+            raise MisuseError("the draft is not here")
+        return super().make(wanted)
+
+    def draft(self, view: TreeView, slots: np.ndarray) -> Sequence[Proposal]:
+        if view.tokens[0] == 3:
+            self.failures += 1
+            raise RuntimeError("no kernel image")
+        return super().draft(view, slots)
+
+
+@pytest.mark.parametrize(("fails_to", "failures", "helped"), [("load", 2, False), ("draft", 1, True)])
+async def test_an_aide_that_fails_costs_its_session_the_help_and_no_token(
+    fails_to: str, failures: int, helped: bool
+) -> None:
+    prompts = [[3, 1], [4, 1]]
+    aides = Clumsy(knowing_all(*prompts), fails_to)
+    engine = Engine(new_sessions(), Thinker(), Pace(), aides=aides)
+    assert await answers(engine, prompts, "assist", nothing) == [truth_of(prompt) for prompt in prompts]
+    assert aides.failures == failures
+    assert (engine.counters.assisted_levels > 0) is helped
+
+
+async def test_passes_and_levels_are_computed_side_by_side_at_their_stated_costs() -> None:
+    costs: dict[str, list[float]] = {}
+    prompt = [3, 1, 2]
+    pace = Pace(per_pass=0.5, per_token=0.25, per_level=0.125)
+    helpers = Helpers(knowing_all(prompt))
+    engine = Engine(new_sessions(), Thinker(), pace, aides=helpers, hire=partial(InPlace, costs))
+    assert await answers(engine, [prompt], "assist", nothing) == [truth_of(prompt)]
+    assert set(costs) == {"target", "assistant"}
+    assert costs["target"][0] == 3 * 0.25
+    assert costs["assistant"] == [0.125] * len(helpers.views) != []
+
+
+async def test_a_server_that_cannot_draft_hires_nobody_for_it() -> None:
+    costs: dict[str, list[float]] = {}
+    engine = Engine(new_sessions(), Thinker(), Pace(), hire=partial(InPlace, costs))
+    engine.sessions.terms = replace(engine.sessions.terms, assists=False)
+    assert await answers(engine, [[3, 1]], "assist", nothing) == [truth_of([3, 1])]
+    assert set(costs) == {"target"}

@@ -27,7 +27,7 @@ class Waiting:
 
 PATIENT_NODES = 8
 
-_MOST_WAIT = 0.75
+_MOST_WAIT = 0.5
 """Times a pass, for the server's own drafter."""
 
 

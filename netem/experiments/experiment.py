@@ -96,6 +96,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_speed("first-token", "Time to the first token against the prompt's length and the link."),
         _of_speed("load", "Latency and tokens per pass-second, for rising arrivals and for 1 to 64 clients."),
         _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
+        _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
+        _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),
         _of_speed("controller", "The controller against the best fixed tree, on every link."),
         _of_drafts("single-device", "Every draft on one device: accept length and speed-up by category."),
         _of_drafts("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from client.drafting import DraftingLoop
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.protocol.client_session import ClientSession
@@ -116,6 +118,15 @@ def test_a_full_tree_counts_as_spent():
     (grow,) = loop.drafted(loop.begin_step(), [Proposal(1, 5, -1.0)])
     assert grow.nodes == ()
     assert loop.begin_step() is None
+
+
+@pytest.mark.xfail(strict=True, reason="what is held leaves in place of the word that nothing more will come")
+def test_a_drafter_that_rests_says_so_behind_what_it_held():
+    """Else a patient server waits one response time for more."""
+    loop = begun(STREAM)
+    assert loop.drafted(loop.begin_step(), [GUESS]) == []
+    sent = loop.drafted(loop.begin_step(), [])
+    assert [[node.token for node in grow.nodes] for grow in sent] == [[7], []]
 
 
 def test_rounds_wait_for_the_prompts_commit_and_then_hold_their_levels():

@@ -77,14 +77,14 @@ def make_report(runs: Runs, extent: Extent) -> Report:
         headings=HEADINGS,
         rows=[_row(link, name, run, systems) for link, systems in runs.items() for name, run in systems.items()],
         remarks=(
-            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy; answers identical "
-            f"across systems and links: {'yes' if identical else 'NO'}.",
-            f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it. "
-            f"{IN_WORDS.capitalize()}, on the server {PACE.per_level * 1000:.2f} ms, beside the pass where the policy is "
-            "assist or auto.",
-            "Rounds of lock-step have 6 levels, 8 nodes wide, 62 in all, as published; 'long' has 16. Server-side "
-            "speculation has the same moa draft beside the target, ends each of its rounds where that makes it fastest, "
-            "and the client only listens.",
+            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy; answers "
+            f"identical across systems and links: {'yes' if identical else 'NO'}.",
+            f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it: "
+            f"{IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms, beside the pass where the policy is assist or "
+            "auto. `clock` holds real time over tun beside it.",
+            "Rounds of lock-step have 6 levels, 8 nodes wide, 62 in all, as published; 'long' has 16 levels and up to "
+            "256 nodes. Server-side speculation has the same moa draft beside the target, ends each of its rounds "
+            "where that makes it fastest, and the client only listens.",
             "tokens/s are sums over sums, the first token is a median, a gap is the time between two commits that "
             "bring tokens. 'x' divides tokens/s by the baseline's on the same link.",
         ),

@@ -1,6 +1,5 @@
 """From when a session takes part in a pass, and that `assist` waits exactly as long as waiting pays."""
 
-import itertools
 import math
 
 import pytest
@@ -57,12 +56,10 @@ def seconds_between_misses(waited, levels_per_pass, miss):
 def waits(policy, miss, levels_per_pass):
     """The levels for which a policy waits, a chain of them that is as likely to be right as drafts have been."""
     tree = TokenTree([1])
-    for levels in itertools.count():
-        if due(policy, reach=likely_growth(tree), miss=miss, levels_per_pass=levels_per_pass) == SINCE:
-            return levels
-        view = tree.view()
-        below = view.nodes[-1].id if view.nodes else 0
-        tree.plant(1, [Proposal(below, 2, math.log(1 - miss))])
+    while due(policy, reach=likely_growth(tree), miss=miss, levels_per_pass=levels_per_pass) > SINCE:
+        nodes = tree.view().nodes
+        tree.plant(1, [Proposal(nodes[-1].id if nodes else 0, 2, math.log(1 - miss))])
+    return len(tree)
 
 
 @pytest.mark.parametrize("policy", ["assist", "auto"])

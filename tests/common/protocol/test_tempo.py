@@ -42,7 +42,9 @@ def test_what_lies_between_two_answers_is_no_time_of_theirs():
     assert tempo.speed == pytest.approx(20)
 
 
-@pytest.mark.parametrize(("hits", "missed", "share"), [(3, True, 0.25), (1, True, 0.5), (0, True, 1.0), (5, False, 0.0)])
+@pytest.mark.parametrize(
+    ("hits", "missed", "share"), [(3, True, 0.25), (1, True, 0.5), (0, True, 1.0), (5, False, 0.0)]
+)
 def test_misses_are_counted_against_the_tokens_that_were_hit(hits, missed, share):
     tempo = Tempo()
     for _ in range(200):

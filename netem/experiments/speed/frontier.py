@@ -1,0 +1,109 @@
+"""`frontier`: tokens per pass, which a busy GPU saves by, against tokens per second, which a person sees."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from client.demo.costs import IN_WORDS, STATED
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.ground import open_ground
+from netem.experiments.speed.runs import Run, run_alone
+from netem.experiments.speed.systems import LOCKSTEP_MOA, ROOMY_TREE, SYSTEMS, System
+from netem.links.profiles import find_profile
+
+HEADINGS = ("link", "policy", "accept length", "tokens/s", "gap p50 / p95")
+ROUND_LEVELS = (2, 4, 6, 8, 12, 16, 24)
+
+_CATEGORY = "code"
+
+
+@dataclass(frozen=True)
+class Extent:
+    links: tuple[str, ...]
+    prompts: int
+    tokens: int
+
+
+FULL = Extent(("5g", "4g", "satellite"), prompts=16, tokens=192)
+QUICK = Extent(("4g",), prompts=3, tokens=96)
+
+Runs = Mapping[str, Mapping[str, Run]]
+"""By link, then by system."""
+
+
+def systems() -> dict[str, System]:
+    """Lock-step rounds of every length, and all others as everywhere."""
+    policy = replace(LOCKSTEP_MOA.policy, tree=ROOMY_TREE)
+    rounds = {
+        f"lock-step moa, {levels}": replace(LOCKSTEP_MOA, policy=replace(policy, round_levels=levels))
+        for levels in ROUND_LEVELS
+    }
+    others = {name: system for name, system in SYSTEMS.items() if not name.startswith(LOCKSTEP_MOA.name)}
+    return {**others, **rounds}
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    extent = QUICK if request.quick else FULL
+    ground = await asyncio.to_thread(open_ground, request, extent.prompts)
+    prompts, compared = ground.prompts[_CATEGORY], systems()
+    runs: dict[str, dict[str, Run]] = {link: {} for link in extent.links}
+    for number, link in enumerate(extent.links):
+        for place, (name, system) in enumerate(compared.items()):
+            advance(f"{link}, {name}", (number + place / len(compared)) / len(extent.links))
+            runs[link][name] = await asyncio.to_thread(
+                run_alone, ground, find_profile(link), system, prompts, extent.tokens
+            )
+    return make_report(runs, extent)
+
+
+def make_report(runs: Runs, extent: Extent) -> Report:
+    return Report(
+        title="Tokens per pass against tokens per second",
+        headings=HEADINGS,
+        rows=[_row(link, name, run) for link, of_link in runs.items() for name, run in of_link.items()],
+        remarks=(
+            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy, one client, "
+            f"virtual clock: {IN_WORDS}.",
+            "Accept length is committed tokens per pass, the bonus token included. Numbers behind lock-step are the "
+            "levels of its rounds. Draft moa where none is named.",
+        ),
+        results={
+            "stated_costs": STATED,
+            "clock": "virtual",
+            "links": {link: {name: run.as_dict() for name, run in of_link.items()} for link, of_link in runs.items()},
+        },
+        draw=lambda axes: _draw(axes, runs),
+    )
+
+
+def _row(link: str, name: str, run: Run) -> list[str]:
+    stats = run.stats
+    gaps = f"{1000 * run.gap(0.5):.0f} / {1000 * run.gap(0.95):.0f} ms"
+    return [link, name, f"{stats.accept_length:.2f}", f"{stats.tokens_per_second:.1f}", gaps]
+
+
+def _draw(axes: Any, runs: Runs) -> None:
+    markers = dict(zip(runs, "osD^v", strict=False))
+    for place, name in enumerate(_families(next(iter(runs.values())))):
+        for link, of_link in runs.items():
+            points = [run.stats for own, run in of_link.items() if _family(own) == name]
+            lengths = [stats.accept_length for stats in points]
+            speeds = [stats.tokens_per_second for stats in points]
+            line = "-" if len(points) > 1 else ""
+            axes.plot(lengths, speeds, color=f"C{place}", marker=markers[link], linestyle=line, alpha=0.85)
+        axes.plot([], [], color=f"C{place}", marker="o", linestyle="", label=name)
+    for link, marker in markers.items():
+        axes.plot([], [], color="black", marker=marker, linestyle="", label=f"on {link}")
+    axes.set_xlabel("committed tokens per pass")
+    axes.set_ylabel("committed tokens per second")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _family(name: str) -> str:
+    return name.rpartition(", ")[0] or name
+
+
+def _families(of_link: Mapping[str, Run]) -> list[str]:
+    return list(dict.fromkeys(map(_family, of_link)))

@@ -1,0 +1,153 @@
+"""`sets`: every kind of prompt, measured on the virtual clock and predicted by the model of `model.py`."""
+
+import asyncio
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from client.demo.costs import DRAFT_SECONDS, IN_WORDS, STATED
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.ground import Ground, open_ground
+from netem.experiments.speed.model import Costs, coverage_of, predict
+from netem.experiments.speed.runs import Run, run_alone
+from netem.experiments.speed.systems import AUTO, EAGER, LOCKSTEP_MOA, System
+from netem.links.profile import LinkProfile
+from netem.links.profiles import find_profile
+from netem.links.way import Way, both_ways
+from netem.virtual.datacenter import PACE
+
+HEADINGS = ("link", "prompts", "system", "coverage", "tokens/s", "predicted", "measured / predicted", "accept length")
+
+_PACKET_BYTES = 150
+_PACKETS = 4000
+
+
+@dataclass(frozen=True)
+class Extent:
+    links: tuple[str, ...]
+    prompts: int
+    tokens: int
+
+
+FULL = Extent(("5g", "4g", "satellite"), prompts=16, tokens=192)
+QUICK = Extent(("4g",), prompts=3, tokens=96)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """One system on one set. `predicted` in tokens per second, its first token taken as measured."""
+
+    link: str
+    category: str
+    system: str
+    coverage: float
+    run: Run
+    predicted: float
+
+    @property
+    def ratio(self) -> float:
+        return self.run.stats.tokens_per_second / self.predicted
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    extent = QUICK if request.quick else FULL
+    ground = await asyncio.to_thread(open_ground, request, extent.prompts)
+    found: list[Predicted] = []
+    points = [(link, category) for link in extent.links for category in ground.prompts]
+    for number, (link, category) in enumerate(points):
+        advance(f"{link}, {category}", number / len(points))
+        found += await asyncio.to_thread(compare, ground, find_profile(link), category, extent.tokens)
+    return make_report(found, extent)
+
+
+def compare(ground: Ground, profile: LinkProfile, category: str, tokens: int) -> list[Predicted]:
+    prompts = ground.prompts[category]
+    rounds = run_alone(ground, profile, LOCKSTEP_MOA, prompts, tokens)
+    levels = LOCKSTEP_MOA.policy.round_levels
+    assert levels is not None
+    coverage = coverage_of(rounds.stats.accept_length, levels)
+    predicted = []
+    for system in (EAGER, AUTO):
+        run = run_alone(ground, profile, system, prompts, tokens)
+        speed = predict(coverage, costs_of(system, profile), system.policy.levels_together)
+        predicted.append(
+            Predicted(profile.name, category, system.name, coverage, run, with_first_token(run, speed, len(prompts)))
+        )
+    return predicted
+
+
+def with_first_token(run: Run, speed: float, answers: int) -> float:
+    """Tokens per second of answers whose first token comes when it did, and the others at `speed`."""
+    stats = run.stats
+    return stats.tokens / (answers * stats.ttft_seconds + (stats.tokens - answers) / speed)
+
+
+def costs_of(system: System, profile: LinkProfile) -> Costs:
+    up, down = (travel(way, system.policy.levels_together * DRAFT_SECONDS) for way in both_ways(profile))
+    return Costs(up, down, PACE.per_pass, DRAFT_SECONDS, PACE.per_level if system is AUTO else None)
+
+
+def travel(way: Way, every: float) -> float:
+    """The mean time in seconds that a small packet takes where one leaves `every` so many seconds."""
+    sent = [number * every for number in range(_PACKETS)]
+    came = [way.send(_PACKET_BYTES, moment) for moment in sent]
+    return fmean(arrival - moment for moment, arrival in zip(sent, came, strict=True) if arrival is not None)
+
+
+def make_report(found: list[Predicted], extent: Extent) -> Report:
+    return Report(
+        title="Every kind of prompt: measured on the virtual clock, and predicted",
+        headings=HEADINGS,
+        rows=[_row(each) for each in found],
+        remarks=(
+            f"{extent.prompts} held-out prompts of each kind, at most {extent.tokens} tokens each, greedy, draft moa. "
+            f"Virtual clock: {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms.",
+            "Coverage is the chance that the target's next token is in the drafted tree, from the accept length of "
+            "lock-step rounds with the published tree on the same prompts.",
+            "The model (netem/experiments/speed/model.py) draws covered tokens with that chance, independently, and "
+            "moves laptop, link and server by their costs; the link's delay is what small packets take at the pace "
+            "at which nodes are sent. The first token is taken as measured.",
+        ),
+        results={
+            "stated_costs": {**STATED, "server_level_ms": PACE.per_level * 1000},
+            "clock": "virtual",
+            "points": [
+                {
+                    **{key: value for key, value in asdict(each).items() if key != "run"},
+                    "ratio": each.ratio,
+                    "measured": each.run.as_dict(),
+                }
+                for each in found
+            ],
+        },
+        draw=lambda axes: _draw(axes, found),
+    )
+
+
+def _row(each: Predicted) -> list[str]:
+    stats = each.run.stats
+    return [
+        each.link,
+        each.category,
+        each.system,
+        f"{each.coverage:.3f}",
+        f"{stats.tokens_per_second:.1f}",
+        f"{each.predicted:.1f}",
+        f"{each.ratio:.2f}",
+        f"{stats.accept_length:.2f}",
+    ]
+
+
+def _draw(axes: Any, found: list[Predicted]) -> None:
+    for system, marker in ((EAGER.name, "o"), (AUTO.name, "s")):
+        for link in dict.fromkeys(each.link for each in found):
+            points = [each for each in found if each.system == system and each.link == link]
+            measured = [each.run.stats.tokens_per_second for each in points]
+            axes.scatter([each.predicted for each in points], measured, marker=marker, label=f"{system}, {link}")
+    most = max(max(each.predicted, each.run.stats.tokens_per_second) for each in found)
+    axes.plot([0, most], [0, most], color="grey", linewidth=1, label="as predicted")
+    axes.plot([0, most], [0, 0.9 * most], color="grey", linewidth=1, linestyle=":", label="0.9 of it")
+    axes.set_xlabel("predicted tokens per second")
+    axes.set_ylabel("measured on the virtual clock")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -3,6 +3,7 @@
 The only place that knows all the parts; it decides nothing of drafting and shows nothing but a download.
 """
 
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from client.bundles import Advance, bundle_directory, choose_bundle, is_complete, pull
 from client.conversation import Conversation
+from client.depth import Depth, best_depth
 from client.drafting import DraftingLoop
 from client.errors import BundleError, RefusedError
 from client.link import Access, QueuedStream
@@ -38,13 +40,14 @@ Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
 @dataclass(frozen=True, slots=True)
 class DraftChoice:
     """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch. A draft
-    that needs draft state gets it in numbers of the dtype `state`, and runs the target's last `layers` itself."""
+    that needs draft state gets it in numbers of the dtype `state`, and runs the target's last `layers` itself; None
+    chooses as many as make answers fastest."""
 
     draft: str | None = None
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 0
-    layers: int = 0
+    layers: int | None = 0
     state: str = "int8"
 
     def __post_init__(self) -> None:
@@ -63,6 +66,7 @@ class Client:
     bundle: Path
     tokenizer: "Tokenizer"
     choice: DraftChoice
+    round_trip: float  # seconds, of the first call
 
     def require_rule(self, rule: str) -> None:
         """Raises MisuseError where the server does not offer the rule."""
@@ -72,25 +76,46 @@ class Client:
 
     def load_drafter(self) -> Drafter:
         """A fresh drafter for one conversation. Raises OutriderError where it cannot be loaded."""
-        from common.drafters.load import DraftSite, load_drafter
-
         if self.choice.threads:
             import torch
 
             torch.set_num_threads(self.choice.threads)
+        if self.choice.layers is None:
+            return self._load_fastest()
+        drafter = self._load(self.choice.layers)
+        if self.choice.layers and drafter.state is None:
+            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target; leave --layers out")
+        return drafter
+
+    def _load(self, layers: int) -> Drafter:
+        from common.drafters.load import DraftSite, load_drafter
+
         site = DraftSite(
             self.bundle,
             self.choice.device,
             self.choice.dtype,
             self.description.context,
             self.description.vocab_size,
-            StateRequest(self.manifest.draft, self.choice.layers, self.choice.state),
+            StateRequest(self.manifest.draft, layers, self.choice.state),
         )
         with _telling_damage(self.bundle, self.manifest):
-            drafter = load_drafter(self.manifest.kind, site)
-        if self.choice.layers and drafter.state is None:
-            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target; leave --layers out")
-        return drafter
+            return load_drafter(self.manifest.kind, site)
+
+    def _load_fastest(self) -> Drafter:
+        """Tries every depth that was measured after training; where none was, runs no layer of the target."""
+        from client.level_time import level_seconds
+        from common.drafts.directory import read_accept_lengths
+        from common.models.source import CONFIG
+
+        measured = read_accept_lengths(self.bundle) if (self.bundle / CONFIG).is_file() else {}
+        drafters = {layers: self._load(layers) for layers in measured or (0,)}
+        if len(drafters) == 1:
+            return next(iter(drafters.values()))
+        depths = [
+            Depth(layers, measured[layers], level_seconds(drafter, time.perf_counter))
+            for layers, drafter in drafters.items()
+        ]
+        return drafters[best_depth(depths, self.round_trip).layers]
 
     @asynccontextmanager
     async def converse(self, policy: Policy, drafter: Drafter | None, pace: float = 0.0) -> AsyncIterator[Conversation]:
@@ -157,8 +182,10 @@ async def client_for(
     from common.models.checkpoint import load_tokenizer
 
     async with access.connect() as connection:
+        began = time.perf_counter()
         description = await describe(connection)
+        round_trip = time.perf_counter() - began
         manifest, bundle = await fetch_bundle(connection, description, choice.draft, cache_directory(cache), download)
         with _telling_damage(bundle, manifest):
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
-        yield Client(connection, description, manifest, bundle, tokenizer, choice)
+        yield Client(connection, description, manifest, bundle, tokenizer, choice, round_trip)

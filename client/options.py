@@ -32,7 +32,8 @@ Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: c
 Dtype = Annotated[str, typer.Option("--dtype", help="What the drafter computes in: float32, bfloat16, ...")]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Of torch, for the drafter; 0 leaves it to torch.")]
 Layers = Annotated[
-    int, typer.Option("--layers", min=0, metavar="N", help="How many of the target's last layers the draft runs here.")
+    int | None,
+    typer.Option("--layers", min=0, metavar="N", help="Last layers of the target that run here; else as is fastest."),
 ]
 StateDtype = Annotated[
     str, typer.Option("--state", metavar="DTYPE", help="How the server sends draft state: int8 or float16.")

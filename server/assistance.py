@@ -32,7 +32,8 @@ class Aides(Protocol):
 
 
 class Aided(Protocol):
-    """A session for which the server may draft. `assisted` numbers the levels of all sessions: its last one's."""
+    """A session for which the server may draft. `assisted` numbers the levels of all sessions: its last one's, which was
+    in `assisted_turn`."""
 
     session: ServerSession
     sequence: HeldSequence
@@ -40,6 +41,7 @@ class Aided(Protocol):
     aide: Aide | None
     in_pass: bool
     assisted: int
+    assisted_turn: int
 
 
 Owner = TypeVar("Owner", bound=Aided)
@@ -53,6 +55,8 @@ class Assistance(Generic[Owner]):
     turn: int
     view: TreeView
     slots: np.ndarray
+    is_first: bool
+    """Of its turn: it also reads the prompt, and may have to load the draft."""
 
     def draft(self, aides: Aides) -> Sequence[Proposal]:
         """Blocking; the session's aide is made on its first level. Raises whatever a model raises."""
@@ -69,5 +73,7 @@ def claim_assistance(candidates: Iterable[Owner]) -> Assistance[Owner] | None:
         if view is not None:
             owner.assisted = waiting[-1].assisted + 1
             # A copy, because the session may go on while it is drafted for.
-            return Assistance(owner, owner.session.turn, view, owner.sequence.slots.copy())
+            turn = owner.session.turn
+            is_first, owner.assisted_turn = owner.assisted_turn != turn, turn
+            return Assistance(owner, turn, view, owner.sequence.slots.copy(), is_first)
     return None

@@ -69,6 +69,7 @@ class Member:
     aide: Aide | None = None  # what drafts for it here, once it does
     in_pass: bool = False
     assisted: int = 0  # the number of its last level drafted here, among those of all sessions
+    assisted_turn: int = -1
 
     @property
     def demand(self) -> Demand:
@@ -206,7 +207,8 @@ class Sessions:
             asked.owner.session.forgo_assistance()
             return
         self.counters.assisted_levels += 1
-        self._pulse.drafted(seconds)
+        if not asked.is_first:
+            self._pulse.drafted(seconds)
         asked.owner.session.assist(asked.turn, asked.view, proposals)
 
     # What draft state goes down.

@@ -12,7 +12,14 @@ IN_WORDS = (
     f"a drafted level {STATED['draft_level_ms']:g} ms"
 )
 
-SERVER_ARGUMENTS = ("--pace-pass", f"{STATED['pass_ms']:g}ms", "--pace-token", f"{STATED['token_ms']:g}ms")
+SERVER_LEVEL_MS = STATED["draft_level_ms"] / 3
+"""What a level costs that is drafted beside the target."""
+
+SERVER_ARGUMENTS = (
+    *("--pace-pass", f"{STATED['pass_ms']:g}ms"),
+    *("--pace-token", f"{STATED['token_ms']:g}ms"),
+    *("--pace-draft", f"{SERVER_LEVEL_MS:g}ms"),
+)
 
 DRAFT_SECONDS = STATED["draft_level_ms"] / 1000
 

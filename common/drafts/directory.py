@@ -20,6 +20,8 @@ EXPORTER_WEIGHTS = "exporter.safetensors"
 
 KIND_KEY = "outrider_draft"
 FINGERPRINT_KEY = "target_fingerprint"
+ACCEPT_KEY = "accept_lengths"
+"""What was measured after training, by the number N of the target's last layers that the draft ran."""
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -87,6 +89,22 @@ def check_fingerprint(directory: Path, target_fingerprint: str) -> None:
             f"the draft in {directory} was trained for another target (fingerprint {str(trained_for)[:12]}, this one "
             f"is {target_fingerprint[:12]}); train one for this target with `outrider-train`."
         )
+
+
+def note_accept_lengths(directory: Path, by_depth: Mapping[int, float]) -> None:
+    """Writes into a draft's configuration what was measured of it."""
+    config = read_json(directory / CONFIG)
+    config[ACCEPT_KEY] = {str(depth): round(length, 3) for depth, length in by_depth.items()}
+    (directory / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def read_accept_lengths(directory: Path) -> dict[int, float]:
+    """By depth; empty where nothing was measured. Raises CheckpointError where they are no numbers."""
+    noted = read_json(directory / CONFIG).get(ACCEPT_KEY, {})
+    try:
+        return {int(depth): float(length) for depth, length in noted.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{directory / CONFIG} has broken '{ACCEPT_KEY}'; fetch or train it again.") from error
 
 
 def read_tensors(directory: Path, name: str = WEIGHTS) -> dict[str, torch.Tensor]:

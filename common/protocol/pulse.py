@@ -6,6 +6,8 @@ Times in seconds on the caller's clock. Knows no session and no tree.
 import math
 
 _GAIN = 1 / 8
+_FADING = 0.98
+"""What a pass leaves of a level's time where none was drafted, so that a server that stopped tries again."""
 
 
 class Pulse:
@@ -13,6 +15,7 @@ class Pulse:
         self.pass_seconds = 0.0  # 0 until there was one
         self.rivals = 1  # sessions that have a level drafted in turn
         self._level_seconds = 0.0  # 0 until there was one
+        self._drafts = False  # since the last pass
 
     @property
     def level_seconds(self) -> float:
@@ -26,8 +29,12 @@ class Pulse:
 
     def passed(self, seconds: float) -> None:
         self.pass_seconds = _smoothed(self.pass_seconds, seconds)
+        if not self._drafts:
+            self._level_seconds *= _FADING
+        self._drafts = False
 
     def drafted(self, seconds: float) -> None:
+        self._drafts = True
         self._level_seconds = _smoothed(self._level_seconds, seconds)
 
 

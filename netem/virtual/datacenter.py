@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.demo.costs import HALF_THE_CORES, STATED
+from client.demo.costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
 from netem.virtual.clock import VirtualWorker
 from server.aides import OwnAides, Site
 from server.drafts import load_exporters
@@ -21,10 +21,7 @@ from server.sessions import Bounds, Sessions
 from server.state_maker import StateMaker
 from server.target import Target, load_target
 
-SERVER_LEVEL_SHARE = 1 / 3
-"""What a drafted level costs beside the target, of what it costs on the laptop."""
-
-PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000, STATED["draft_level_ms"] / 1000 * SERVER_LEVEL_SHARE)
+PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000, SERVER_LEVEL_MS / 1000)
 
 _CACHE_TOKENS = 32768
 

@@ -134,7 +134,7 @@ class Schedule:
         fresh_view = len(self.step.view.tokens) == tree.frontier
         self.send(self.loop.drafted(self.step, level))
         self.step, self.count = None, self.count + 1
-        self.drafted_at |= {id_: (self.count, tree.frontier) for id_ in range(before + 1, tree.last_id + 1)}
+        self.drafted_at |= dict.fromkeys(range(before + 1, tree.last_id + 1), (self.count, tree.frontier))
         if not level and fresh_view:
             assert self.unsent == [], "something is held while the drafter rests"
 

@@ -78,7 +78,8 @@ def card(facts: Facts) -> str:
 def measured(facts: Facts) -> str:
     if facts.measured is None:
         return "Nothing: there was too little data to hold any out."
-    rows = {"accept length": facts.measured.accept_length, **facts.measured.details}
+    by_depth = {f"n={depth}": length for depth, length in facts.measured.by_depth.items()}
+    rows = {"accept length": facts.measured.accept_length, **by_depth, **facts.measured.details}
     during = ", ".join(f"{value:.2f} after {step:,}" for step, value in facts.progress.accepted)
     return (
         f"On {facts.prompts} held-out prompts, at most {facts.new_tokens} new tokens each, greedy; accept length is "

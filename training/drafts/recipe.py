@@ -109,11 +109,12 @@ class LossParts:
 class Evaluation:
     """`accept_length`: committed tokens per target pass on held-out prompts, bonus token included; what is shown.
 
-    `details`: further figures by name, such as the accept length for each N ("n=0", "n=1").
+    `by_depth`: the same for each N of a draft that can run several; `details`: further figures by name.
     """
 
     accept_length: float
     details: Mapping[str, float] = field(default_factory=dict)
+    by_depth: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from common.drafts.directory import note_accept_lengths
 from common.protocol.errors import MisuseError
 from training.drafts.batches import Feed
 from training.drafts.card import Facts, write_card
@@ -310,6 +311,8 @@ class Run:
             new_tokens=AT_THE_END.new_tokens,
             command=settings.command,
         )
+        if measured is not None and measured.by_depth:
+            note_accept_lengths(out, measured.by_depth)
         write_card(facts, out)
         self.folder.checkpoint.unlink(missing_ok=True)
         return measured

@@ -1,6 +1,6 @@
 """What `load` measured as a table, remarks and a picture. May know what is compared; it runs nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ ARRIVING, TOGETHER = "requests/s", "clients"
 
 HEADINGS = (
     "load",
+    "answers",
     "system",
     "latency mean / p95",
     "x faster than cloud",
@@ -45,7 +46,7 @@ class Load:
     amount: float
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {self.of if self.amount != 1 else self.of.replace('clients', 'client')}"
+        return f"{self.amount:g} {self.of}"
 
 
 Crowds = Mapping[Load, Mapping[str, Crowd]]
@@ -53,52 +54,51 @@ Crowds = Mapping[Load, Mapping[str, Crowd]]
 
 
 def make_report(crowds: Crowds, longest: int, link: str) -> Report:
-    different = [str(load) for load, systems in crowds.items() if len(set(map(_texts, systems.values()))) > 1]
-    broken = _broken_off(crowds)
-    promise = gains_with(crowds, Load(TOGETHER, JUDGED_CLIENTS))
-    asked = {load.of: [] for load in crowds} | {
-        of: [f"{len(next(iter(systems.values())).answers)} at {load.amount:g}" for load, systems in crowds.items() if load.of == of]
-        for of in (ARRIVING, TOGETHER)
-    }
+    different = [load for load, systems in crowds.items() if len({_texts(crowd) for crowd in systems.values()}) > 1]
+    promised = gains_with(crowds, Load(TOGETHER, JUDGED_CLIENTS))
     return Report(
         title=f"One server under load over {link}, on the virtual clock",
         headings=HEADINGS,
         rows=[_row(load, name, crowd, systems) for load, systems in crowds.items() for name, crowd in systems.items()],
         remarks=(
-            *_promise_in_words(promise),
-            f"Prompts for code, at most {longest} tokens an answer, greedy; every client has a link of its own. "
-            f"Answers identical across systems: {'yes' if not different else 'NO'}. Poisson arrivals and links are "
-            f"drawn once for a load, the same for all systems; answers by requests/s: {', '.join(asked[ARRIVING])}; by "
-            f"clients, which ask two prompts in turn: {', '.join(asked[TOGETHER])}.",
+            *_in_words(promised),
+            f"Prompts for code, at most {longest} tokens an answer, greedy; every client has a link of its own. Poisson "
+            "arrivals, prompts and links are drawn once for a load, the same for all systems; of 'clients', each asks "
+            f"its prompts one after the other. Answers identical across systems: {'NO' if different else 'yes'}.",
             f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it. "
-            f"{IN_WORDS.capitalize()}, on the server {PACE.per_level * 1000:.2f} ms.",
-            "Latency is from asking to the answer's end; 'x faster' divides cloud decoding's mean latency at the same "
-            "load by this one, every other 'x cloud' divides this by cloud decoding's. Tokens/s of a client are tokens "
-            "over the sum of latencies; of all, tokens over the time from the first question to the end of the last "
-            "answer, in which arrivals set the pace.",
-            f"Pass-seconds are what the target's passes cost, prompts included. A server that drafts works beside them: "
-            f"'server levels/s' of at most {1 / PACE.per_level:.0f}, one drafter for all sessions. 'Pass- or drafting "
-            "second' counts that work like a pass's.",
+            f"{IN_WORDS.capitalize()}, on the server {1000 * PACE.per_level:.2f} ms.",
+            "Latency is from asking to the answer's end. 'x faster' divides cloud decoding's mean latency at the same "
+            "load by this one; every 'x cloud' divides the figure before it by cloud decoding's. Tokens/s of a client "
+            "are tokens over the sum of latencies; of all, tokens over the time from the first question to the end of "
+            "the last answer, in which arrivals set the pace.",
+            "Pass-seconds are what the target's passes cost, prompts included. What the server drafts is work beside "
+            f"them: 'server levels/s', at most {1 / PACE.per_level:.0f}, by one drafter for all sessions; 'pass- or "
+            "drafting second' counts a second of it like one of a pass.",
         ),
         results={
-            "stated_costs": {**STATED, "server_level_ms": PACE.per_level * 1000},
+            "stated_costs": {**STATED, "server_level_ms": 1000 * PACE.per_level},
             "clock": "virtual",
             "link": asdict(find_profile(link)),
             "identical": not different,
-            "promise": {
+            "promised": {
                 "clients": JUDGED_CLIENTS,
-                "least_gain_in_tokens_per_pass_second": PROMISED,
-                "measured": promise,
+                "least": PROMISED,
+                "measured": promised,
+                "kept": max(promised.values(), default=0.0) >= PROMISED,
             },
             "loads": [
-                {"of": load.of, "amount": load.amount, "systems": {name: each.as_dict() for name, each in systems.items()}}
-                for load, systems in crowds.items()
+                {
+                    "of": load.of,
+                    "amount": load.amount,
+                    "systems": {name: crowd.as_dict() for name, crowd in each.items()},
+                }
+                for load, each in crowds.items()
             ],
         },
         draw=lambda axes: _draw(axes, crowds),
         faults=[
             *(f"the answers differ between systems at {load}, which must never happen" for load in different),
-            *broken,
+            *_broken_off(crowds),
         ],
     )
 
@@ -106,14 +106,16 @@ def make_report(crowds: Crowds, longest: int, link: str) -> Report:
 def gains_with(crowds: Crowds, load: Load) -> dict[str, float]:
     """Tokens per pass-second over cloud decoding's, of the systems that promise something; empty without that load."""
     systems = crowds.get(load, {})
+    if not systems:
+        return {}
+    cloud = systems[CLOUD_DECODING.name]
     return {
-        system.name: _against_cloud(systems, systems[system.name].tokens_per_pass_second, "tokens_per_pass_second")
+        system.name: per(systems[system.name].tokens_per_pass_second, cloud.tokens_per_pass_second)
         for system in (PATIENT, AUTO)
-        if system.name in systems
     }
 
 
-def _promise_in_words(gains: Mapping[str, float]) -> list[str]:
+def _in_words(gains: Mapping[str, float]) -> list[str]:
     if not gains:
         return []
     measured = " and ".join(f"{gain:.2f} for {name}" for name, gain in gains.items())
@@ -122,3 +124,67 @@ def _promise_in_words(gains: Mapping[str, float]) -> list[str]:
         f"Promised with {JUDGED_CLIENTS} clients: patient or auto commit at least {PROMISED:g} times cloud decoding's "
         f"tokens per pass-second. Measured: {measured}; {kept}."
     ]
+
+
+def _texts(crowd: Crowd) -> tuple[tuple[int, ...], ...]:
+    return tuple(timed.answer.tokens for timed in crowd.answers)
+
+
+def _broken_off(crowds: Crowds) -> list[str]:
+    return [
+        f"at {load}, an answer of {name} broke off: {timed.answer.failure}"
+        for load, systems in crowds.items()
+        for name, crowd in systems.items()
+        for timed in crowd.answers
+        if timed.answer.failure
+    ]
+
+
+def _row(load: Load, name: str, crowd: Crowd, systems: Mapping[str, Crowd]) -> list[str]:
+    cloud = systems[CLOUD_DECODING.name]
+    return [
+        str(load),
+        str(len(crowd.answers)),
+        name,
+        f"{crowd.mean_latency:.2f} / {quantile(crowd.latencies, 0.95):.2f} s",
+        f"{per(cloud.mean_latency, crowd.mean_latency):.2f}",
+        f"{crowd.tokens_per_client_second:.1f}",
+        f"{per(crowd.tokens_per_client_second, cloud.tokens_per_client_second):.2f}",
+        f"{crowd.tokens_per_second:.0f}",
+        f"{per(crowd.tokens_per_second, cloud.tokens_per_second):.2f}",
+        f"{crowd.tokens_per_pass_second:.0f}",
+        f"{per(crowd.tokens_per_pass_second, cloud.tokens_per_pass_second):.2f}",
+        f"{crowd.tokens_per_work_second:.0f}",
+        f"{crowd.counters.sessions_per_pass:.2f}",
+        f"{crowd.pass_share:.0%}",
+        f"{crowd.levels_per_second:.0f}",
+    ]
+
+
+def _draw(axes: Any, crowds: Crowds) -> None:
+    """Latency against arrivals, beside tokens per pass-second against clients."""
+    axes.set_axis_off()
+    left, right = axes.get_subplotspec().subgridspec(1, 2).subplots()
+    _draw_lines(left, _of(crowds, ARRIVING), lambda crowd: crowd.mean_latency)
+    left.set_xlabel("requests per second, Poisson")
+    left.set_ylabel("mean latency of an answer, seconds")
+    _draw_lines(right, _of(crowds, TOGETHER), lambda crowd: crowd.tokens_per_pass_second)
+    right.set_yscale("log")
+    right.set_xlabel("clients at once")
+    right.set_ylabel("tokens of all clients per pass-second")
+    left.legend(frameon=False, fontsize=8)
+
+
+def _of(crowds: Crowds, what: str) -> dict[float, Mapping[str, Crowd]]:
+    return {load.amount: systems for load, systems in crowds.items() if load.of == what}
+
+
+def _draw_lines(axes: Any, by_amount: Mapping[float, Mapping[str, Crowd]], height: Callable[[Crowd], float]) -> None:
+    for name in next(iter(by_amount.values())):
+        heights = [height(systems[name]) for systems in by_amount.values()]
+        axes.plot(list(by_amount), heights, marker="o", markersize=3, label=name)
+    axes.set_xscale("log")
+    axes.set_xticks(list(by_amount), [f"{amount:g}" for amount in by_amount])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)

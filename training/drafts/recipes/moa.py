@@ -150,13 +150,13 @@ class MoaRecipe:
         return through_tail(self._tails[depth], predicted, sources)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
-        details = {
-            f"n={depth}": accept_length(
+        by_depth = {
+            depth: accept_length(
                 self._target, partial(self._drafter, depth), self._exporters(depth), prompts, new_tokens
             )
             for depth in self.drafts
         }
-        return Evaluation(next(iter(details.values())), details)
+        return Evaluation(next(iter(by_depth.values())), by_depth=by_depth)
 
     def save(self, out: Path) -> None:
         drafts = {depth: copy.deepcopy(draft).bfloat16() for depth, draft in self.drafts.items()}

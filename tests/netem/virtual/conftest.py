@@ -1,0 +1,48 @@
+"""A small target with its drafts, loaded once for all virtual runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from common.models.checkpoint import load_causal_lm
+from netem.virtual.datacenter import Datacenter, open_datacenter
+from netem.virtual.laptop import Laptops
+from tests.drafts import make_moa_draft
+from tests.families import make_checkpoint
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("virtual") / "target", "llama")
+
+
+@pytest.fixture(scope="session")
+def datacenter(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Datacenter:
+    """`twin` is the target once more, so that it drafts well; `moa` is random, so that it does not."""
+    where = tmp_path_factory.mktemp("drafts")
+    drafts = [make_checkpoint(where / "twin", "llama"), make_moa_draft(where / "moa", checkpoint)]
+    opened = open_datacenter(checkpoint, drafts)
+    torch.set_num_threads(1)
+    return opened
+
+
+@pytest.fixture(scope="session")
+def laptops(datacenter: Datacenter) -> Laptops:
+    return Laptops(datacenter)
+
+
+@pytest.fixture(scope="session")
+def truth(checkpoint: Path) -> Callable[[list[int], int], tuple[int, ...]]:
+    """What transformers' own greedy generation says."""
+    model = load_causal_lm(checkpoint, dtype="float32")
+
+    def generate(prompt: list[int], count: int) -> tuple[int, ...]:
+        ids = torch.tensor([prompt])
+        made = model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count, pad_token_id=0
+        )
+        return tuple(made[0, len(prompt) :].tolist())
+
+    return generate

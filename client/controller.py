@@ -28,7 +28,8 @@ _RECENT_TRIPS = 8
 _QUEUE_SECONDS = 0.03  # of queue that may be jitter or a wait for a pass
 _QUEUE_SHARE = 0.5  # of the least round trip, that may be
 _PRICE_UP, _PRICE_DOWN = 2.0, 1.25
-_LEAST_PRICE, _MOST_PRICE = 1e-4, 1e-1
+_LEAST_PRICE, _MOST_PRICE = 1e-4, 4e-3  # beyond which the least probability is at its bound anyway
+_LEAST_SECONDS = 10.0  # for once or twice as long is a least round trip remembered: paths change
 
 
 class Steering(Protocol):
@@ -153,13 +154,18 @@ class Uplink:
 
     def __init__(self) -> None:
         self.price = _LEAST_PRICE
-        self.least = math.inf
+        self._leasts = (math.inf, math.inf)  # of this stretch of time and of the one before
+        self._since = -math.inf
         self._sent: deque[_Sent] = deque()
         self._trips: deque[float] = deque(maxlen=_RECENT_TRIPS)
 
     @property
     def round_trip(self) -> float:
         return min(self._trips, default=0.0)
+
+    @property
+    def least(self) -> float:
+        return min(self._leasts)
 
     def sent(self, last_id: int, now: float) -> None:
         self._sent.append(_Sent(last_id, now))
@@ -171,7 +177,9 @@ class Uplink:
         if newest is None:
             return
         self._trips.append(now - newest.at)
-        self.least = min(self.least, self._trips[-1])
+        if now - self._since > _LEAST_SECONDS:
+            self._leasts, self._since = (math.inf, self._leasts[0]), now
+        self._leasts = (min(self._leasts[0], self._trips[-1]), self._leasts[1])
         if len(self._trips) == _RECENT_TRIPS:
             queues = self.round_trip - self.least > max(_QUEUE_SECONDS, _QUEUE_SHARE * self.least)
             price = self.price * _PRICE_UP if queues else self.price / _PRICE_DOWN

@@ -170,10 +170,12 @@ class DraftingLoop:
         return self._rest() if self._policy.drafts and self.answering else self._acknowledge()
 
     def _rest(self) -> list[FromClient]:
-        """Nothing more is worth proposing at this frontier: send what a round holds, or say so."""
+        """Nothing more is worth proposing at this frontier: send what is held, and say so; a round's end says it."""
         self._resting_at = self.session.tree.frontier
-        last_words, self._held = self._held or self.session.exhausted(), None
-        return [] if last_words is None else [last_words]
+        held, self._held = self._held, None
+        ends_a_round = held is not None and self._round_levels is not None
+        last_words = None if ends_a_round else self.session.exhausted()
+        return [message for message in (held, last_words) if message is not None]
 
     def _acknowledge(self) -> list[FromClient]:
         acknowledgement: Ack | None = self.session.acknowledge()

@@ -32,8 +32,8 @@ class Aides(Protocol):
 
 
 class Aided(Protocol):
-    """A session for which the server may draft. `assisted` numbers the levels of all sessions: its last one's, which was
-    in `assisted_turn`."""
+    """A session for which the server may draft. `assisted` numbers the levels of all sessions: its last one's, in
+    `assisted_turn`."""
 
     session: ServerSession
     sequence: HeldSequence

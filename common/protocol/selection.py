@@ -38,12 +38,13 @@ def chances(tree: TokenTree) -> list[float]:
     return sorted((math.exp(node.score - origin) for node in tree.nodes()), reverse=True)
 
 
-def likely_growth(tree: TokenTree) -> float:
-    """The tokens that a pass would gain by one more level of nodes: about the probability that it reaches a leaf."""
+def likely_growth(tree: TokenTree, last: int) -> float:
+    """The tokens that a pass would gain by one more level of nodes, at positions below `last`: about the probability
+    that it reaches a leaf."""
     if not tree.root.children:
-        return 1.0
+        return float(tree.frontier < last)
     origin = tree.root.score
-    return sum(math.exp(node.score - origin) for node in tree.nodes() if not node.children)
+    return sum(math.exp(node.score - origin) for node in tree.nodes() if not node.children and node.position + 1 < last)
 
 
 def _ranked(tree: TokenTree, parent: Node) -> list[tuple[float, int, _Group]]:

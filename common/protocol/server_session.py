@@ -212,7 +212,7 @@ class ServerSession:
             exhausted=exhausted,
             since=self._since,
             response_time=self._response_time.allowance(),
-            reach=likely_growth(self.tree) if self.may_be_assisted else 0.0,
+            reach=likely_growth(self.tree, self._limit - 1) if self.may_be_assisted else 0.0,
             speed=self._tempo.speed,
             miss=self._tempo.miss,
             level_seconds=self._pulse.level_seconds,

@@ -1,10 +1,10 @@
 """An event loop whose time jumps to the next timer instead of waiting for it, and what computes on it.
 
-What may live here: time. It may not know links, sessions or models. Deterministic: callbacks run in the order in which
-they were scheduled, and nothing comes from outside.
+What may live here: time. It may not know links, sessions or models. Deterministic: nothing comes from outside.
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -56,7 +56,7 @@ class _TimeSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise StalledError("everything waits, and nothing is due")
-        self.now += max(0.0, timeout) + _TURN_SECONDS
+        self.now = math.nextafter(self.now + max(0.0, timeout) + _TURN_SECONDS, math.inf)
         return []
 
 

@@ -20,6 +20,7 @@ _DELAYED_ACK_S = 0.04
 _SEND_BUFFER_BYTES = 64 * 1024
 _RETRANSMISSION = 1.25  # smoothed round trips until a loss is known and repaired
 _LEAST_RETRANSMISSION_S = 0.01
+_UNKNOWN_ROUND_TRIP_S = 1.0
 _GAIN = 1 / 8
 
 Arrived = Callable[[], None]
@@ -28,12 +29,12 @@ Arrived = Callable[[], None]
 class Flow:
     """One direction. `write` sends bytes; what it is given is called once all of them, and all before, have come."""
 
-    def __init__(self, way: Way):
+    def __init__(self, way: Way, round_trip: float):
         self._way = way
         self._loop = asyncio.get_running_loop()
         self._unacknowledged = 0
         self._waiting: deque[list[Arrived | bool]] = deque()  # [arrived, has come], in order
-        self._round_trip = 0.0
+        self._round_trip = round_trip
         self._ack_due: asyncio.TimerHandle | None = None
         self._unacked_segments = 0
         self._relieved = asyncio.Event()
@@ -69,7 +70,7 @@ class Flow:
             self._loop.call_at(comes, self._come, size_bytes, entry, comes - first_sent)
 
     def _come(self, size_bytes: int, entry: list[Arrived | bool], took: float) -> None:
-        self._round_trip += (_GAIN if self._round_trip else 1.0) * (2 * took - self._round_trip)
+        self._round_trip += _GAIN * (2 * took - self._round_trip)
         entry[1] = True
         self._unacknowledged -= size_bytes
         self._relieved.set()
@@ -97,7 +98,11 @@ class Flow:
 
 def connect(up: Way, down: Way) -> tuple[Flow, Flow]:
     """Both directions of a connection. Needs a running loop, whose time the ways are sent at."""
-    flows = Flow(up), Flow(down)
+    now = asyncio.get_running_loop().time()
+    # The handshake, whose answer is the first round trip that is known.
+    there, back = (way.send(HEADER_BYTES, now) for way in (up, down))
+    round_trip = _UNKNOWN_ROUND_TRIP_S if there is None or back is None else there - now + back - now
+    flows = Flow(up, round_trip), Flow(down, round_trip)
     flows[0].reverse, flows[1].reverse = flows[1], flows[0]
     return flows
 

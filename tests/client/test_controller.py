@@ -199,7 +199,6 @@ def test_a_queue_on_the_way_up_shrinks_what_is_sent_until_it_fits_and_is_forgott
     assert bounds(journey.controller.expansion) == pytest.approx(bounds(free.controller.expansion))
 
 
-@pytest.mark.xfail(strict=True, reason="the least round trip is never forgotten")
 def test_a_longer_path_is_not_taken_for_a_queue_for_ever():
     """Another cell, say: the round trip grows by more than jitter, and nothing queues."""
     moved, always = Journey(), Journey(delay=0.12)

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from client.drafting import DraftingLoop
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.protocol.client_session import ClientSession
@@ -120,7 +118,6 @@ def test_a_full_tree_counts_as_spent():
     assert loop.begin_step() is None
 
 
-@pytest.mark.xfail(strict=True, reason="what is held leaves in place of the word that nothing more will come")
 def test_a_drafter_that_rests_says_so_behind_what_it_held():
     """Else a patient server waits one response time for more."""
     loop = begun(STREAM)

@@ -9,7 +9,7 @@ import torch
 
 from client.conversation import Conversation
 from client.drafting import DraftingLoop
-from client.policies import STREAM
+from client.policies import STREAM, Policy
 from client.stats import Traffic
 from common.drafters.drafter import Drafter
 from common.models.checkpoint import load_causal_lm
@@ -90,12 +90,13 @@ class House:
                 await passes
 
     @asynccontextmanager
-    async def converse(self, drafter: Drafter | None) -> AsyncIterator[Conversation]:
+    async def converse(self, drafter: Drafter | None, policy: Policy = STREAM) -> AsyncIterator[Conversation]:
         limits = Limits("f", self.vocab, CONTEXT, MAX_NODES)
         state = None if drafter is None else drafter.state
         session = ClientSession(f"session number {next(self._numbers)}", limits, state)
         wire = Wire(self._engine)
-        conversation = Conversation(wire, DraftingLoop(session, STREAM, drafter is not None), drafter, "test")
+        loop = DraftingLoop(session, policy, drafter is not None)
+        conversation = Conversation(wire, loop, drafter, "test", tree=policy.tree)
         try:
             yield conversation
         finally:

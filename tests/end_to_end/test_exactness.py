@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from client.policies import LOCKSTEP, STREAM
 from common.drafters.best_first import Expansion
 from common.drafters.independent import IndependentNetwork
 from common.drafters.lookup import LookupDrafter
@@ -58,8 +59,8 @@ def drafter_of(kind, checkpoint):
     return TreeDrafter(IndependentNetwork(model, VOCAB), Expansion(least_probability=1e-6, nodes=48))
 
 
-async def ask(house, drafter, prompt, idle, length=LENGTH):
-    async with house.converse(drafter) as conversation:
+async def ask(house, drafter, prompt, idle, length=LENGTH, policy=STREAM):
+    async with house.converse(drafter, policy) as conversation:
         return await conversation.answer(prompt, Settings(length, idle=idle), lambda committed, provisional: None)
 
 
@@ -80,8 +81,9 @@ async def test_greedy_answers_are_the_targets_own(family, kind, idle):
 async def test_a_good_draft_saves_passes(family):
     house, checkpoint = family
     async with house.running():
-        # `lockstep` waits for nodes however long they take, so that a busy machine changes nothing.
-        answer = await ask(house, drafter_of("independent", checkpoint), PROMPTS[1], "lockstep")
+        # Rounds wait for each other however long they take, so that a busy machine changes nothing.
+        drafter = drafter_of("independent", checkpoint)
+        answer = await ask(house, drafter, PROMPTS[1], "lockstep", policy=LOCKSTEP)
     assert answer.stats.accept_length > 1.5
 
 

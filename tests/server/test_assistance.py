@@ -177,12 +177,23 @@ def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away
     client = Client(sessions, "first")
     client.open([3, 1], Settings(40, idle="auto"))
     long_pass(sessions, thinker, 0.0, seconds=0.3)
-    assert one_level(sessions, helpers, seconds=0.2) is not None  # one and a half in a pass
+    for _ in range(2):
+        assert one_level(sessions, helpers, seconds=0.2) is not None  # one and a half in a pass
     rival = Client(sessions, "second")
     rival.open([4, 1], Settings(40, idle="auto"))
     assert one_level(sessions, helpers, seconds=0.2) is None
     sessions.leave(rival)
     assert one_level(sessions, helpers, seconds=0.2) is not None
+
+
+def test_the_first_level_of_a_turn_says_nothing_of_those_behind_it() -> None:
+    """It reads the prompt, and the draft may have to be loaded."""
+    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
+    client = Client(sessions, "first")
+    client.open([3, 1], Settings(40, idle="auto"))
+    long_pass(sessions, thinker, 0.0, seconds=0.3)
+    for seconds in (100.0, 0.1, 0.1):
+        assert one_level(sessions, helpers, seconds) is not None
 
 
 def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> None:

@@ -41,7 +41,7 @@ class Extent:
     tokens: int
 
 
-FULL = Extent(tuple(PROFILES), prompts=4, tokens=128)
+FULL = Extent(tuple(PROFILES), prompts=2, tokens=160)
 QUICK = Extent(("4g", "congested"), prompts=1, tokens=64)
 
 

@@ -1,8 +1,8 @@
-"""`load`: latency at rising arrivals, as in Figure 4 of Zimmer et al. 2025, and what one server gives 1 to 64 clients."""
+"""`load`: latency at rising arrivals, as in Figure 4 of Zimmer et al. 2025, and what one server gives many clients."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.ground import Ground, open_ground
@@ -30,11 +30,20 @@ class Extent:
     each: int
     stagger: float
     prompts: int
-    tokens: int
+    tokens: Mapping[str, int]  # of an answer at most, by the kind of load
 
 
-FULL = Extent((0.5, 1, 2, 4, 8, 16), 8.0, 20, (1, 2, 4, 8, 16, 32, 64), each=2, stagger=0.25, prompts=60, tokens=96)
-QUICK = Extent((1, 4, 8), 4.0, 6, (1, 8, 16), each=2, stagger=0.25, prompts=24, tokens=64)
+FULL = Extent(
+    rates=(0.5, 1, 2, 4, 8, 16),
+    seconds=5.0,
+    least=16,
+    clients=(1, 2, 4, 8, 16, 32, 64),
+    each=2,
+    stagger=0.25,
+    prompts=60,
+    tokens={ARRIVING: 96, TOGETHER: 64},
+)
+QUICK = replace(FULL, rates=(1, 4), seconds=4.0, least=6, clients=(1, 8), tokens={ARRIVING: 48, TOGETHER: 48})
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -52,7 +61,9 @@ def make_loads(extent: Extent, seed: int, prompts: Sequence[Prompt]) -> dict[Loa
     }
 
 
-async def run_all(ground: Ground, loads: Mapping[Load, Sequence[Comer]], tokens: int, advance: Advance) -> Crowds:
+async def run_all(
+    ground: Ground, loads: Mapping[Load, Sequence[Comer]], tokens: Mapping[str, int], advance: Advance
+) -> Crowds:
     questions = {load: sum(len(comer.prompts) for comer in comers) for load, comers in loads.items()}
     answers, behind = len(COMPARED) * sum(questions.values()), 0
     crowds: dict[Load, dict[str, Crowd]] = {load: {} for load in loads}
@@ -61,7 +72,7 @@ async def run_all(ground: Ground, loads: Mapping[Load, Sequence[Comer]], tokens:
             advance(f"{load}, {system.name}", behind / answers)
             # In a thread: the virtual clock has an event loop of its own.
             crowds[load][system.name] = await asyncio.to_thread(
-                run_crowd, ground, find_profile(LINK), system, comers, tokens
+                run_crowd, ground, find_profile(LINK), system, comers, tokens[load.of]
             )
             behind += questions[load]
     return crowds

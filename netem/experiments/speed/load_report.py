@@ -46,14 +46,14 @@ class Load:
     amount: float
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {self.of}"
+        return f"{self.amount:g} {'client' if self == Load(TOGETHER, 1) else self.of}"
 
 
 Crowds = Mapping[Load, Mapping[str, Crowd]]
 """By load, then by system; cloud decoding is one of them."""
 
 
-def make_report(crowds: Crowds, longest: int, link: str) -> Report:
+def make_report(crowds: Crowds, longest: Mapping[str, int], link: str) -> Report:
     different = [load for load, systems in crowds.items() if len({_texts(crowd) for crowd in systems.values()}) > 1]
     promised = gains_with(crowds, Load(TOGETHER, JUDGED_CLIENTS))
     return Report(
@@ -62,15 +62,16 @@ def make_report(crowds: Crowds, longest: int, link: str) -> Report:
         rows=[_row(load, name, crowd, systems) for load, systems in crowds.items() for name, crowd in systems.items()],
         remarks=(
             *_in_words(promised),
-            f"Prompts for code, at most {longest} tokens an answer, greedy; every client has a link of its own. Poisson "
-            "arrivals, prompts and links are drawn once for a load, the same for all systems; of 'clients', each asks "
-            f"its prompts one after the other. Answers identical across systems: {'NO' if different else 'yes'}.",
+            f"Prompts for code, greedy, answers of at most {longest[ARRIVING]} tokens for Poisson arrivals and "
+            f"{longest[TOGETHER]} for clients that ask one prompt after the other; every client has a link of its own. "
+            "Arrivals, prompts and links are drawn once for a load, the same for all systems. Answers identical across "
+            f"systems: {'NO' if different else 'yes'}.",
             f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it. "
             f"{IN_WORDS.capitalize()}, on the server {1000 * PACE.per_level:.2f} ms.",
             "Latency is from asking to the answer's end. 'x faster' divides cloud decoding's mean latency at the same "
             "load by this one; every 'x cloud' divides the figure before it by cloud decoding's. Tokens/s of a client "
             "are tokens over the sum of latencies; of all, tokens over the time from the first question to the end of "
-            "the last answer, in which arrivals set the pace.",
+            "the last answer, in which arrivals set the pace, or the slowest client.",
             "Pass-seconds are what the target's passes cost, prompts included. What the server drafts is work beside "
             f"them: 'server levels/s', at most {1 / PACE.per_level:.0f}, by one drafter for all sessions; 'pass- or "
             "drafting second' counts a second of it like one of a pass.",
@@ -164,15 +165,20 @@ def _row(load: Load, name: str, crowd: Crowd, systems: Mapping[str, Crowd]) -> l
 def _draw(axes: Any, crowds: Crowds) -> None:
     """Latency against arrivals, beside tokens per pass-second against clients."""
     axes.set_axis_off()
-    left, right = axes.get_subplotspec().subgridspec(1, 2).subplots()
+    left, right = (axes.inset_axes((x, 0, 0.43, 1)) for x in (0, 0.57))
     _draw_lines(left, _of(crowds, ARRIVING), lambda crowd: crowd.mean_latency)
+    left.set_ylim(bottom=0)
     left.set_xlabel("requests per second, Poisson")
-    left.set_ylabel("mean latency of an answer, seconds")
+    left.set_ylabel("mean latency of an answer in seconds")
     _draw_lines(right, _of(crowds, TOGETHER), lambda crowd: crowd.tokens_per_pass_second)
-    right.set_yscale("log")
+    right.set_yscale("log", base=2)
+    right.yaxis.set_major_formatter("{x:g}")
     right.set_xlabel("clients at once")
     right.set_ylabel("tokens of all clients per pass-second")
-    left.legend(frameon=False, fontsize=8)
+    lines, names = left.get_legend_handles_labels()
+    axes.legend(
+        lines, names, frameon=False, fontsize=8, ncols=len(names), loc="upper center", bbox_to_anchor=(0.5, -0.1)
+    )
 
 
 def _of(crowds: Crowds, what: str) -> dict[float, Mapping[str, Crowd]]:
@@ -183,8 +189,7 @@ def _draw_lines(axes: Any, by_amount: Mapping[float, Mapping[str, Crowd]], heigh
     for name in next(iter(by_amount.values())):
         heights = [height(systems[name]) for systems in by_amount.values()]
         axes.plot(list(by_amount), heights, marker="o", markersize=3, label=name)
-    axes.set_xscale("log")
+    axes.set_xscale("log", base=2)
     axes.set_xticks(list(by_amount), [f"{amount:g}" for amount in by_amount])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)

@@ -40,7 +40,7 @@ class Extent:
     tokens: int
 
 
-FULL = Extent(("5g", "4g", "lte-drive", "cell-edge", "satellite"), prompts=24, tokens=192)
+FULL = Extent(("5g", "4g", "lte-drive", "cell-edge", "satellite"), prompts=12, tokens=192)
 QUICK = Extent(("5g", "4g", "satellite"), prompts=3, tokens=96)
 
 Runs = Mapping[str, Mapping[str, Run]]

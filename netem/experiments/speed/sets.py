@@ -29,7 +29,7 @@ class Extent:
     tokens: int
 
 
-FULL = Extent(("5g", "4g", "satellite"), prompts=16, tokens=192)
+FULL = Extent(("5g", "4g", "satellite"), prompts=8, tokens=192)
 QUICK = Extent(("4g",), prompts=3, tokens=96)
 
 

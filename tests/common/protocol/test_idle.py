@@ -56,7 +56,7 @@ def seconds_between_misses(waited, levels_per_pass, miss):
 def waits(policy, miss, levels_per_pass):
     """The levels for which a policy waits, a chain of them that is as likely to be right as drafts have been."""
     tree = TokenTree([1])
-    while due(policy, reach=likely_growth(tree), miss=miss, levels_per_pass=levels_per_pass) > SINCE:
+    while due(policy, reach=likely_growth(tree, 1000), miss=miss, levels_per_pass=levels_per_pass) > SINCE:
         nodes = tree.view().nodes
         tree.plant(1, [Proposal(nodes[-1].id if nodes else 0, 2, math.log(1 - miss))])
     return len(tree)
@@ -100,7 +100,7 @@ def test_what_waits_for_the_servers_own_drafter_never_waits_for_a_whole_pass(pol
 def test_before_anything_is_known_nothing_is_waited_for():
     pulse, tempo = Pulse(), Tempo()
     known = {
-        "reach": likely_growth(TokenTree([1])),
+        "reach": likely_growth(TokenTree([1]), 1000),
         "speed": tempo.speed,
         "miss": tempo.miss,
         "level_seconds": pulse.level_seconds,

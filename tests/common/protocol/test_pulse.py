@@ -33,6 +33,20 @@ def test_rivals_share_the_drafter_and_leave_it_to_each_other_again():
     assert pulse.levels_per_pass == pytest.approx(6)
 
 
+def test_a_server_that_no_longer_drafts_comes_to_try_again():
+    """What kept it from drafting may be gone, and only a level would tell."""
+    pulse = Pulse()
+    pulse.drafted(1.0)
+    pulse.passed(0.03)
+    for _ in range(50):
+        pulse.drafted(1.0)
+        pulse.passed(0.03)
+    assert pulse.levels_per_pass < 0.1, "as long as it drafts, levels take what they take"
+    for _ in range(1000):
+        pulse.passed(0.03)
+    assert pulse.levels_per_pass > 1
+
+
 def test_one_odd_time_moves_little_and_a_lasting_one_all():
     pulse = Pulse()
     pulse.drafted(0.01)

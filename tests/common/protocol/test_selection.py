@@ -97,21 +97,21 @@ def test_what_is_chosen_fits_and_hangs_together(shape, seed, count, grouped):
 
 
 def test_a_bare_root_gains_a_token_by_its_first_level():
-    assert likely_growth(TokenTree([9])) == 1.0
+    assert likely_growth(TokenTree([9]), 1000) == 1.0
 
 
 def test_another_level_adds_what_the_leaves_promise():
     half, quarter = math.log(0.5), math.log(0.25)
-    assert likely_growth(tree_of([(0, half), (0, quarter)], grouped=False)) == pytest.approx(0.75)
-    assert likely_growth(tree_of([(0, half), (0, quarter), (1, half)], grouped=False)) == pytest.approx(0.5)
-    assert likely_growth(tree_of([(0, half), (1, half), (2, half)], grouped=False)) == pytest.approx(0.125)
+    assert likely_growth(tree_of([(0, half), (0, quarter)], grouped=False), 1000) == pytest.approx(0.75)
+    assert likely_growth(tree_of([(0, half), (0, quarter), (1, half)], grouped=False), 1000) == pytest.approx(0.5)
+    assert likely_growth(tree_of([(0, half), (1, half), (2, half)], grouped=False), 1000) == pytest.approx(0.125)
 
 
 def test_what_was_committed_promises_no_less():
     """Scores count from the root as it is now."""
     tree = tree_of([(0, math.log(0.1)), (1, math.log(0.5))], grouped=False)
     tree.commit([1])
-    assert likely_growth(tree) == pytest.approx(0.5)
+    assert likely_growth(tree, 1000) == pytest.approx(0.5)
 
 
 @given(shape=shapes, seed=st.randoms(use_true_random=False))
@@ -122,4 +122,4 @@ def test_one_more_node_never_adds_more_than_a_token(shape, seed):
         if parent <= len(nodes) and all(above != parent for above, _ in nodes):
             parts = [seed.random() + 0.01 for _ in range(size + 1)]
             nodes += [(parent, math.log(part / sum(parts))) for part in parts[:size]]
-    assert 0 < likely_growth(tree_of(nodes, grouped=False)) <= 1.0
+    assert 0 < likely_growth(tree_of(nodes, grouped=False), 1000) <= 1.0

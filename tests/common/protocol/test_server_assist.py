@@ -217,7 +217,6 @@ def test_run_ahead_holds_for_an_assisted_session_too():
     assert server.due() < math.inf
 
 
-@pytest.mark.xfail(strict=True, reason="nodes past the length limit count as growth")
 @pytest.mark.parametrize("idle", ["assist", "auto"])
 def test_nothing_is_waited_for_where_the_answer_has_no_room_for_it(idle):
     """One token is left, which a pass of the root alone commits."""

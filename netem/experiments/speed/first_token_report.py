@@ -1,0 +1,157 @@
+"""What `first-token` measured as a table, remarks and a picture. May know what is compared; it runs nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from client.demo.costs import IN_WORDS, STATED
+from client.stats import per
+from netem.experiments.experiment import Report
+from netem.experiments.speed.runs import quantile
+from netem.experiments.speed.systems import CLOUD_DECODING
+from netem.links.profiles import find_profile
+from netem.virtual.datacenter import PACE
+
+HEADINGS = ("link", "prompt", "system", "questions", "first token, median", "x cloud", "p95", "x cloud")
+
+PROMISED = 1.1
+"""Times cloud decoding's median, at most, at the judged place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A link and a prompt's length in tokens."""
+
+    link: str
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.link}, {self.length} tokens"
+
+
+JUDGED = Place("4g", 1000)
+
+Waits = Mapping[Place, Mapping[str, Sequence[float]]]
+"""By place, then by system: seconds to the first token of every question, the same questions for all systems."""
+
+
+def make_report(waits: Waits, prompts: int) -> Report:
+    promised = ratios(waits[JUDGED]) if JUDGED in waits else {}
+    return Report(
+        title="Time to the first token, on the virtual clock",
+        headings=HEADINGS,
+        rows=[_row(place, name, systems) for place, systems in waits.items() for name in systems],
+        remarks=(
+            *_in_words(promised),
+            f"{prompts} prompts on several draws of the link, a question each: held-out texts joined in one message, "
+            "cut to the exact length in front of the chat template's end; one client, greedy. All systems meet the "
+            "same prompts on links with the same seeds; a message before the first commit, as one of draft state after "
+            "a prompt's first pass, shifts the draws of jitter that follow, so that jitter is paired for short prompts "
+            "only.",
+            "From sending the prompt to the first commit's arrival, as the client counts it. 'x cloud' divides the "
+            "figure before it by cloud decoding's.",
+            f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it. "
+            f"{IN_WORDS.capitalize()}, on the server {1000 * PACE.per_level:.2f} ms; at most 512 tokens in a pass, so "
+            "that a longer prompt takes several.",
+        ),
+        results={
+            "stated_costs": {**STATED, "server_level_ms": 1000 * PACE.per_level},
+            "clock": "virtual",
+            "profiles": {link: asdict(find_profile(link)) for link in {place.link: None for place in waits}},
+            "promised": {
+                **asdict(JUDGED),
+                "most": PROMISED,
+                "measured": promised,
+                "kept": bool(promised) and max(promised.values()) <= PROMISED,
+            },
+            "places": [
+                {**asdict(place), "systems": {name: _result(name, systems) for name in systems}}
+                for place, systems in waits.items()
+            ],
+        },
+        draw=lambda axes: _draw(axes, waits),
+    )
+
+
+def ratios(systems: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Medians over cloud decoding's, of all other systems."""
+    cloud = median(systems[CLOUD_DECODING.name])
+    return {name: per(median(each), cloud) for name, each in systems.items() if name != CLOUD_DECODING.name}
+
+
+def _in_words(measured: Mapping[str, float]) -> list[str]:
+    if not measured:
+        return []
+    figures = ", ".join(f"{name} {ratio:.3f}" for name, ratio in measured.items())
+    kept = "kept" if max(measured.values()) <= PROMISED else "NOT kept"
+    return [
+        f"Promised on {JUDGED.link} with a prompt of {JUDGED.length} tokens: at most {PROMISED:g} times cloud "
+        f"decoding's median. Measured: {figures}; {kept}."
+    ]
+
+
+def _row(place: Place, name: str, systems: Mapping[str, Sequence[float]]) -> list[str]:
+    result = _result(name, systems)
+    return [
+        place.link,
+        str(place.length),
+        name,
+        str(result["questions"]),
+        f"{1000 * result['median_seconds']:.0f} ms",
+        f"{result['median_against_cloud']:.3f}",
+        f"{1000 * result['p95_seconds']:.0f} ms",
+        f"{result['p95_against_cloud']:.3f}",
+    ]
+
+
+def _result(name: str, systems: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    waits, cloud = systems[name], systems[CLOUD_DECODING.name]
+    return {
+        "questions": len(waits),
+        "median_seconds": median(waits),
+        "p95_seconds": quantile(waits, 0.95),
+        "median_against_cloud": per(median(waits), median(cloud)),
+        "p95_against_cloud": per(quantile(waits, 0.95), quantile(cloud, 0.95)),
+    }
+
+
+def _draw(axes: Any, waits: Waits) -> None:
+    """A panel for each link: medians as dots, up to the 95th percentile as lines, systems side by side."""
+    axes.set_axis_off()
+    links = list({place.link: None for place in waits})
+    top = 1.05 * max(quantile(each, 0.95) for systems in waits.values() for each in systems.values())
+    for index, link in enumerate(links):
+        panel = axes.inset_axes((index / len(links), 0, 0.92 / len(links), 0.93))
+        here = {place.length: systems for place, systems in waits.items() if place.link == link}
+        _draw_link(panel, here)
+        panel.set_title(link, fontsize=10)
+        panel.set_ylim(0, top)
+        if index:
+            panel.set_yticklabels([])
+        else:
+            panel.set_ylabel("seconds to the first token: median, line to p95")
+            marks, names = panel.get_legend_handles_labels()
+    legend = {
+        "frameon": False,
+        "fontsize": 8,
+        "ncols": len(names),
+        "loc": "upper center",
+        "bbox_to_anchor": (0.5, -0.1),
+    }
+    axes.legend(marks, names, **legend)
+    axes.text(0.5, -0.1, "tokens of the prompt", ha="center", transform=axes.transAxes)
+
+
+def _draw_link(panel: Any, by_length: Mapping[int, Mapping[str, Sequence[float]]]) -> None:
+    names = list(next(iter(by_length.values())))
+    for place, name in enumerate(names):
+        middles = [median(systems[name]) for systems in by_length.values()]
+        above = [
+            quantile(systems[name], 0.95) - middle for systems, middle in zip(by_length.values(), middles, strict=True)
+        ]
+        centres = [index + 0.15 * (place - (len(names) - 1) / 2) for index in range(len(by_length))]
+        none = [0.0] * len(above)
+        panel.errorbar(centres, middles, yerr=(none, above), fmt="o", markersize=3, linewidth=0.8, label=name)
+    panel.set_xticks(range(len(by_length)), [str(length) for length in by_length], fontsize=8)
+    panel.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,96 @@
+from dataclasses import replace
+
+from netem.experiments.experiment import Request
+from netem.experiments.speed import load
+from netem.experiments.speed.load import COMPARED, QUICK, make_loads
+from netem.experiments.speed.load_report import ARRIVING, TOGETHER, Load, gains_with, make_report
+from tests.netem.experiments.drafts.running import check, run_quick
+from tests.netem.experiments.speed.crowds import crowd, timed
+
+LONGEST = {ARRIVING: 96, TOGETHER: 64}
+EIGHT = Load(TOGETHER, 8)
+
+
+def systems(**changed):
+    """All systems alike, but for those of `changed`, whose names are written with '_'."""
+    same = {system.name: crowd(timed(0.0, 2.0), timed(0.0, 4.0)) for system in COMPARED}
+    return same | {name.replace("_", " "): each for name, each in changed.items()}
+
+
+def report(**changed):
+    quick = crowd(timed(0.0, 1.0), timed(0.0, 2.0), busy=0.5, levels=30)
+    loads = {Load(ARRIVING, 2): systems(), EIGHT: systems(**({"auto": quick} | changed))}
+    return make_report(loads, LONGEST, "4g")
+
+
+def row_of(made, load, name):
+    headings = list(made.headings)
+    return next(
+        dict(zip(headings, row, strict=True)) for row in made.rows if (row[0], row[2]) == (str(load), name)
+    ), next(row for row in made.rows if (row[0], row[2]) == (str(load), name))
+
+
+def test_rows_are_held_against_cloud_decoding_at_the_same_load():
+    made = report()
+    check(made)
+    assert made.faults == []
+    cells, row = row_of(made, EIGHT, "auto")
+    assert cells["answers"] == "2"
+    assert cells["latency mean / p95"] == "1.50 / 2.00 s"
+    assert cells["x faster than cloud"] == "2.00"
+    assert cells["server levels/s"] == "15"
+    # After tokens/s of a client, of all, and per pass-second.
+    assert [cell for heading, cell in zip(made.headings, row, strict=True) if heading == "x cloud"] == ["2.00"] * 3
+    assert row_of(made, Load(ARRIVING, 2), "auto")[0]["x faster than cloud"] == "1.00"
+
+
+def test_the_promise_is_measured_and_not_asserted():
+    kept = report()
+    assert kept.results["promised"]["measured"] == {"patient": 1.0, "auto": 2.0}
+    assert kept.results["promised"]["kept"]
+    assert "1.00 for patient and 2.00 for auto; kept" in kept.remarks[0]
+    broken = report(auto=crowd(timed(0.0, 1.0), timed(0.0, 1.0), busy=0.7))
+    assert not broken.results["promised"]["kept"]
+    assert "NOT kept" in broken.remarks[0]
+    assert broken.faults == []
+
+
+def test_without_eight_clients_nothing_is_promised():
+    made = make_report({Load(ARRIVING, 2): systems(), Load(TOGETHER, 1): systems()}, LONGEST, "4g")
+    check(made)
+    assert gains_with({}, EIGHT) == {}
+    assert not any("Promised" in remark for remark in made.remarks)
+    assert {row[0] for row in made.rows} == {"2 requests/s", "1 client"}
+
+
+def test_other_texts_and_broken_answers_are_faults():
+    made = report(eager=crowd(timed(0.0, 1.0, (1, 2, 3, 5)), timed(0.0, 1.0, failure="gone")))
+    assert made.faults == [
+        "the answers differ between systems at 8 clients, which must never happen",
+        "at 8 clients, an answer of eager broke off: gone",
+    ]
+    assert any("NO" in remark for remark in made.remarks)
+
+
+def test_loads_are_the_same_for_a_seed():
+    prompts = [[1], [2], [3]]
+    loads = make_loads(QUICK, 0, prompts)
+    assert loads == make_loads(QUICK, 0, prompts)
+    assert loads != make_loads(QUICK, 1, prompts)
+    assert [str(each) for each in loads] == ["1 requests/s", "4 requests/s", "1 client", "8 clients"]
+    assert len(loads[EIGHT]) == 8
+
+
+async def test_a_small_load_on_the_demo_family(monkeypatch):
+    few = replace(QUICK, rates=(8,), seconds=0.1, least=2, clients=(2,), each=1, prompts=2)
+    monkeypatch.setattr(load, "QUICK", replace(few, tokens={ARRIVING: 8, TOGETHER: 8}))
+    made = await run_quick(load, Request(seed=0, quick=True))
+    assert made.faults == []
+    assert len(made.rows) == 2 * len(COMPARED)
+    of_load = {entry["of"]: entry["systems"] for entry in made.results["loads"]}
+    together = of_load[TOGETHER]
+    assert {system["tokens"] for system in together.values()} == {16}
+    # Two clients share their passes, and a draft saves passes.
+    assert together["cloud decoding"]["server"]["sessions_per_pass"] > 1.5
+    assert together["auto"]["server"]["passes"] < together["cloud decoding"]["server"]["passes"]
+    assert together["auto"]["server_levels_per_second"] > 0 == together["patient"]["server_levels_per_second"]

@@ -66,7 +66,7 @@ class Client:
     bundle: Path
     tokenizer: "Tokenizer"
     choice: DraftChoice
-    round_trip: float  # seconds, of the first call
+    round_trip: float  # seconds, of a call on a connection that stands
 
     def require_rule(self, rule: str) -> None:
         """Raises MisuseError where the server does not offer the rule."""
@@ -182,8 +182,10 @@ async def client_for(
     from common.models.checkpoint import load_tokenizer
 
     async with access.connect() as connection:
-        began = time.perf_counter()
         description = await describe(connection)
+        # The first call has set up the connection, and may have waited for a server that was loading.
+        began = time.perf_counter()
+        await describe(connection)
         round_trip = time.perf_counter() - began
         manifest, bundle = await fetch_bundle(connection, description, choice.draft, cache_directory(cache), download)
         with _telling_damage(bundle, manifest):

@@ -40,7 +40,7 @@ class Steering(Protocol):
     def begin_turn(self) -> None: ...
 
     def drafted(self, nodes: int, seconds: float) -> None:
-        """A level with so many new nodes took so long."""
+        """A level took so long that computed so many nodes. Not for one that reads a prompt."""
 
     def sent(self, last_id: int, now: float) -> None:
         """A Grow left whose newest node is `last_id`."""
@@ -75,8 +75,9 @@ class Controller:
         self._last_commit: float | None = None
 
     def begin_turn(self) -> None:
-        """How long a person thinks is no speed."""
+        """How long a person thinks is no speed, and no way there and back."""
         self._last_commit = None
+        self._uplink.forget_sent()
 
     def drafted(self, nodes: int, seconds: float) -> None:
         self._levels.observe(nodes, seconds)
@@ -166,6 +167,9 @@ class Uplink:
     @property
     def least(self) -> float:
         return min(self._leasts)
+
+    def forget_sent(self) -> None:
+        self._sent.clear()
 
     def sent(self, last_id: int, now: float) -> None:
         self._sent.append(_Sent(last_id, now))

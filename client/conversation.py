@@ -147,6 +147,7 @@ class Conversation:
             if step is None or self._drafter is None:
                 await self._changed.wait()
                 continue
+            is_first = self._levels == turn.levels_before
             began = self._clock()
             try:
                 proposals = await self._drafter.draft(step.view, step.states, self._steering.expansion)
@@ -155,7 +156,8 @@ class Conversation:
                 self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
                 self._send(loop.retire())
                 continue
-            self._steering.drafted(len(proposals), self._clock() - began)
+            if not is_first:  # which also reads the prompt
+                self._steering.drafted(step.new_nodes, self._clock() - began)
             self._send(grows)
             if loop.answering:
                 turn.show((), likeliest_run(session.tree, session.room))

@@ -26,12 +26,14 @@ acknowledged at once, because the server measures from a commit to the first Gro
 @dataclass(frozen=True, slots=True)
 class Step:
     """One level to draft, from the tree as it was when the step began, and the draft state that has come since the
-    last one. What a `warm_up` proposes is not sent."""
+    last one. What a `warm_up` proposes is not sent. `new_nodes` of the view came since the last step, or are to be
+    computed again with that state."""
 
     turn: int
     view: TreeView
     warm_up: bool = False
     states: tuple[State, ...] = ()
+    new_nodes: int = 0
 
 
 class DraftingLoop:
@@ -41,6 +43,7 @@ class DraftingLoop:
         self._has_drafter = has_drafter
         self._round_levels = policy.round_levels
         self._stepping = False
+        self._newest_drafted = 0  # node id that a step has seen
         self._states: list[State] = []  # that no step has carried yet
         self._carried: tuple[State, ...] = ()  # by the latest step
         self._start_afresh(0)
@@ -73,7 +76,10 @@ class DraftingLoop:
         self._stepping = True
         warm_up, self._warms_up = self._warms_up, False
         self._carried, self._states = tuple(self._states), []
-        return Step(self.session.turn, self.session.view(), warm_up, self._carried)
+        view = self.session.view()
+        new = len(view.nodes) if self._carried else sum(node.id > self._newest_drafted for node in view.nodes)
+        self._newest_drafted = self.session.tree.last_id
+        return Step(self.session.turn, view, warm_up, self._carried, new)
 
     def drafted(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         """Takes the drafter's result for `step`; what a later turn or commit has overtaken is dropped."""

@@ -65,7 +65,7 @@ Rule = Annotated[
 Stop = Annotated[
     list[str] | None, typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated.")
 ]
-Idle = Annotated[str, typer.Option("--idle", help="What the server does while it awaits nodes: eager or patient.")]
+Idle = Annotated[str, typer.Option("--idle", help="What the server does meanwhile: auto, assist, eager or patient.")]
 PolicyName = Annotated[
     str, typer.Option("--policy", help="stream, or for comparison lockstep (rounds) or cloud (no drafting).")
 ]

@@ -49,10 +49,10 @@ Owner = TypeVar("Owner", bound=Aided)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assistance(Generic[Owner]):
-    """One level that is to be drafted for a session, from its tree as it was in `turn`."""
+    """One level that is to be drafted for a session, from its tree as it was in `epoch`."""
 
     owner: Owner
-    turn: int
+    epoch: int
     view: TreeView
     slots: np.ndarray
     is_first: bool
@@ -75,5 +75,5 @@ def claim_assistance(candidates: Iterable[Owner]) -> Assistance[Owner] | None:
             # A copy, because the session may go on while it is drafted for.
             turn = owner.session.turn
             is_first, owner.assisted_turn = owner.assisted_turn != turn, turn
-            return Assistance(owner, turn, view, owner.sequence.slots.copy(), is_first)
+            return Assistance(owner, owner.session.epoch, view, owner.sequence.slots.copy(), is_first)
     return None

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.rules.question import Question
-from common.protocol.server_session import Work
+from common.protocol.work import Work
 from server.sequence import HeldSequence
 
 Owner = TypeVar("Owner")

@@ -36,7 +36,7 @@ def serve(
     draft: Annotated[list[str] | None, typer.Option(help="A draft to hand out; may be repeated.")] = None,
     idle: Annotated[
         str, typer.Option(help="auto, assist, eager or patient; as baselines colocated, lockstep.")
-    ] = "eager",
+    ] = "auto",
     run_ahead: Annotated[int, typer.Option(min=1, help="Tokens decoded past what a client knows.")] = 128,
     pace_pass: Annotated[str, typer.Option(metavar="MS", help="What a pass costs at least.")] = "0",
     pace_token: Annotated[str, typer.Option(metavar="MS", help="What each packed token of a pass costs.")] = "0",

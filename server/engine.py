@@ -99,12 +99,10 @@ class Engine:
 
     async def run(self) -> None:
         """Runs passes until it is cancelled."""
-        assistant = None if self._aides is None else asyncio.create_task(self._assist(self._aides))
-        try:
-            await self._run_passes()
-        finally:
-            if assistant is not None:
-                assistant.cancel()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._run_passes())
+            if self._aides is not None:
+                tasks.create_task(self._assist(self._aides))
 
     async def drain(self, seconds: float) -> None:
         """Lets running answers finish for at most `seconds`, then ends those that are left."""

@@ -15,10 +15,11 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open, StateRequest
 from common.protocol.pulse import Pulse
 from common.protocol.selection import chances
-from common.protocol.server_session import Progress, ServerSession
+from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState
 from common.protocol.views import Proposal
+from common.protocol.work import Progress
 from server.assistance import Aide, Assistance, claim_assistance
 from server.batch import Batch, Outcome, Part, computed_tokens, make_segment
 from server.budget import worthwhile
@@ -189,8 +190,6 @@ class Sessions:
                 _log.error("a session failed after its pass: %s: %s", type(error).__name__, error)
                 self._fail_internally(part.owner)
 
-    # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
-
     # What the server drafts itself.
 
     def claim_assistance(self) -> Assistance[Member] | None:
@@ -201,17 +200,27 @@ class Sessions:
 
     def assist(self, asked: Assistance[Member], proposals: Sequence[Proposal] | None, seconds: float) -> None:
         """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
-        if not self._is_here(asked.owner):
+        member = asked.owner
+        if not self._is_here(member):
             return
         if proposals is None:
-            asked.owner.session.forgo_assistance()
+            member.aide = None
+            member.session.forgo_assistance()
             return
         self.counters.assisted_levels += 1
         if not asked.is_first:
             self._pulse.drafted(seconds)
-        asked.owner.session.assist(asked.turn, asked.view, proposals)
+        if asked.epoch != member.session.epoch:
+            # Its slots may have been another's while it read them.
+            member.aide = None
+        try:
+            member.session.assist(asked.epoch, asked.view, proposals)
+        # One session's fault, whatever it is, must not reach the others.
+        except Exception as error:
+            _log.error("a session failed after a level: %s: %s", type(error).__name__, error)
+            self._fail_internally(member)
 
-    # What draft state goes down.
+    # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
 
     def claim_state(self) -> list[Export[Member]]:
         """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
@@ -240,7 +249,8 @@ class Sessions:
             member = self._admit(listener, opened, now)
         else:
             member.session.reopen(opened, now)
-            member.wanted = opened.state
+            if opened.state != member.wanted:
+                member.wanted, member.aide = opened.state, None
             older, member.listener, member.silent = member.listener, listener, False
             del self._by_listener[older]
             older.end()
@@ -294,6 +304,7 @@ class Sessions:
             if not _is_running(member):
                 member.session.park()
                 member.sequence.release()
+                member.aide = None
         if not self._pool.free:
             # The one who came last has lost least.
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)

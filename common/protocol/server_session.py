@@ -6,7 +6,7 @@ target, and the server keeps K/V of exactly that many. Time is an argument, in s
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from common.protocol.checks import check_nodes, check_open, check_prompt, check_sequence, check_settings
 from common.protocol.ends import cut
@@ -20,7 +20,6 @@ from common.protocol.messages import (
     Finished,
     FinishReason,
     FromClient,
-    FromServer,
     Grow,
     Open,
     Opened,
@@ -33,47 +32,15 @@ from common.protocol.prefix import common_prefix
 from common.protocol.pulse import Pulse
 from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
-from common.protocol.rules.question import Question, question_about
+from common.protocol.rules.question import question_about
 from common.protocol.selection import likeliest, likely_growth
 from common.protocol.state_feed import Span, StateFeed
 from common.protocol.tempo import Tempo
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
-from common.protocol.tree import Node, TokenTree
+from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
-
-Replies = tuple[FromServer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One session's share of a pass: `chain` at positions `start`, ..., then `nodes`, parents first.
-
-    Where the chain ends at the root, the pass answers the `question` with the tokens that it commits.
-    """
-
-    start: int
-    chain: tuple[int, ...]
-    nodes: tuple[Node, ...]
-    question: Question | None
-    epoch: int
-
-    @property
-    def reaches_root(self) -> bool:
-        return self.question is not None
-
-    def __len__(self) -> int:
-        return len(self.chain) + len(self.nodes)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a pass did for a session. `chain_kept` and `nodes_kept` (indices into Work.nodes, in sequence order)
-    say whose K/V stay."""
-
-    chain_kept: bool
-    nodes_kept: tuple[int, ...]
-    replies: Replies
+from common.protocol.work import Progress, Replies, Work
 
 
 class ServerSession:
@@ -84,7 +51,7 @@ class ServerSession:
         check_open(opened, self._terms)
         self.id = opened.session
         self.processed = 0
-        self._epoch = 0
+        self.epoch = 0  # what a pass or a level begun in an earlier one comes to may be of no use
         self._response_time = ResponseTime()
         self._tempo = Tempo()
         self._pulse = pulse or Pulse()
@@ -122,7 +89,7 @@ class ServerSession:
             if self.feed is not None:
                 self.feed.rewrite(same)
             self.state = server_after(self.state, Open)
-            self._epoch += 1
+            self.epoch += 1
             self._adopt(opened, now)
             self.greeting = self._greet(self._end_if_over())
         if self.feed is not None:
@@ -227,15 +194,15 @@ class ServerSession:
         chain = tuple(tokens[self.processed : self.processed + budget])
         reaches_root = self.processed + len(chain) == len(tokens)
         if not reaches_root:
-            return Work(self.processed, chain, (), None, self._epoch)
+            return Work(self.processed, chain, (), None, self.epoch)
         # Nodes past the limit are idle.
         nodes = likeliest(self.tree, budget - len(chain), self._limit - 1)
         question = question_about(self.tree, nodes, self._settings.rule, self._settings.sampling)
-        return Work(self.processed, chain, nodes, question, self._epoch)
+        return Work(self.processed, chain, nodes, question, self.epoch)
 
     def complete(self, work: Work, tokens: Sequence[int], now: float) -> Progress:
         """Takes the outcome of a pass over `work`: what the rule made of its question, nothing where it had none."""
-        if work.epoch != self._epoch:
+        if work.epoch != self.epoch:
             return self._salvage(work)
         self.processed += len(work.chain)
         if not work.reaches_root:
@@ -267,9 +234,9 @@ class ServerSession:
             return None
         return replace(self.tree.view(), rule=self._settings.rule, sampling=self._settings.sampling)
 
-    def assist(self, turn: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
-        """Takes what was drafted from `view`, of `turn`."""
-        if turn != self.turn or self.state is ServerState.FINISHED:
+    def assist(self, epoch: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
+        """Takes what was drafted from `view`, which was taken in `epoch`; nothing of a sequence that is no more."""
+        if epoch != self.epoch:
             return
         drafted_at = len(view.tokens)
         self.tree.plant(drafted_at, proposals[: max(0, self._terms.planted_nodes - len(self.tree))])
@@ -372,7 +339,7 @@ class ServerSession:
 
     def _finish(self, reason: FinishReason) -> Finished:
         self.state = server_after(self.state, Finished)
-        self._epoch += 1
+        self.epoch += 1
         self._finished = Finished(self.turn, self.tree.frontier, reason)
         return self._finished
 

@@ -18,7 +18,7 @@ are dead, except that they too alias a child with their token.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from common.protocol.errors import PeerError
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Draw, GrownNode
 from common.protocol.views import NodeView, Proposal, TreeView
 
@@ -150,8 +150,11 @@ class TokenTree:
     def plant(self, frontier: int, proposals: Sequence[Proposal]) -> list[Node]:
         """Adds nodes of this side's own, drafted from a view of `frontier` tokens; returns those that are new.
 
-        A client's node that says the same later becomes their alias. Not for a tree of groups.
+        A client's node that says the same later becomes their alias. Not for a tree of groups. Raises MisuseError for a
+        frontier ahead of this one.
         """
+        if not 0 < frontier <= self.frontier:
+            raise MisuseError(f"nodes were drafted from {frontier} tokens, but only {self.frontier} are committed")
         first = self._planted_id + 1
         fresh = []
         for proposal in proposals:

@@ -33,9 +33,9 @@ class Datacenter:
     maker: StateMaker
 
     @asynccontextmanager
-    async def serve(self, idle: str = "eager", pace: Pace = PACE, max_sessions: int = 64) -> AsyncIterator[Engine]:
+    async def serve(self, pace: Pace = PACE, max_sessions: int = 64) -> AsyncIterator[Engine]:
         """An engine on the running virtual loop, with no session of any run before."""
-        options = SessionOptions(idle, run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
+        options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
         terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
         sessions = Sessions(terms, Bounds(max_sessions, options.pass_tokens), _CACHE_TOKENS)
         aides = OwnAides(self.offer.own_drafts, self.maker, Site("cpu", "float32", terms.context, terms.vocab_size))

@@ -11,6 +11,7 @@ May know links and the event loop's time. It may not know frames or sessions.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from netem.links.way import Way
 
@@ -20,21 +21,29 @@ _DELAYED_ACK_S = 0.04
 _SEND_BUFFER_BYTES = 64 * 1024
 _RETRANSMISSION = 1.25  # smoothed round trips until a loss is known and repaired
 _LEAST_RETRANSMISSION_S = 0.01
-_UNKNOWN_ROUND_TRIP_S = 1.0
+_UNKNOWN_S = 0.5
 _GAIN = 1 / 8
 
 Arrived = Callable[[], None]
 
 
+@dataclass(slots=True)
+class _Segment:
+    size_bytes: int
+    arrived: Arrived
+    has_come: bool = False
+
+
 class Flow:
     """One direction. `write` sends bytes; what it is given is called once all of them, and all before, have come."""
 
-    def __init__(self, way: Way, round_trip: float):
+    def __init__(self, way: Way, travel: float):
+        """`travel`: seconds that the handshake took this way."""
         self._way = way
         self._loop = asyncio.get_running_loop()
         self._unacknowledged = 0
-        self._waiting: deque[list[Arrived | bool]] = deque()  # [arrived, has come], in order
-        self._round_trip = round_trip
+        self._waiting: deque[_Segment] = deque()  # in order
+        self._travel = travel
         self._ack_due: asyncio.TimerHandle | None = None
         self._unacked_segments = 0
         self._relieved = asyncio.Event()
@@ -54,35 +63,34 @@ class Flow:
 
     def _send(self, size_bytes: int, arrived: Arrived) -> None:
         self._unacknowledged += size_bytes
-        entry: list[Arrived | bool] = [arrived, False]
-        self._waiting.append(entry)
+        segment = _Segment(size_bytes, arrived)
+        self._waiting.append(segment)
         # Data carries the acknowledgement of what came the other way.
         self.reverse._acknowledged_by_data()
-        self._transmit(size_bytes, entry, self._loop.time())
+        self._transmit(segment)
 
-    def _transmit(self, size_bytes: int, entry: list[Arrived | bool], first_sent: float) -> None:
+    def _transmit(self, segment: _Segment, again: bool = False) -> None:
         now = self._loop.time()
-        comes = self._way.send(size_bytes + HEADER_BYTES, now)
+        comes = self._way.send(segment.size_bytes + HEADER_BYTES, now)
         if comes is None:
-            repair = max(_LEAST_RETRANSMISSION_S, _RETRANSMISSION * self._round_trip)
-            self._loop.call_at(now + repair, self._transmit, size_bytes, entry, first_sent)
-        else:
-            self._loop.call_at(comes, self._come, size_bytes, entry, comes - first_sent)
+            repair = max(_LEAST_RETRANSMISSION_S, _RETRANSMISSION * (self._travel + self.reverse._travel))
+            self._loop.call_at(now + repair, self._transmit, segment, True)
+            return
+        if not again:  # Karn and Partridge 1987
+            self._travel += _GAIN * (comes - now - self._travel)
+        self._loop.call_at(comes, self._come, segment)
 
-    def _come(self, size_bytes: int, entry: list[Arrived | bool], took: float) -> None:
-        self._round_trip += _GAIN * (2 * took - self._round_trip)
-        entry[1] = True
-        self._unacknowledged -= size_bytes
+    def _come(self, segment: _Segment) -> None:
+        segment.has_come = True
+        self._unacknowledged -= segment.size_bytes
         self._relieved.set()
         self._unacked_segments += 1
         if self._unacked_segments >= 2:
             self._acknowledge()
         elif self._ack_due is None:
             self._ack_due = self._loop.call_later(_DELAYED_ACK_S, self._acknowledge)
-        while self._waiting and self._waiting[0][1]:
-            arrived = self._waiting.popleft()[0]
-            assert not isinstance(arrived, bool)
-            arrived()
+        while self._waiting and self._waiting[0].has_come:
+            self._waiting.popleft().arrived()
 
     def _acknowledge(self) -> None:
         """A segment without data goes back; when it comes does not matter, that it takes part in the traffic does."""
@@ -99,10 +107,9 @@ class Flow:
 def connect(up: Way, down: Way) -> tuple[Flow, Flow]:
     """Both directions of a connection. Needs a running loop, whose time the ways are sent at."""
     now = asyncio.get_running_loop().time()
-    # The handshake, whose answer is the first round trip that is known.
-    there, back = (way.send(HEADER_BYTES, now) for way in (up, down))
-    round_trip = _UNKNOWN_ROUND_TRIP_S if there is None or back is None else there - now + back - now
-    flows = Flow(up, round_trip), Flow(down, round_trip)
+    handshake = (way.send(HEADER_BYTES, now) for way in (up, down))
+    travels = [_UNKNOWN_S if there is None else there - now for there in handshake]
+    flows = Flow(up, travels[0]), Flow(down, travels[1])
     flows[0].reverse, flows[1].reverse = flows[1], flows[0]
     return flows
 

@@ -15,7 +15,7 @@ from common.protocol.messages import (
     Opened,
     Settings,
 )
-from common.protocol.server_session import Work
+from common.protocol.work import Work
 from server import batch
 from server.sessions import Sessions
 from server.stream import MAX_WAITING, Stream

@@ -11,8 +11,9 @@ from common.protocol.messages import (
     GrownNode,
     Settings,
 )
-from common.protocol.server_session import Progress, ServerSession
+from common.protocol.server_session import ServerSession
 from common.protocol.views import Proposal
+from common.protocol.work import Progress
 from server.sessions import Bounds, Sessions
 from tests.server.clients_of_sessions import BOUNDS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.proposers import guessing, knowing

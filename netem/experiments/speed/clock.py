@@ -241,6 +241,11 @@ def make_report(held: Sequence[Held], extent: Extent, links: dict[str, dict[str,
             f"{each.system} on {each.setting.link} with {each.setting.clients} clients is {each.ratio:.2f} times as "
             "fast on the virtual clock as in real time"
             for each in off
+        ]
+        + [
+            f"{name} never kept its costs, so nothing holds it against real time"
+            for name in dict.fromkeys(each.system for each in held)
+            if not any(each.counts for each in held if each.system == name)
         ],
     )
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from client.demo.costs import IN_WORDS, STATED
-from client.stats import per
+from client.stats import Stats, combined, per
 from common.drafters.best_first import Expansion
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.ground import Ground, open_ground
-from netem.experiments.speed.runs import Run, run_alone
+from netem.experiments.speed.runs import Extent, Run, faults_of, run_alone
 from netem.experiments.speed.systems import AUTO, EAGER, System
 from netem.links.profile import LinkProfile
 from netem.links.profiles import PROFILES, find_profile
@@ -34,14 +34,7 @@ TREES = tuple(
 CATEGORIES = ("code", "math")
 
 
-@dataclass(frozen=True)
-class Extent:
-    links: tuple[str, ...]
-    prompts: int
-    tokens: int
-
-
-FULL = Extent(tuple(PROFILES), prompts=2, tokens=160)
+FULL = Extent(tuple(name for name, profile in PROFILES.items() if not profile.outages.gaps), prompts=2, tokens=160)
 QUICK = Extent(("4g", "congested"), prompts=1, tokens=64)
 
 
@@ -64,10 +57,13 @@ class Swept:
         return speed(self.steered) / speed(self.fixed[self.best])
 
 
+def together(runs: Mapping[str, Run]) -> Stats:
+    """All prompts as one."""
+    return combined([run.stats for run in runs.values()])
+
+
 def speed(runs: Mapping[str, Run]) -> float:
-    """Tokens per second over all prompts."""
-    stats = [run.stats for run in runs.values()]
-    return per(sum(each.tokens for each in stats), sum(each.seconds for each in stats))
+    return together(runs).tokens_per_second
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -96,12 +92,13 @@ def make_report(swept: list[Swept], extent: Extent) -> Report:
         rows=[_row(each) for each in swept],
         remarks=(
             f"{extent.prompts} held-out prompts of each of {' and '.join(CATEGORIES)}, at most {extent.tokens} tokens "
-            f"each, greedy, draft moa, virtual clock: {IN_WORDS}.",
+            "each, greedy, draft moa; links with outages are left out, for answers are shorter than the time between.",
+            VIRTUAL,
             "Tokens per second over all prompts. Fixed trees are written as breadth / nodes / least probability; the "
             "best was found for each link and system among " + ", ".join(map(in_words, TREES)) + ".",
         ),
         results={
-            "stated_costs": STATED,
+            "stated_costs": VIRTUAL_COSTS,
             "clock": "virtual",
             "points": [
                 {
@@ -116,7 +113,12 @@ def make_report(swept: list[Swept], extent: Extent) -> Report:
             ],
         },
         draw=lambda axes: _draw(axes, swept),
+        faults=[fault for kind in CATEGORIES for fault in faults_of(_of_kind(swept, kind))],
     )
+
+
+def _of_kind(swept: list[Swept], kind: str) -> list[Run]:
+    return [runs[kind] for each in swept for runs in (each.steered, *each.fixed.values())]
 
 
 def in_words(tree: Expansion) -> str:
@@ -124,8 +126,8 @@ def in_words(tree: Expansion) -> str:
 
 
 def _bytes_up(runs: Mapping[str, Run]) -> float:
-    stats = [run.stats for run in runs.values()]
-    return per(sum(each.bytes_up for each in stats), sum(each.tokens for each in stats))
+    stats = together(runs)
+    return per(stats.bytes_up, stats.tokens)
 
 
 def _row(each: Swept) -> list[str]:

@@ -83,8 +83,8 @@ def first_tokens(
         clock, waits = asyncio.get_running_loop().time, []
         async with ground.datacenter.serve() as engine:
             for number, tokens in enumerate(questions):
-                await asyncio.sleep(number * _APART - clock())
                 waits.append(await _first_token(ground, engine, replace(profile, seed=number), system, tokens))
+                await asyncio.sleep((number + 1) * _APART - clock())
         return waits
 
     return run_virtually(main())

@@ -2,34 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from client.demo.costs import IN_WORDS, STATED
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.ground import open_ground
-from netem.experiments.speed.runs import Run, run_alone
-from netem.experiments.speed.systems import LOCKSTEP_MOA, ROOMY_TREE, SYSTEMS, System
-from netem.links.profiles import find_profile
+from netem.experiments.speed.runs import Extent, Run, Runs, faults_of, run_everywhere
+from netem.experiments.speed.systems import ASSIST, LOCKSTEP_MOA, ROOMY_TREE, SYSTEMS, System
 
 HEADINGS = ("link", "policy", "accept length", "tokens/s", "gap p50 / p95")
 ROUND_LEVELS = (2, 4, 6, 8, 12, 16, 24)
 
-_CATEGORY = "code"
-
-
-@dataclass(frozen=True)
-class Extent:
-    links: tuple[str, ...]
-    prompts: int
-    tokens: int
-
-
 FULL = Extent(("5g", "4g", "satellite"), prompts=8, tokens=192)
 QUICK = Extent(("4g",), prompts=3, tokens=96)
-
-Runs = Mapping[str, Mapping[str, Run]]
-"""By link, then by system."""
 
 
 def systems() -> dict[str, System]:
@@ -39,22 +25,19 @@ def systems() -> dict[str, System]:
         f"lock-step moa, {levels}": replace(LOCKSTEP_MOA, policy=replace(policy, round_levels=levels))
         for levels in ROUND_LEVELS
     }
-    others = {name: system for name, system in SYSTEMS.items() if not name.startswith(LOCKSTEP_MOA.name)}
+    # One client: auto is assist.
+    others = {
+        name: system
+        for name, system in SYSTEMS.items()
+        if not name.startswith(LOCKSTEP_MOA.name) and name != ASSIST.name
+    }
     return {**others, **rounds}
 
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
     ground = await asyncio.to_thread(open_ground, request, extent.prompts)
-    prompts, compared = ground.prompts[_CATEGORY], systems()
-    runs: dict[str, dict[str, Run]] = {link: {} for link in extent.links}
-    for number, link in enumerate(extent.links):
-        for place, (name, system) in enumerate(compared.items()):
-            advance(f"{link}, {name}", (number + place / len(compared)) / len(extent.links))
-            runs[link][name] = await asyncio.to_thread(
-                run_alone, ground, find_profile(link), system, prompts, extent.tokens
-            )
-    return make_report(runs, extent)
+    return make_report(await run_everywhere(ground, extent.links, systems(), extent, advance), extent)
 
 
 def make_report(runs: Runs, extent: Extent) -> Report:
@@ -63,17 +46,18 @@ def make_report(runs: Runs, extent: Extent) -> Report:
         headings=HEADINGS,
         rows=[_row(link, name, run) for link, of_link in runs.items() for name, run in of_link.items()],
         remarks=(
-            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy, one client, "
-            f"virtual clock: {IN_WORDS}.",
+            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy, one client.",
+            VIRTUAL,
             "Accept length is committed tokens per pass, the bonus token included. Numbers behind lock-step are the "
             "levels of its rounds. Draft moa where none is named.",
         ),
         results={
-            "stated_costs": STATED,
+            "stated_costs": VIRTUAL_COSTS,
             "clock": "virtual",
             "links": {link: {name: run.as_dict() for name, run in of_link.items()} for link, of_link in runs.items()},
         },
         draw=lambda axes: _draw(axes, runs),
+        faults=faults_of([run for of_link in runs.values() for run in of_link.values()]),
     )
 
 
@@ -92,6 +76,10 @@ def _draw(axes: Any, runs: Runs) -> None:
             speeds = [stats.tokens_per_second for stats in points]
             line = "-" if len(points) > 1 else ""
             axes.plot(lengths, speeds, color=f"C{place}", marker=markers[link], linestyle=line, alpha=0.85)
+            if line:
+                for levels, length, speed in zip(ROUND_LEVELS, lengths, speeds, strict=True):
+                    if levels in (ROUND_LEVELS[0], ROUND_LEVELS[-1]):
+                        axes.annotate(f"{levels} levels", (length, speed), fontsize=7, ha="center", va="bottom")
         axes.plot([], [], color=f"C{place}", marker="o", linestyle="", label=name)
     for link, marker in markers.items():
         axes.plot([], [], color="black", marker=marker, linestyle="", label=f"on {link}")

@@ -1,18 +1,17 @@
 """`network`: every system over every kind of link, as in Table 3 of Zimmer et al. 2025, on the virtual clock."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from client.demo.costs import IN_WORDS, STATED
 from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.speed.ground import Ground, open_ground
-from netem.experiments.speed.runs import Run, run_alone
+from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
+from netem.experiments.speed.ground import open_ground
+from netem.experiments.speed.runs import Extent, Run, Runs, faults_of, run_everywhere
 from netem.experiments.speed.systems import CLOUD_DECODING, COLOCATED, LOCKSTEP_EAGLE, LOCKSTEP_MOA, SYSTEMS
 from netem.links.profiles import find_profile
-from netem.virtual.datacenter import PACE
 
 HEADINGS = (
     "link",
@@ -30,58 +29,26 @@ HEADINGS = (
     "B down/token",
 )
 
-_CATEGORY = "code"
-
-
-@dataclass(frozen=True)
-class Extent:
-    links: Sequence[str]
-    prompts: int
-    tokens: int
-
-
 FULL = Extent(("5g", "4g", "lte-drive", "cell-edge", "satellite"), prompts=12, tokens=192)
 QUICK = Extent(("5g", "4g", "satellite"), prompts=3, tokens=96)
-
-Runs = Mapping[str, Mapping[str, Run]]
-"""By link, then by system."""
 
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
     ground = await asyncio.to_thread(open_ground, request, extent.prompts)
-    runs = await run_everywhere(ground, extent, advance)
-    return make_report(runs, extent)
-
-
-async def run_everywhere(ground: Ground, extent: Extent, advance: Advance) -> Runs:
-    prompts = ground.prompts[_CATEGORY]
-    runs: dict[str, dict[str, Run]] = {link: {} for link in extent.links}
-    for number, link in enumerate(extent.links):
-        for place, (name, system) in enumerate(SYSTEMS.items()):
-            advance(f"{link}, {name}", (number + place / len(SYSTEMS)) / len(extent.links))
-            # In a thread: the virtual clock has an event loop of its own.
-            runs[link][name] = await asyncio.to_thread(
-                run_alone, ground, find_profile(link), system, prompts, extent.tokens
-            )
-    return runs
+    return make_report(await run_everywhere(ground, extent.links, SYSTEMS, extent, advance), extent)
 
 
 def make_report(runs: Runs, extent: Extent) -> Report:
-    texts = {
-        tuple(timed.answer.tokens for timed in run.answers) for systems in runs.values() for run in systems.values()
-    }
-    identical = len(texts) == 1
+    faults = faults_of([run for systems in runs.values() for run in systems.values()])
     return Report(
         title="Every system over every link, on the virtual clock",
         headings=HEADINGS,
         rows=[_row(link, name, run, systems) for link, systems in runs.items() for name, run in systems.items()],
         remarks=(
             f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy; answers "
-            f"identical across systems and links: {'yes' if identical else 'NO'}.",
-            f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it: "
-            f"{IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms, beside the pass where the policy is assist or "
-            "auto. `clock` holds real time over tun beside it.",
+            f"identical across systems and links: {'NO' if faults else 'yes'}.",
+            f"{VIRTUAL} The experiment `clock` has real time over tun beside it.",
             "Rounds of lock-step have 6 levels, 8 nodes wide, 62 in all, as published; 'long' has 16 levels and up to "
             "256 nodes. Server-side speculation has the same moa draft beside the target, ends each of its rounds "
             "where that makes it fastest, and the client only listens.",
@@ -89,9 +56,8 @@ def make_report(runs: Runs, extent: Extent) -> Report:
             "bring tokens. 'x' divides tokens/s by the baseline's on the same link.",
         ),
         results={
-            "stated_costs": {**STATED, "server_level_ms": PACE.per_level * 1000},
+            "stated_costs": VIRTUAL_COSTS,
             "clock": "virtual",
-            "identical": identical,
             "links": {
                 link: {
                     "profile": asdict(find_profile(link)),
@@ -101,7 +67,7 @@ def make_report(runs: Runs, extent: Extent) -> Report:
             },
         },
         draw=lambda axes: _draw(axes, runs),
-        faults=[] if identical else ["the answers differ between systems or links, which must never happen"],
+        faults=faults,
     )
 
 

@@ -4,7 +4,8 @@ May know how a virtual run is put together. It may not know tables, or which sys
 """
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +13,29 @@ from client.answering import AnswerOptions
 from client.conversation import Answer
 from client.demo.costs import DRAFT_SECONDS
 from client.stats import Stats, combined, per
+from netem.experiments.experiment import Advance
 from netem.experiments.speed.ground import Ground
 from netem.experiments.speed.systems import System
 from netem.links.profile import LinkProfile
+from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
 from netem.virtual.laptop import ask
 from server.counters import Counters
 from server.engine import Engine
+
+CODE = "code"
+
+_APART = 40.0
+"""Virtual seconds between prompts, longer than an answer takes."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is asked: `prompts` of each kind, and `tokens` of an answer at most."""
+
+    links: tuple[str, ...]
+    prompts: int
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +83,7 @@ class Run:
 def quantile(values: Sequence[float], share: float) -> float:
     """The smallest value that at least this share of them does not exceed; 0 of nothing."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
 def options_of(system: System, new_tokens: int) -> AnswerOptions:
@@ -94,15 +111,45 @@ async def ask_timed(
 def run_alone(
     ground: Ground, profile: LinkProfile, system: System, prompts: Sequence[Sequence[int]], new_tokens: int
 ) -> Run:
-    """One client asks one prompt after the other; the link's draws are the prompt's own, so that every system meets the
-    same link."""
+    """One client asks one prompt after the other; the link's draws and the moment are the prompt's own, so that every
+    system meets the same link."""
 
     async def main() -> Run:
+        clock = asyncio.get_running_loop().time
         async with ground.datacenter.serve() as engine:
-            answers = [
-                await ask_timed(ground, engine, replace(profile, seed=number), system, tokens, new_tokens)
-                for number, tokens in enumerate(prompts)
-            ]
+            answers = []
+            for number, tokens in enumerate(prompts):
+                await asyncio.sleep(number * _APART - clock())
+                own = replace(profile, seed=number)
+                answers.append(await ask_timed(ground, engine, own, system, tokens, new_tokens))
             return Run(answers, engine.counters)
 
     return run_virtually(main())
+
+
+Runs = Mapping[str, Mapping[str, Run]]
+"""By link, then by system."""
+
+
+async def run_everywhere(
+    ground: Ground, links: Sequence[str], systems: Mapping[str, System], extent: Extent, advance: Advance
+) -> Runs:
+    """Every system alone on every link, with prompts for code."""
+    runs: dict[str, dict[str, Run]] = {link: {} for link in links}
+    for number, link in enumerate(links):
+        for place, (name, system) in enumerate(systems.items()):
+            advance(f"{link}, {name}", (number + place / len(systems)) / len(links))
+            # In a thread: the virtual clock has an event loop of its own.
+            runs[link][name] = await asyncio.to_thread(
+                run_alone, ground, find_profile(link), system, ground.prompts[CODE], extent.tokens
+            )
+    return runs
+
+
+def faults_of(runs: Sequence[Run]) -> list[str]:
+    """Why runs that asked the same prompts are not valid, if so."""
+    answers = [timed.answer for run in runs for timed in run.answers]
+    faults = [f"an answer broke off: {answer.failure}" for answer in answers if answer.failure]
+    if len({tuple(timed.answer.tokens for timed in run.answers) for run in runs}) > 1:
+        faults.append("the answers differ between systems or links, which must never happen")
+    return faults

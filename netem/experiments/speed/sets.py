@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from client.demo.costs import DRAFT_SECONDS, IN_WORDS, STATED
+from client.demo.costs import DRAFT_SECONDS
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.ground import Ground, open_ground
 from netem.experiments.speed.model import Costs, coverage_of, predict
-from netem.experiments.speed.runs import Run, run_alone
+from netem.experiments.speed.runs import Extent, Run, faults_of, run_alone
 from netem.experiments.speed.systems import AUTO, EAGER, LOCKSTEP_MOA, System
 from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
@@ -20,13 +21,6 @@ HEADINGS = ("link", "prompts", "system", "coverage", "tokens/s", "predicted", "m
 
 _PACKET_BYTES = 150
 _PACKETS = 4000
-
-
-@dataclass(frozen=True)
-class Extent:
-    links: tuple[str, ...]
-    prompts: int
-    tokens: int
 
 
 FULL = Extent(("5g", "4g", "satellite"), prompts=8, tokens=192)
@@ -70,16 +64,15 @@ def compare(ground: Ground, profile: LinkProfile, category: str, tokens: int) ->
     for system in (EAGER, AUTO):
         run = run_alone(ground, profile, system, prompts, tokens)
         speed = predict(coverage, costs_of(system, profile), system.policy.levels_together)
-        predicted.append(
-            Predicted(profile.name, category, system.name, coverage, run, with_first_token(run, speed, len(prompts)))
-        )
+        predicted.append(Predicted(profile.name, category, system.name, coverage, run, with_first_token(run, speed)))
     return predicted
 
 
-def with_first_token(run: Run, speed: float, answers: int) -> float:
+def with_first_token(run: Run, speed: float) -> float:
     """Tokens per second of answers whose first token comes when it did, and the others at `speed`."""
-    stats = run.stats
-    return stats.tokens / (answers * stats.ttft_seconds + (stats.tokens - answers) / speed)
+    each = [timed.answer.stats for timed in run.answers]
+    tokens = sum(stats.tokens for stats in each)
+    return tokens / sum(stats.ttft_seconds + (stats.tokens - 1) / speed for stats in each)
 
 
 def costs_of(system: System, profile: LinkProfile) -> Costs:
@@ -100,8 +93,8 @@ def make_report(found: list[Predicted], extent: Extent) -> Report:
         headings=HEADINGS,
         rows=[_row(each) for each in found],
         remarks=(
-            f"{extent.prompts} held-out prompts of each kind, at most {extent.tokens} tokens each, greedy, draft moa. "
-            f"Virtual clock: {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms.",
+            f"{extent.prompts} held-out prompts of each kind, at most {extent.tokens} tokens each, greedy, draft moa.",
+            VIRTUAL,
             "Coverage is the chance that the target's next token is in the drafted tree, from the accept length of "
             "lock-step rounds with the published tree on the same prompts.",
             "The model (netem/experiments/speed/model.py) draws covered tokens with that chance, independently, and "
@@ -109,7 +102,7 @@ def make_report(found: list[Predicted], extent: Extent) -> Report:
             "at which nodes are sent. The first token is taken as measured.",
         ),
         results={
-            "stated_costs": {**STATED, "server_level_ms": PACE.per_level * 1000},
+            "stated_costs": VIRTUAL_COSTS,
             "clock": "virtual",
             "points": [
                 {
@@ -121,6 +114,11 @@ def make_report(found: list[Predicted], extent: Extent) -> Report:
             ],
         },
         draw=lambda axes: _draw(axes, found),
+        faults=[
+            fault
+            for category in dict.fromkeys(each.category for each in found)
+            for fault in faults_of([each.run for each in found if each.category == category])
+        ],
     )
 
 

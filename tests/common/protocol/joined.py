@@ -29,12 +29,13 @@ from common.protocol.messages import (
 )
 from common.protocol.prefix import common_prefix
 from common.protocol.pulse import Pulse
-from common.protocol.server_session import ServerSession, Work
+from common.protocol.server_session import ServerSession
 from common.protocol.state_feed import Span
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.tree import Node
 from common.protocol.views import Proposal, TreeView
+from common.protocol.work import Work
 from tests.common.protocol.fakes import VOCAB, next_token, state_payload
 from tests.common.protocol.rules.rows import decide
 

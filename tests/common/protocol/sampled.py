@@ -13,10 +13,10 @@ from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw
 from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
-from common.protocol.server_session import Work
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal, TreeView
+from common.protocol.work import Work
 from tests.common.protocol.joined import Joined, Weather
 from tests.common.protocol.laws import Law
 from tests.common.protocol.rules.rows import Samples, seeded_choice

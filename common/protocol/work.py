@@ -1,0 +1,40 @@
+"""One session's share of a pass, as it is planned and as it is completed. Data only."""
+
+from dataclasses import dataclass
+
+from common.protocol.messages import FromServer
+from common.protocol.rules.question import Question
+from common.protocol.tree import Node
+
+Replies = tuple[FromServer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One session's share of a pass: `chain` at positions `start`, ..., then `nodes`, parents first.
+
+    Where the chain ends at the root, the pass answers the `question` with the tokens that it commits.
+    """
+
+    start: int
+    chain: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    question: Question | None
+    epoch: int
+
+    @property
+    def reaches_root(self) -> bool:
+        return self.question is not None
+
+    def __len__(self) -> int:
+        return len(self.chain) + len(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a pass did for a session. `chain_kept` and `nodes_kept` (indices into Work.nodes, in sequence order)
+    say whose K/V stay."""
+
+    chain_kept: bool
+    nodes_kept: tuple[int, ...]
+    replies: Replies

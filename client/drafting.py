@@ -18,6 +18,9 @@ from common.protocol.views import Proposal, TreeView
 
 _ANSWERING = (ClientState.OPENING, ClientState.GENERATING)
 
+_PATIENCE_BEFORE_THE_FIRST_TOKEN = 2
+"""Times as many levels leave in one Grow."""
+
 _UNTOLD_AT_MOST = 16
 """Tokens that a step in progress may leave unacknowledged, far fewer than a server runs ahead. Not every commit is
 acknowledged at once, because the server measures from a commit to the first Grow that knows it."""
@@ -167,7 +170,9 @@ class DraftingLoop:
         self._levels += 1
         if self._round_levels is not None:
             return [*overtaken, *self._rest()] if self._levels >= self._round_levels else overtaken
-        if self._levels % self._policy.levels_together:
+        # Acknowledgements of what is sent early delay the first token.
+        together = self._policy.levels_together * (1 if self.session.passes else _PATIENCE_BEFORE_THE_FIRST_TOKEN)
+        if self._levels % together:
             return overtaken
         held, self._held = self._held, None
         return [*overtaken, held]

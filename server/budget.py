@@ -19,16 +19,32 @@ def worthwhile(chances: Sequence[Sequence[float]], roots: int, other_tokens: int
 
     `chances`: for each session, how likely each of its nodes is committed, likeliest first. The pass also has `roots`
     of sessions that decode, each good for one token, and `other_tokens`; `most` nodes fit. A chance is a client's
-    word, so that no session gets more than twice its even share while others want theirs.
+    word, so that no session gets more than twice its even share while others want theirs: what is above waits for a
+    second round, which has the room that is left when everybody's share is set aside, taken or not.
     """
-    cap = math.ceil(2 * most / max(1, len(chances)))
-    ranked = sorted(
-        ((chance, session) for session, own in enumerate(chances) for chance in own[:cap]), key=lambda each: -each[0]
-    )[:most]
-    gains = list(accumulate((chance for chance, _ in ranked), initial=float(roots)))
-    sizes = [*range(0, len(ranked), _STEP), len(ranked)]
-    taken = max(sizes, key=lambda size: (gains[size] / max(cost(roots + other_tokens + size), _TINY), size))
+    # Of one more than there are, so that even of two neither takes all.
+    cap = math.ceil(2 * most / (len(chances) + 1))
+    shares = _ranked([own[:cap] for own in chances], most)
+    above = _ranked([own[cap:] for own in chances], most - len(shares))
     counts = [0] * len(chances)
-    for _, session in ranked[:taken]:
-        counts[session] += 1
+    gain, tokens = float(roots), roots + other_tokens
+    for ranked in (shares, above):
+        gains = list(accumulate((chance for chance, _ in ranked), initial=gain))
+        taken = _widest(gains, tokens, cost)
+        gain, tokens = gains[taken], tokens + taken
+        for _, session in ranked[:taken]:
+            counts[session] += 1
     return counts
+
+
+def _ranked(chances: Sequence[Sequence[float]], most: int) -> list[tuple[float, int]]:
+    """The likeliest nodes of all sessions, each with its session."""
+    every = [(chance, session) for session, own in enumerate(chances) for chance in own]
+    return sorted(every, key=lambda each: -each[0])[:most]
+
+
+def _widest(gains: Sequence[float], tokens: int, cost: Cost) -> int:
+    """The number of nodes on top of so many tokens that brings most a second, of several the largest; `gains` by it."""
+    last = len(gains) - 1
+    sizes = [*range(0, last, _STEP), last]
+    return max(sizes, key=lambda size: (gains[size] / max(cost(tokens + size), _TINY), size))

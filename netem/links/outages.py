@@ -7,9 +7,10 @@ dropped there.
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 
 from common.protocol.errors import MisuseError
 
@@ -40,18 +41,20 @@ class Outages:
 
     def resume_s(self, at_s: float) -> float:
         """The first moment from at_s on at which the link carries."""
-        while (gap := self._gap_at(at_s)) is not None:
-            at_s = gap
+        for gap_start_s, gap_end_s in self._gaps_from(at_s):
+            if at_s < gap_start_s:
+                break
+            at_s = gap_end_s
         return at_s
 
     def finish_s(self, start_s: float, work_s: float) -> float:
         """When work_s seconds of transmission end that begin at start_s and halt in outages."""
-        if not self.gaps:
-            return start_s + work_s
-        at_s = self.resume_s(start_s)
-        while at_s + work_s > (halted_s := self._next_start_s(at_s)):
-            work_s -= halted_s - at_s
-            at_s = self.resume_s(halted_s)
+        at_s = start_s
+        for gap_start_s, gap_end_s in self._gaps_from(start_s):
+            if at_s < gap_start_s and at_s + work_s <= gap_start_s:
+                break
+            work_s = max(0.0, work_s - max(0.0, gap_start_s - at_s))
+            at_s = gap_end_s
         return at_s + work_s
 
     def off_share(self) -> float:
@@ -59,29 +62,26 @@ class Outages:
         return sum(end - start for start, end in self.gaps) / self.period_s if self.period_s else 0.0
 
     @cached_property
-    def _starts_s(self) -> list[float]:
-        return [start for start, _ in self.gaps]
+    def _ends_s(self) -> list[float]:
+        return [end for _, end in self.gaps]
 
-    def _round_begin_s(self, at_s: float) -> float:
-        return 0.0 if self.period_s is None else math.floor(at_s / self.period_s) * self.period_s
+    def _gaps_from(self, at_s: float) -> Iterator[tuple[float, float]]:
+        """Start and end of every gap that ends after at_s, in order.
 
-    def _gap_at(self, at_s: float) -> float | None:
-        """The end of the outage at this moment."""
-        if not self.gaps:
-            return None
-        begin_s = self._round_begin_s(at_s)
-        index = bisect_right(self._starts_s, at_s - begin_s) - 1
-        if index < 0:
-            return None
-        end_s = begin_s + self.gaps[index][1]
-        return end_s if at_s < end_s else None
-
-    def _next_start_s(self, at_s: float) -> float:
-        begin_s = self._round_begin_s(at_s)
-        index = bisect_right(self._starts_s, at_s - begin_s)
-        if index < len(self.gaps):
-            return begin_s + self._starts_s[index]
-        return math.inf if self.period_s is None else begin_s + self.period_s + self._starts_s[0]
+        Both come from the gap's number alone. To ask again by a moment would not do: a gap's own start, taken back into
+        its period, may round to before the gap.
+        """
+        if self.period_s is None or not self.gaps:
+            yield from self.gaps[bisect_right(self._ends_s, at_s) :]
+            return
+        rounds = math.floor(at_s / self.period_s)
+        # From one gap earlier, as this moment rounds too.
+        first = bisect_right(self._ends_s, at_s - rounds * self.period_s) - 1
+        for number in count(rounds * len(self.gaps) + first):
+            rounds, index = divmod(number, len(self.gaps))
+            begin_s, (start_s, end_s) = rounds * self.period_s, self.gaps[index]
+            if begin_s + end_s > at_s:
+                yield begin_s + start_s, begin_s + end_s
 
 
 NEVER = Outages()

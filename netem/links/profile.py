@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from common.protocol.errors import MisuseError
 from netem.links.burst_loss import Bursts
 from netem.links.outages import NEVER, Outages
-from netem.links.trace import Trace
+from netem.links.trace import Trace, TraceLine
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class LinkProfile:
     """A named link between a client and a server.
 
     up: from the client to the server. down: from the server to the client. outages: when neither carries anything.
-    seed: what the random draws derive from; the same seed gives the same draws. Raises MisuseError for an empty name.
+    seed: what the random draws derive from; the same seed gives the same draws. Raises MisuseError for an empty name and for
+    outages that leave a trace no opportunity.
     """
 
     name: str
@@ -72,6 +73,9 @@ class LinkProfile:
     def __post_init__(self) -> None:
         if not self.name:
             raise MisuseError("a link profile needs a name: give it one")
+        for direction in (self.up, self.down):
+            if direction.trace is not None:
+                TraceLine(direction.trace, self.outages)  # refuses here, where a person reads it, and not in an emulator
 
 
 def _is_finite_and_positive(number: float) -> bool:

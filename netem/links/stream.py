@@ -1,7 +1,7 @@
 """One direction of a link as a TCP connection meets it that knows nothing of packets: losses are stalls.
 
-For emulators that terminate TCP and for virtual clocks that send messages. What is lost comes one retransmission time
-late, and everything behind it waits, as in any stream. That time is one mean round trip, which is what recovery by
+For emulators that terminate TCP, of which the proxy is the only one. What is lost comes one retransmission time late,
+and everything behind it waits, as in any stream. That time is one mean round trip, which is what recovery by
 acknowledgements of later packets takes, and doubles each time the repeat is lost too. So a loss costs at least what it
 costs here: the last packet before a silence waits for a timer of 200 ms more, a repeat takes rate again, and congestion
 control slows down; none of that is emulated. A full queue does not drop: the sender is made to wait instead.

@@ -15,6 +15,8 @@ from netem.links.outages import NEVER, Outages
 OPPORTUNITY_BYTES = 1500
 _MS_PER_S = 1000.0
 _BITS_PER_BYTE = 8
+_MOST_OUTAGES = 100_000
+"""In a row, each with the next opportunity in it: days for any link. Both repeat, so that more would mean never."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,10 @@ class Trace:
 
 
 class TraceLine:
-    """The transmitter of one direction, shared by everything that crosses in that direction."""
+    """The transmitter of one direction, shared by everything that crosses in that direction.
+
+    Raises MisuseError where the outages leave no opportunity.
+    """
 
     def __init__(self, trace: Trace, outages: Outages = NEVER) -> None:
         self._moments_ms = trace.opportunities_ms
@@ -54,6 +59,7 @@ class TraceLine:
         # The opportunity in use, and what is left of it.
         self._at_s = float("-inf")
         self._left_bytes = 0
+        self._carried(0, 0)  # refuses a link that never carries
 
     def send(self, size_bytes: int, arrival_s: float) -> float:
         """Accept size_bytes that arrived at arrival_s; return when the last bit has been transmitted."""
@@ -71,16 +77,32 @@ class TraceLine:
 
     def _seek(self, at_s: float) -> None:
         """To the first opportunity from at_s on."""
-        at_ms = at_s * _MS_PER_S
-        rounds = int(at_ms // self._period_ms)
-        self._take(rounds, bisect_left(self._moments_ms, at_ms - rounds * self._period_ms))
+        self._take(*self._place_of(at_s))
 
     def _take(self, rounds: int, index: int) -> None:
-        if index == len(self._moments_ms):
-            rounds, index = rounds + 1, 0
-        self._round, self._index = rounds, index
-        self._at_s = (rounds * self._period_ms + self._moments_ms[index]) / _MS_PER_S
+        self._round, self._index = self._carried(rounds, index)
+        self._at_s = self._moment_s(self._round, self._index)
         self._left_bytes = OPPORTUNITY_BYTES
-        resumed_s = self._outages.resume_s(self._at_s)
-        if resumed_s > self._at_s:
-            self._seek(resumed_s)
+
+    def _carried(self, rounds: int, index: int) -> tuple[int, int]:
+        """The first opportunity from this one on that no outage takes away."""
+        for _ in range(_MOST_OUTAGES):
+            if index == len(self._moments_ms):
+                rounds, index = rounds + 1, 0
+            at_s = self._moment_s(rounds, index)
+            resumed_s = self._outages.resume_s(at_s)
+            if resumed_s <= at_s:
+                return rounds, index
+            # At least one on: the end of an outage may round to the moment that it has just taken away.
+            rounds, index = max((rounds, index + 1), self._place_of(resumed_s))
+        raise MisuseError(
+            "every opportunity of the trace falls into an outage: shorten the outages or change their period"
+        )
+
+    def _place_of(self, at_s: float) -> tuple[int, int]:
+        at_ms = at_s * _MS_PER_S
+        rounds = int(at_ms // self._period_ms)
+        return rounds, bisect_left(self._moments_ms, at_ms - rounds * self._period_ms)
+
+    def _moment_s(self, rounds: int, index: int) -> float:
+        return (rounds * self._period_ms + self._moments_ms[index]) / _MS_PER_S

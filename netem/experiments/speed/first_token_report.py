@@ -5,13 +5,12 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from client.demo.costs import IN_WORDS, STATED
 from client.stats import per
 from netem.experiments.experiment import Report
+from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.runs import quantile
 from netem.experiments.speed.systems import CLOUD_DECODING
 from netem.links.profiles import find_profile
-from netem.virtual.datacenter import PACE
 
 HEADINGS = ("link", "prompt", "system", "questions", "first token, median", "x cloud", "p95", "x cloud")
 
@@ -51,12 +50,10 @@ def make_report(waits: Waits, prompts: int) -> Report:
             "only.",
             "From sending the prompt to the first commit's arrival, as the client counts it. 'x cloud' divides the "
             "figure before it by cloud decoding's.",
-            f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it. "
-            f"{IN_WORDS.capitalize()}, on the server {1000 * PACE.per_level:.2f} ms; at most 512 tokens in a pass, so "
-            "that a longer prompt takes several.",
+            f"{VIRTUAL} At most 512 tokens in a pass, so that a longer prompt takes several.",
         ),
         results={
-            "stated_costs": {**STATED, "server_level_ms": 1000 * PACE.per_level},
+            "stated_costs": VIRTUAL_COSTS,
             "clock": "virtual",
             "profiles": {link: asdict(find_profile(link)) for link in {place.link: None for place in waits}},
             "promised": {

@@ -9,13 +9,12 @@ from netem.experiments.speed.ground import Ground, open_ground
 from netem.experiments.speed.load_comers import Comer, Prompt, arriving, poisson_arrivals, returning
 from netem.experiments.speed.load_crowd import Crowd, run_crowd
 from netem.experiments.speed.load_report import ARRIVING, TOGETHER, Crowds, Load, make_report
+from netem.experiments.speed.runs import CODE
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, COLOCATED, EAGER, LOCKSTEP_MOA, PATIENT
 from netem.links.profiles import find_profile
 
 LINK = "4g"
 COMPARED = (CLOUD_DECODING, COLOCATED, LOCKSTEP_MOA, PATIENT, EAGER, AUTO)
-
-_CATEGORY = "code"
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ QUICK = replace(FULL, rates=(1, 4), seconds=4.0, least=6, clients=(1, 8), tokens
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
     ground = await asyncio.to_thread(open_ground, request, extent.prompts)
-    loads = make_loads(extent, request.seed, ground.prompts[_CATEGORY])
+    loads = make_loads(extent, request.seed, ground.prompts[CODE])
     return make_report(await run_all(ground, loads, extent.tokens, advance), extent.tokens, LINK)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from client.demo.costs import IN_WORDS, STATED
 from client.stats import per
 from netem.experiments.experiment import Report
+from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.load_crowd import Crowd
 from netem.experiments.speed.runs import quantile
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, PATIENT
@@ -66,8 +66,7 @@ def make_report(crowds: Crowds, longest: Mapping[str, int], link: str) -> Report
             f"{longest[TOGETHER]} for clients that ask one prompt after the other; every client has a link of its own. "
             "Arrivals, prompts and links are drawn once for a load, the same for all systems. Answers identical across "
             f"systems: {'NO' if different else 'yes'}.",
-            f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it. "
-            f"{IN_WORDS.capitalize()}, on the server {1000 * PACE.per_level:.2f} ms.",
+            VIRTUAL,
             "Latency is from asking to the answer's end. 'x faster' divides cloud decoding's mean latency at the same "
             "load by this one; every 'x cloud' divides the figure before it by cloud decoding's. Tokens/s of a client "
             "are tokens over the sum of latencies; of all, tokens over the time from the first question to the end of "
@@ -77,7 +76,7 @@ def make_report(crowds: Crowds, longest: Mapping[str, int], link: str) -> Report
             "drafting second' counts a second of it like one of a pass.",
         ),
         results={
-            "stated_costs": {**STATED, "server_level_ms": 1000 * PACE.per_level},
+            "stated_costs": VIRTUAL_COSTS,
             "clock": "virtual",
             "link": asdict(find_profile(link)),
             "identical": not different,

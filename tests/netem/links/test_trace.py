@@ -1,5 +1,7 @@
 """netem.links.trace on a fake clock: Mahimahi's opportunities, wasted, shared, repeated and taken away."""
 
+import math
+
 import pytest
 
 from common.protocol.errors import MisuseError
@@ -54,3 +56,35 @@ def test_the_mean_rate() -> None:
 def test_impossible_traces_are_refused(moments: tuple[int, ...]) -> None:
     with pytest.raises(MisuseError, match="trace"):
         Trace(moments)
+
+
+@pytest.mark.parametrize(
+    ("moments", "outages"),
+    [
+        ((1000,), Outages(((0.0, 0.1),), 1.0)),
+        ((2, 2, 7, 10), Outages(((0.0015, 0.0105),), 0.010)),
+        # Never twice at the same place of the trace, and always in a gap.
+        ((7,), Outages(((0.0, 0.0005), (0.0006, 0.001)), 0.001)),
+    ],
+)
+def test_a_trace_whose_every_opportunity_is_taken_away_is_refused(moments: tuple[int, ...], outages: Outages) -> None:
+    with pytest.raises(MisuseError, match="every opportunity"):
+        TraceLine(Trace(moments), outages)
+
+
+def test_the_one_opportunity_that_outages_leave_is_found_however_many_rounds_on() -> None:
+    # Moments 0.007, 0.014, ... against a gap that leaves the first millisecond of every 1.001 s.
+    line = TraceLine(Trace((7,)), Outages(((0.0005, 1.001),), 1.001))
+    assert line.send(1500, 0.0) == pytest.approx(1.001 * 7)
+    assert line.send(1500, 0.0) == pytest.approx(1.001 * 14)
+
+
+def test_many_outages_in_a_row_are_no_recursion() -> None:
+    gaps = tuple((second - 0.1, second + 0.1) for second in range(1, 5000))
+    assert TraceLine(Trace((1000,)), Outages(gaps)).send(1500, 0.0) == 5000
+
+
+def test_the_end_of_an_outage_that_rounds_to_the_opportunity_it_took_holds_nothing_forever() -> None:
+    end_s = math.nextafter(0.007, 1)
+    assert end_s * 1000 == 7.0
+    assert TraceLine(Trace((7,)), Outages(((0.0065, end_s),))).send(1500, 0.0) == pytest.approx(0.014)

@@ -18,9 +18,6 @@ from common.protocol.views import Proposal, TreeView
 
 _ANSWERING = (ClientState.OPENING, ClientState.GENERATING)
 
-_PATIENCE_BEFORE_THE_FIRST_TOKEN = 2
-"""Times as many levels leave in one Grow."""
-
 _UNTOLD_AT_MOST = 16
 """Tokens that a step in progress may leave unacknowledged, far fewer than a server runs ahead. Not every commit is
 acknowledged at once, because the server measures from a commit to the first Grow that knows it."""
@@ -171,8 +168,8 @@ class DraftingLoop:
         if self._round_levels is not None:
             return [*overtaken, *self._rest()] if self._levels >= self._round_levels else overtaken
         # Acknowledgements of what is sent early delay the first token.
-        together = self._policy.levels_together * (1 if self.session.passes else _PATIENCE_BEFORE_THE_FIRST_TOKEN)
-        if self._levels % together:
+        policy = self._policy
+        if self._levels % (policy.levels_together if self.session.passes else policy.first_levels_together):
             return overtaken
         held, self._held = self._held, None
         return [*overtaken, held]
@@ -189,5 +186,9 @@ class DraftingLoop:
         return [message for message in (held, last_words) if message is not None]
 
     def _acknowledge(self) -> list[FromClient]:
+        """What is held goes first: the server forgets what lies below an acknowledged frontier."""
         acknowledgement: Ack | None = self.session.acknowledge()
-        return [] if acknowledgement is None else [acknowledgement]
+        if acknowledgement is None:
+            return []
+        held, self._held = self._held, None
+        return [acknowledgement] if held is None else [held, acknowledgement]

@@ -20,7 +20,8 @@ def worthwhile(chances: Sequence[Sequence[float]], roots: int, other_tokens: int
     `chances`: for each session, how likely each of its nodes is committed, likeliest first. The pass also has `roots`
     of sessions that decode, each good for one token, and `other_tokens`; `most` nodes fit. A chance is a client's
     word, so that no session gets more than twice its even share while others want theirs: what is above waits for a
-    second round, which has the room that is left when everybody's share is set aside, taken or not.
+    second round, which has the room that is left when everybody's share is set aside, taken or not. Within its share
+    a lie still raises the speed that others' nodes have to keep up with; what is above raises it for nobody.
     """
     # Of one more than there are, so that even of two neither takes all.
     cap = math.ceil(2 * most / (len(chances) + 1))
@@ -47,4 +48,5 @@ def _widest(gains: Sequence[float], tokens: int, cost: Cost) -> int:
     """The number of nodes on top of so many tokens that brings most a second, of several the largest; `gains` by it."""
     last = len(gains) - 1
     sizes = [*range(0, last, _STEP), last]
-    return max(sizes, key=lambda size: (gains[size] / max(cost(tokens + size), _TINY), size))
+    widest: int = max(sizes, key=lambda size: (gains[size] / max(cost(tokens + size), _TINY), size))
+    return widest

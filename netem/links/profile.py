@@ -59,8 +59,8 @@ class LinkProfile:
     """A named link between a client and a server.
 
     up: from the client to the server. down: from the server to the client. outages: when neither carries anything.
-    seed: what the random draws derive from; the same seed gives the same draws. Raises MisuseError for an empty name and for
-    outages that leave a trace no opportunity.
+    seed: what the random draws derive from; the same seed gives the same draws. Raises MisuseError for an empty name
+    and for outages that leave a trace no opportunity.
     """
 
     name: str
@@ -75,7 +75,8 @@ class LinkProfile:
             raise MisuseError("a link profile needs a name: give it one")
         for direction in (self.up, self.down):
             if direction.trace is not None:
-                TraceLine(direction.trace, self.outages)  # refuses here, where a person reads it, and not in an emulator
+                # Refused here, where a person reads why, and not in an emulator's process.
+                TraceLine(direction.trace, self.outages)
 
 
 def _is_finite_and_positive(number: float) -> bool:

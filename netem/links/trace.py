@@ -5,6 +5,7 @@ wasted, and after the last the list begins again. Pure: time is an argument, in 
 files (mahimahi.py reads them) and no other fault than the outages that take opportunities away.
 """
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +16,7 @@ from netem.links.outages import NEVER, Outages
 OPPORTUNITY_BYTES = 1500
 _MS_PER_S = 1000.0
 _BITS_PER_BYTE = 8
-_MOST_OUTAGES = 100_000
+_MOST_OUTAGES = 20_000
 """In a row, each with the next opportunity in it: days for any link. Both repeat, so that more would mean never."""
 
 
@@ -101,7 +102,8 @@ class TraceLine:
 
     def _place_of(self, at_s: float) -> tuple[int, int]:
         at_ms = at_s * _MS_PER_S
-        rounds = int(at_ms // self._period_ms)
+        # The last moment of a round is the round's own, and not the next one's.
+        rounds = max(0, math.ceil(at_ms / self._period_ms) - 1)
         return rounds, bisect_left(self._moments_ms, at_ms - rounds * self._period_ms)
 
     def _moment_s(self, rounds: int, index: int) -> float:

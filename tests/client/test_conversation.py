@@ -65,7 +65,7 @@ async def test_drafting_goes_on_while_answers_are_awaited():
     stream = FakeStream(pass_seconds=0.03)
     answer = await ask(stream, STREAM, ChainDrafter(target, depth=12))
     assert answer.stats.accept_length > 3
-    assert max(len(grow.nodes) for grow in stream.grows) == STREAM.levels_together
+    assert max(len(grow.nodes) for grow in stream.grows) == STREAM.first_levels_together
 
 
 async def test_a_right_drafter_is_never_retracted_and_a_wrong_one_always():

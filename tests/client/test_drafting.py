@@ -23,7 +23,7 @@ from tests.client.fakes import LIMITS, REQUEST, SESSION
 
 PROMPT = (3, 1, 4)
 GUESS = Proposal(0, 7, -0.5)
-ALONE = replace(STREAM, levels_together=1)
+ALONE = replace(STREAM, levels_together=1, first_levels_together=1)
 
 
 def state(start: int, count: int, turn: int = 0) -> State:

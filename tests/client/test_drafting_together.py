@@ -31,7 +31,7 @@ VOCABULARY = 4
 
 
 def together(levels: int, **how) -> DraftingLoop:
-    loop = begun(replace(STREAM, levels_together=levels), **how)
+    loop = begun(replace(STREAM, levels_together=levels, first_levels_together=levels), **how)
     loop.received(Opened(SESSION))
     return loop
 
@@ -75,7 +75,7 @@ def test_what_is_held_leaves_when_the_drafter_retires():
     loop = together(3)
     loop.drafted(loop.begin_step(), [GUESS])
     loop.begin_step()
-    assert grown(loop.retire()) == [[7]]
+    assert grown(loop.retire()) == [[7], []]
 
 
 def test_what_one_turn_held_is_not_sent_in_the_next():
@@ -95,7 +95,9 @@ class Schedule:
         self.random = random.Random(seed)
         self.levels = levels
         self.loop = DraftingLoop(
-            ClientSession(SESSION, LIMITS, REQUEST), replace(STREAM, levels_together=levels), has_drafter=True
+            ClientSession(SESSION, LIMITS, REQUEST),
+            replace(STREAM, levels_together=levels, first_levels_together=levels),
+            has_drafter=True,
         )
         self.loop.begin_turn(PROMPT, Settings(300))
         self.loop.received(Opened(SESSION))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import GrownNode
-from common.protocol.selection import likeliest, likely_growth
+from common.protocol.selection import chances, likeliest, likely_growth
 from common.protocol.tree import TokenTree
 
 FAR = 100
@@ -94,6 +94,34 @@ def test_what_is_chosen_fits_and_hangs_together(shape, seed, count, grouped):
             group = [other for other, (above, _) in enumerate(nodes, 1) if above == parent]
             assert [other for other in ids if other in group] == group
     assert chosen(tree, len(nodes)) != [] or not nodes
+
+
+def test_nothing_promises_nothing():
+    assert chances(TokenTree([9])) == []
+
+
+def test_a_nodes_chance_is_its_paths_and_the_likeliest_come_first():
+    half, quarter = math.log(0.5), math.log(0.25)
+    nodes = [(0, quarter), (0, half), (1, half), (2, half), (4, quarter)]
+    assert chances(tree_of(nodes, grouped=False)) == pytest.approx([0.5, 0.25, 0.25, 0.125, 0.0625])
+
+
+def test_chances_count_from_the_root_as_it_is_now():
+    tree = tree_of([(0, math.log(0.1)), (0, math.log(0.8)), (1, math.log(0.5)), (3, math.log(0.5))], grouped=False)
+    tree.commit([1])
+    assert chances(tree) == pytest.approx([0.5, 0.25])
+
+
+def test_groups_promise_alike_whatever_was_drawn():
+    assert chances(tree_of(NODES, grouped=True)) == [1.0] * len(NODES)
+
+
+@given(shape=shapes, seed=st.randoms(use_true_random=False))
+def test_chances_are_those_of_the_nodes_that_would_be_taken_in_turn(shape, seed):
+    """The first so many are what a pass of that width takes."""
+    tree = tree_of(grow_shape(shape, iter(lambda: -seed.random(), None)), grouped=False)
+    origin = tree.root.score
+    assert chances(tree) == [math.exp(node.score - origin) for node in likeliest(tree, len(tree), FAR)]
 
 
 def test_a_bare_root_gains_a_token_by_its_first_level():

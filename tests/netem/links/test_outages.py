@@ -1,6 +1,7 @@
 """netem.links.outages: when a link carries, and how long work takes around the gaps."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -78,7 +79,7 @@ def test_impossible_schedules_are_refused(
 
 
 def test_a_gaps_start_that_rounds_to_before_the_gap_does_not_hold_the_work_forever() -> None:
-    """In half of its periods a gap of this schedule begins at a moment that, taken back into the period, lies before."""
+    """Half of this schedule's gaps begin at a moment that, taken back into the period, lies before the gap."""
     outages = lte_handovers(seed=0)
     period_s = outages.period_s
     assert period_s is not None
@@ -97,10 +98,10 @@ def test_gaps_that_touch_over_the_periods_end_are_one() -> None:
 
 
 def carried_s(outages: Outages, from_s: float, to_s: float) -> float:
-    """What the schedule leaves between two moments, counted gap by gap from the link's beginning."""
+    """What the schedule leaves between two moments, counted gap by gap."""
     assert outages.period_s is not None
     lost_s = 0.0
-    for rounds in range(math.floor(to_s / outages.period_s) + 1):
+    for rounds in range(math.floor(from_s / outages.period_s) - 1, math.floor(to_s / outages.period_s) + 2):
         for start_s, end_s in outages.gaps:
             begin_s = rounds * outages.period_s
             lost_s += max(0.0, min(to_s, begin_s + end_s) - max(from_s, begin_s + start_s))
@@ -138,7 +139,7 @@ def test_work_ends_later_the_more_it_is_and_what_was_carried_is_the_work(
 @given(schedule=schedules(), moments=st.lists(st.floats(0, 2000), min_size=2), work_s=st.floats(0, 5))
 def test_what_begins_later_does_not_end_earlier(schedule: Outages, moments: list[float], work_s: float) -> None:
     finished_s = [schedule.finish_s(at_s, work_s) for at_s in sorted(moments)]
-    assert all(later >= earlier - 1e-9 for earlier, later in zip(finished_s, finished_s[1:], strict=False))
+    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(finished_s))
 
 
 @given(schedule=schedules(), at_s=st.floats(0, 2000))

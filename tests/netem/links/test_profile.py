@@ -6,6 +6,7 @@ import pytest
 
 from common.protocol.errors import MisuseError
 from netem.links.burst_loss import Bursts
+from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
 from netem.links.trace import Trace
 
@@ -57,3 +58,11 @@ def test_losses_add_up_to_what_is_lost_in_the_long_run() -> None:
 def test_a_profile_needs_a_name() -> None:
     with pytest.raises(MisuseError, match="name"):
         LinkProfile("", "nameless", Direction(), Direction())
+
+
+def test_a_trace_that_the_outages_take_away_altogether_is_refused() -> None:
+    plain, traced = Direction(1e6), Direction(trace=Trace((1000,)))
+    gone = Outages(((0.0, 0.1),), 1.0)
+    for up, down in ((plain, traced), (traced, plain)):
+        with pytest.raises(MisuseError, match="every opportunity"):
+            LinkProfile("test", "a link for a test", up, down, gone)

@@ -31,8 +31,9 @@ def test_what_an_idle_link_does_not_use_is_wasted() -> None:
     assert 1000 * line.send(1500, 0.5005) == pytest.approx(502)
 
 
-def test_an_opportunity_at_the_very_moment_is_used() -> None:
-    assert 1000 * TraceLine(UNEVEN).send(1500, 0.007) == pytest.approx(7)
+@pytest.mark.parametrize("moment_ms", [2, 7, 10, 20, 10_000])
+def test_an_opportunity_at_the_very_moment_is_used(moment_ms: int) -> None:
+    assert 1000 * TraceLine(UNEVEN).send(1500, moment_ms / 1000) == pytest.approx(moment_ms)
 
 
 def test_opportunities_in_an_outage_are_lost() -> None:
@@ -62,9 +63,8 @@ def test_impossible_traces_are_refused(moments: tuple[int, ...]) -> None:
     ("moments", "outages"),
     [
         ((1000,), Outages(((0.0, 0.1),), 1.0)),
-        ((2, 2, 7, 10), Outages(((0.0015, 0.0105),), 0.010)),
-        # Never twice at the same place of the trace, and always in a gap.
-        ((7,), Outages(((0.0, 0.0005), (0.0006, 0.001)), 0.001)),
+        ((60, 60, 125), Outages(((0.0, 0.01), (0.05, 0.07)), 0.125)),
+        ((60, 120, 250), Outages(((0.0, 0.01), (0.05, 0.124)), 0.125)),
     ],
 )
 def test_a_trace_whose_every_opportunity_is_taken_away_is_refused(moments: tuple[int, ...], outages: Outages) -> None:
@@ -73,10 +73,9 @@ def test_a_trace_whose_every_opportunity_is_taken_away_is_refused(moments: tuple
 
 
 def test_the_one_opportunity_that_outages_leave_is_found_however_many_rounds_on() -> None:
-    # Moments 0.007, 0.014, ... against a gap that leaves the first millisecond of every 1.001 s.
-    line = TraceLine(Trace((7,)), Outages(((0.0005, 1.001),), 1.001))
-    assert line.send(1500, 0.0) == pytest.approx(1.001 * 7)
-    assert line.send(1500, 0.0) == pytest.approx(1.001 * 14)
+    # Every 7 ms one, and a link only in the first half millisecond of every second.
+    line = TraceLine(Trace((7,)), Outages(((0.0005, 1.0),), 1.0))
+    assert [line.send(1500, 0.0) for _ in range(3)] == pytest.approx([7, 14, 21])
 
 
 def test_many_outages_in_a_row_are_no_recursion() -> None:
@@ -85,6 +84,6 @@ def test_many_outages_in_a_row_are_no_recursion() -> None:
 
 
 def test_the_end_of_an_outage_that_rounds_to_the_opportunity_it_took_holds_nothing_forever() -> None:
-    end_s = math.nextafter(0.007, 1)
-    assert end_s * 1000 == 7.0
-    assert TraceLine(Trace((7,)), Outages(((0.0065, end_s),))).send(1500, 0.0) == pytest.approx(0.014)
+    end_s = math.nextafter(0.043, 1)
+    assert end_s * 1000 == 43
+    assert TraceLine(Trace((43, 50)), Outages(((0.04, end_s),))).send(1500, 0.0) == pytest.approx(0.05)

@@ -24,9 +24,7 @@ from netem.experiments.speed.systems import (
     CLOUD_DECODING,
     COLOCATED,
     EAGER,
-    LOCKSTEP_EAGLE,
     LOCKSTEP_MOA,
-    PATIENT,
     System,
 )
 from netem.links.calibrating.calibrate import calibrate
@@ -54,7 +52,7 @@ WITHIN = 0.1
 """The share of the real speed that the virtual one may be off."""
 
 _CATEGORY = "code"
-_VIRTUAL_SEEDS = 4  # as many draws of the link, each for every prompt
+_VIRTUAL_SEEDS = 3  # as many draws of the link, each for every prompt
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,8 @@ class Setting:
     systems: tuple[System, ...]
 
 
-_ON_THE_LAPTOP = (CLOUD_DECODING, LOCKSTEP_EAGLE, LOCKSTEP_MOA, PATIENT, EAGER)
-_ON_THE_SERVER = (COLOCATED, EAGER, AUTO)
+_ON_THE_LAPTOP = (CLOUD_DECODING, LOCKSTEP_MOA, EAGER)
+_ON_THE_SERVER = (COLOCATED, AUTO)
 
 
 @dataclass(frozen=True)
@@ -81,13 +79,12 @@ class Extent:
 
 FULL = Extent(
     (
-        Setting("4g", 1, 1, (*_ON_THE_LAPTOP, COLOCATED, AUTO)),
-        Setting("5g", 1, 1, (*_ON_THE_LAPTOP, COLOCATED, AUTO)),
+        Setting("4g", 1, 1, (*_ON_THE_LAPTOP, *_ON_THE_SERVER)),
+        Setting("5g", 1, 1, _ON_THE_LAPTOP),
         Setting("4g", 2, 1, _ON_THE_LAPTOP),
         Setting("4g", 1, 4, _ON_THE_SERVER),
-        Setting("4g", 2, 4, _ON_THE_SERVER),
     ),
-    prompts=3,
+    prompts=2,
     tokens=96,
     repetitions=3,
 )

@@ -5,6 +5,6 @@ from client.demo.costs import IN_WORDS, SERVER_LEVEL_MS, STATED
 VIRTUAL_COSTS = {**STATED, "server_level_ms": SERVER_LEVEL_MS}
 
 VIRTUAL = (
-    f"Virtual clock: the real engine, drafts and target; time is what stated costs and links make it. {IN_WORDS}, one "
+    f"Virtual clock: the real engine, drafts and target; time is what links and stated costs make it: {IN_WORDS}, one "
     f"on the server {SERVER_LEVEL_MS:.2f} ms, beside the pass where the policy is assist or auto."
 )

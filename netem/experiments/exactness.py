@@ -165,7 +165,7 @@ def make_report(tally: dict[System, Counter[str]], count: int) -> Report:
             f"A near-tie is a first difference where the reference's two best logits are within {NEAR_TIE:g}.",
         ),
         results={f"{draft}, {idle}": dict(seen) for (draft, idle), seen in tally.items()},
-        draw=lambda axes: draw_verdicts(axes, {f"{draft}\n{idle}": seen for (draft, idle), seen in tally.items()}),
+        draw=lambda axes: draw_verdicts(axes, {f"{draft}, {idle}": seen for (draft, idle), seen in tally.items()}),
         faults=[
             f"{seen['different']} answers with {draft}, {idle} differ from the reference where it is no near-tie"
             for (draft, idle), seen in tally.items()
@@ -179,9 +179,10 @@ def draw_verdicts(axes: Any, tally: Mapping[str, Counter[str]]) -> None:
     names = list(tally)
     below = [0] * len(names)
     for kind in ("identical", "near-tie", "different"):
-        heights = [seen[kind] for seen in tally.values()]
-        axes.bar(names, heights, bottom=below, label=kind)
-        below = [a + b for a, b in zip(below, heights, strict=True)]
-    axes.set_ylabel("answers")
-    axes.legend(frameon=False, loc="lower right")
+        lengths = [seen[kind] for seen in tally.values()]
+        axes.barh(names, lengths, left=below, label=kind)
+        below = [a + b for a, b in zip(below, lengths, strict=True)]
+    axes.invert_yaxis()
+    axes.set_xlabel("answers")
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
     axes.spines[["top", "right"]].set_visible(False)

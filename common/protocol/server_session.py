@@ -115,7 +115,7 @@ class ServerSession:
         if len(self.tree) > most:
             raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {most} allowed")
         self._acknowledge(grow.frontier, now)
-        if self.tree.names > self._terms.max_names:
+        if self.tree.names > self._terms.max_names(self.tree.frontier - self._acked):
             raise PeerError(f"the tree repeats itself: {self.tree.names} ids for {len(self.tree)} nodes")
         if not grow.nodes:
             self._exhausted_at = grow.frontier

@@ -32,7 +32,7 @@ class Terms:
     planted_nodes: int = 256  # live nodes up to which the server drafts for a session
     state_kinds: StateKinds = no_state
 
-    @property
-    def max_names(self) -> int:
-        """Ids of one session that may still mean something: each node and each unacknowledged token a few times."""
-        return 4 * (self.max_nodes + self.planted_nodes + self.run_ahead)
+    def max_names(self, ahead: int) -> int:
+        """Ids of one session that may still mean something: each node and each of `ahead` unacknowledged tokens a few
+        times."""
+        return 4 * (self.max_nodes + self.planted_nodes + max(self.run_ahead, ahead))

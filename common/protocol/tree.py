@@ -163,7 +163,18 @@ class TokenTree:
             node = self._place(frontier, GrownNode(self._planted_id, parent, proposal.token, proposal.logp))
             if node is not None:
                 fresh.append(node)
+        # No later level names an id that only said again what was there.
+        own = {node.id for node in fresh}
+        for id_ in range(first, self._planted_id + 1):
+            if id_ not in own:
+                self._forget_alias(id_)
         return fresh
+
+    def _forget_alias(self, id_: int) -> None:
+        self._committed.pop(id_, None)
+        twin = self._live.pop(id_, None)
+        if twin is not None:
+            twin.aliases.remove(id_)
 
     def note(self, nodes: Iterable[GrownNode]) -> None:
         """Counts the nodes as seen and dead, for a Grow that came too late to matter."""

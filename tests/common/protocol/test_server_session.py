@@ -259,7 +259,7 @@ def test_a_client_cannot_make_the_server_remember_endless_names():
     def repeat() -> None:
         server.receive(grow(3, *((next(repeats), 0, 4, -0.1) for _ in range(60))), 0.0)
 
-    for _ in range(terms().max_names // 60):
+    for _ in range(terms().max_names(0) // 60):
         repeat()
     with pytest.raises(PeerError, match="the tree repeats itself"):
         repeat()

@@ -1,0 +1,39 @@
+"""What is read off runs, and a real one on the virtual clock."""
+
+import pytest
+
+from netem.experiments.experiment import Request
+from netem.experiments.speed.ground import open_ground
+from netem.experiments.speed.runs import faults_of, quantile, run_alone
+from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, LOCKSTEP_MOA
+from netem.links.profiles import find_profile
+from tests.netem.experiments.speed.fake_runs import run
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [(range(1, 21), 0.95, 19), ((1, 2), 0.5, 1), (range(1, 41), 0.95, 38), ((), 0.5, 0)],
+)
+def test_a_quantile_is_the_least_value_that_so_many_do_not_exceed(values, share, expected):
+    assert quantile(list(values), share) == expected
+
+
+def test_gaps_lie_between_commits():
+    assert run(10, commits=(0.1, 0.4, 0.5)).gap(1.0) == pytest.approx(0.3)
+    assert run(10, commits=(0.1,)).gap(0.95) == 0.0
+
+
+def test_answers_that_differ_or_broke_off_make_runs_invalid():
+    assert faults_of([run(10), run(20)]) == []
+    assert len(faults_of([run(10), run(10, tokens=(1, 2, 3, 5))])) == 1
+    assert "the line is cut" in faults_of([run(10, failure="the line is cut")])[0]
+
+
+def test_systems_answer_alike_and_ours_is_faster():
+    ground = open_ground(Request(0, quick=True), 1)
+    profile, prompts = find_profile("4g"), ground.prompts["code"]
+    runs = [run_alone(ground, profile, system, prompts, 40) for system in (CLOUD_DECODING, LOCKSTEP_MOA, AUTO)]
+    assert faults_of(runs) == []
+    cloud, rounds, auto = (each.stats.tokens_per_second for each in runs)
+    assert cloud < rounds < auto
+    assert runs[0].stats.passes == runs[0].stats.tokens

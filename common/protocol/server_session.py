@@ -239,8 +239,8 @@ class ServerSession:
         if epoch != self.epoch:
             return
         drafted_at = len(view.tokens)
-        self.tree.plant(drafted_at, proposals[: max(0, self._terms.planted_nodes - len(self.tree))])
-        if not proposals and drafted_at == self.tree.frontier:
+        fresh = self.tree.plant(drafted_at, proposals[: max(0, self._terms.planted_nodes - len(self.tree))])
+        if not fresh and drafted_at == self.tree.frontier:
             self._resting_at = self.tree.frontier
 
     def forgo_assistance(self) -> None:

@@ -28,10 +28,6 @@ def taken(chances, most=400, cost=flat):
     return worthwhile(chances, roots=len(chances), other_tokens=0, most=most, cost=cost)
 
 
-def even_share(chances, most):
-    return most / len(chances)
-
-
 sessions = st.lists(
     st.lists(st.floats(0.001, 1.0), max_size=60).map(lambda own: sorted(own, reverse=True)), min_size=1, max_size=9
 )
@@ -56,11 +52,11 @@ def test_where_all_want_more_none_gets_more_than_twice_its_even_share():
 def test_above_its_share_a_session_gets_only_what_the_others_do_not_want(chances, most, cost):
     counts = taken(chances, most, cost)
     assert sum(counts) <= most
-    twice = 2 * even_share(chances, most)
+    share = math.ceil(2 * most / (len(chances) + 1))
     for place, count in enumerate(counts):
         assert 0 <= count <= len(chances[place])
-        wanted = sum(min(len(own), math.ceil(twice)) for other, own in enumerate(chances) if other != place)
-        assert count <= max(math.ceil(twice), most - wanted)
+        wanted = sum(min(len(own), share) for other, own in enumerate(chances) if other != place)
+        assert count <= max(share, most - wanted)
 
 
 @given(chances=sessions, most=st.integers(0, 600))

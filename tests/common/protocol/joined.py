@@ -215,15 +215,15 @@ class Joined:
         session, view = self.server, self.server.assistance(self._pass_running)
         if view is not None:
             self._assisting = True
-            turn, seconds = session.turn, self.random.expovariate(1 / self.weather.level)
-            self._at(seconds, lambda: self._drafted_here(session, turn, view, seconds))
+            epoch, seconds = session.epoch, self.random.expovariate(1 / self.weather.level)
+            self._at(seconds, lambda: self._drafted_here(session, epoch, view, seconds))
 
-    def _drafted_here(self, session: ServerSession, turn: int, view: TreeView, seconds: float) -> None:
+    def _drafted_here(self, session: ServerSession, epoch: int, view: TreeView, seconds: float) -> None:
         self._assisting = False
         self._pulse.drafted(seconds)
         if session is self.server:
             before = session.tree.names
-            session.assist(turn, view, self._chain(view) if self.random.random() < 0.5 else self._level(view))
+            session.assist(epoch, view, self._chain(view) if self.random.random() < 0.5 else self._level(view))
             self.planted += session.tree.names - before
             self._consider_pass()
         self._consider_level()

@@ -65,7 +65,7 @@ def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
     joined.check_state()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     seed=SEEDS,
     weather=WEATHER,

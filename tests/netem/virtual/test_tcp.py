@@ -22,15 +22,19 @@ Result = TypeVar("Result")
 
 
 class Scripted:
-    """A way that takes as long as it is told and loses the packets whose numbers it is told, from 0."""
+    """A way that takes as long as it is told and loses the packets whose numbers after the handshake it is told."""
 
     def __init__(self, delay: float = DELAY, lost: Iterable[int] = ()):
         self.sent: list[tuple[int, float]] = []
+        self._is_open = False
         self._delay = delay
         self._lost = set(lost)
 
     def send(self, size_bytes: int, now_s: float) -> float | None:
         assert not self.sent or now_s >= self.sent[-1][1], "time went back"
+        if not self._is_open:
+            self._is_open = True
+            return now_s + self._delay
         self.sent.append((size_bytes, now_s))
         return None if len(self.sent) - 1 in self._lost else now_s + self._delay
 

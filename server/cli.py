@@ -37,7 +37,7 @@ def serve(
     idle: Annotated[
         str, typer.Option(help="auto, assist, eager or patient; as baselines colocated, lockstep.")
     ] = "auto",
-    run_ahead: Annotated[int, typer.Option(min=1, help="Tokens decoded past what a client knows.")] = 128,
+    run_ahead: Annotated[int, typer.Option(min=1, help="Tokens past what a client knows; more if it is far.")] = 128,
     pace_pass: Annotated[str, typer.Option(metavar="MS", help="What a pass costs at least.")] = "0",
     pace_token: Annotated[str, typer.Option(metavar="MS", help="What each packed token of a pass costs.")] = "0",
     pace_draft: Annotated[str, typer.Option(metavar="MS", help="What a level costs that is drafted here.")] = "0",

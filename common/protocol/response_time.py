@@ -37,6 +37,6 @@ class ResponseTime:
         """Forgets unanswered commits, for a new stream or turn; what was measured stays."""
         self._awaited.clear()
 
-    def allowance(self) -> float:
-        """Seconds within which the answer to a commit should have come."""
-        return _INITIAL if self._mean is None else self._mean + _DEVIATIONS * self._deviation
+    def allowance(self, unknown: float = _INITIAL) -> float:
+        """Seconds within which the answer to a commit should have come; `unknown` before there was one."""
+        return unknown if self._mean is None else self._mean + _DEVIATIONS * self._deviation

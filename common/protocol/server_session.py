@@ -42,6 +42,10 @@ from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
 from common.protocol.work import Progress, Replies, Work
 
+_FAR_AWAY = 1.0  # seconds to a client that has not answered yet, at most
+_ROUND_TRIPS_AHEAD = 1.5
+"""Of tokens at the speed of the answer, where that is more than the operator's run-ahead."""
+
 
 class ServerSession:
     def __init__(self, opened: Open, terms: Terms, now: float, pulse: Pulse | None = None):
@@ -171,7 +175,7 @@ class ServerSession:
             return math.inf
         if self.tree.frontier - self.processed > 1:
             return self._since
-        if self.tree.frontier - self._acked >= self._terms.run_ahead:
+        if self.tree.frontier - self._acked >= self._most_ahead:
             return math.inf
         exhausted = self._exhausted_at == self.tree.frontier
         waiting = Waiting(
@@ -187,6 +191,13 @@ class ServerSession:
             pass_seconds=self._pulse.pass_seconds,
         )
         return self._idle.due(waiting)
+
+    @property
+    def _most_ahead(self) -> float:
+        """Tokens past what the client has acknowledged: enough not to wait for a client that is merely far away."""
+        speed = self._tempo.speed
+        on_the_way = speed * self._response_time.allowance(_FAR_AWAY) if speed < math.inf else 0.0
+        return max(self._terms.run_ahead, _ROUND_TRIPS_AHEAD * on_the_way)
 
     def plan(self, budget: int) -> Work:
         """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""

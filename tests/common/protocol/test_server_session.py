@@ -104,6 +104,23 @@ def test_run_ahead_stops_until_the_client_speaks():
     assert server.due() < math.inf
 
 
+def test_run_ahead_reaches_as_far_as_the_client_is_away():
+    server = session(run_ahead=3)
+    # A token each 160 ms, for a client that may be a second away: nine of them in one and a half, and the next.
+    now, ahead = 0.0, 0
+    while server.due() < math.inf and ahead < 19:
+        now, ahead = now + 0.16, ahead + 1
+        run_pass(server, [1], now=now)
+    assert ahead == 10
+    # It turns out to be 300 ms away.
+    now, again = now + 0.3, 0
+    server.receive(Ack(0, server.tree.frontier), now)
+    while server.due() < math.inf and again < 9:
+        again += 1
+        run_pass(server, [1], now=now + again * 0.16)
+    assert 3 < again < ahead
+
+
 def test_a_patient_session_waits_for_nodes_and_not_for_its_prompt():
     server = session("patient")
     assert server.due() == 0.0

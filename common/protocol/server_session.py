@@ -42,7 +42,10 @@ from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
 from common.protocol.work import Progress, Replies, Work
 
-_FAR_AWAY = 1.0  # seconds to a client that has not answered yet, at most
+_FARTHEST = 1.0
+"""Seconds until an acknowledgement from a client that is merely far away: what is believed of one that has not answered
+yet, and the most of what a client can make the server believe."""
+
 _ROUND_TRIPS_AHEAD = 1.5
 """Of tokens at the speed of the answer, where that is more than the operator's run-ahead."""
 
@@ -196,8 +199,10 @@ class ServerSession:
     def _most_ahead(self) -> float:
         """Tokens past what the client has acknowledged: enough not to wait for a client that is merely far away."""
         speed = self._tempo.speed
-        on_the_way = speed * self._response_time.allowance(_FAR_AWAY) if speed < math.inf else 0.0
-        return max(self._terms.run_ahead, _ROUND_TRIPS_AHEAD * on_the_way)
+        away = min(_FARTHEST, self._response_time.allowance(unknown=_FARTHEST))
+        return (
+            max(self._terms.run_ahead, _ROUND_TRIPS_AHEAD * away * speed) if speed < math.inf else self._terms.run_ahead
+        )
 
     def plan(self, budget: int) -> Work:
         """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""

@@ -101,7 +101,7 @@ def test_a_full_tree_of_the_servers_own_leaves_the_client_all_its_nodes():
 
     for seed in range(20):
         offered = terms("assist", assists=True, max_nodes=12, planted_nodes=12)
-        weather = Weather(skill=0.2, delay=0.05, level=0.001)
+        weather = Weather(skill=0.2, delay=0.01, level=0.001)
         Watched(offered, weather, salt=seed, seed=seed).run([(0, [1, 2, 3], Settings(40))])
     assert 12 < fullest <= 12 + 12
 

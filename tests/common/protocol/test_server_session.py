@@ -121,6 +121,17 @@ def test_run_ahead_reaches_as_far_as_the_client_is_away():
     assert 3 < again < ahead
 
 
+def test_no_client_is_so_far_away_that_run_ahead_has_no_bound():
+    server = session(run_ahead=3)
+    run_pass(server, [1], now=0.0)
+    server.receive(Ack(0, 4), 100.0)
+    now, ahead = 100.0, 0
+    while server.due() < math.inf and ahead < 100:
+        now, ahead = now + 0.16, ahead + 1
+        run_pass(server, [1], now=now)
+    assert ahead <= 10
+
+
 def test_a_patient_session_waits_for_nodes_and_not_for_its_prompt():
     server = session("patient")
     assert server.due() == 0.0

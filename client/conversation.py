@@ -17,6 +17,7 @@ from client.provisional import ProvisionalTally, likeliest_run
 from client.stats import Clock, Meter, Stats, Traffic, per
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
+from common.pacing import Hire, PacedThread
 from common.protocol.errors import OutriderError
 from common.protocol.messages import Commit, Failed, Finished, FromClient, FromServer, Grow, Opened, Settings
 from common.protocol.transitions import ClientState
@@ -65,10 +66,11 @@ class Conversation:
         pace: float = 0.0,
         tree: Expansion | None = None,
         clock: Clock = time.perf_counter,
+        hire: Hire = PacedThread,
     ):
         self._stream = stream
         self._loop = loop
-        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, clock)
+        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, hire)
         self._steering: Steering = Controller() if tree is None else FixedTree(tree)
         self._draft_name = draft_name
         self._clock = clock

@@ -11,9 +11,11 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Protocol
 
+from common.pacing import Hire, PacedThread
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
 from common.protocol.views import Proposal
@@ -21,13 +23,10 @@ from server.assistance import Aides, Assistance
 from server.batch import Case, Outcome
 from server.counters import Counters
 from server.exports import Ask, Export
-from server.pace import Pace, PacedThread, Worker
+from server.pace import Pace
 from server.sessions import Listener, Member, Sessions
 
 Clock = Callable[[], float]
-Hire = Callable[[str], Worker]
-"""A worker by the name of its thread."""
-
 _log = logging.getLogger(__name__)
 
 _DRAIN_POLL = 0.02
@@ -114,7 +113,7 @@ class Engine:
 
     async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
-        with self._hire("target") as worker:
+        with closing(self._hire("target")) as worker:
             while True:
                 self._stirred.clear()
                 batch = self.sessions.plan(self._clock())
@@ -135,7 +134,7 @@ class Engine:
 
     async def _assist(self, aides: Aides) -> None:
         """Drafts a level at a time, beside the passes."""
-        with self._hire("assistant") as worker:
+        with closing(self._hire("assistant")) as worker:
             while True:
                 self._assistant_stirred.clear()
                 asked = self.sessions.claim_assistance()
@@ -161,9 +160,9 @@ class Engine:
         """Hands state over to the event loop's thread as soon as it is made, ahead of what the pass comes to."""
         if not exports or self._maker is None:
             return
-        begun = time.perf_counter()
+        begun = self._clock()
         payloads = self._maker.make([export.ask for export in exports])
-        loop.call_soon_threadsafe(self._send_state, exports, payloads, time.perf_counter() - begun)
+        loop.call_soon_threadsafe(self._send_state, exports, payloads, self._clock() - begun)
 
     def _send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], seconds: float) -> None:
         self.counters.state_seconds += seconds

@@ -8,10 +8,9 @@ import math
 import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from server.pace import Timed
+from common.pacing import Timed
 
 Result = TypeVar("Result")
 
@@ -70,17 +69,14 @@ class VirtualWorker:
     """Computes at once, and answers when the stated cost is used up. It never overruns."""
 
     def __init__(self, name: str):
-        self.busy_seconds = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+        self._free_at = 0.0
 
     async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
         result = compute()
-        await asyncio.sleep(cost)
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(self._free_at, now) + cost
+        await asyncio.sleep(self._free_at - now)
         return result, Timed(cost, overran=False)
+
+    def close(self) -> None:
+        """Nothing still runs."""

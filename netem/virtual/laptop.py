@@ -18,6 +18,7 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import StateRequest
 from netem.links.profile import LinkProfile
 from netem.links.way import both_ways
+from netem.virtual.clock import VirtualWorker
 from netem.virtual.datacenter import Datacenter
 from netem.virtual.tcp import connect
 from netem.virtual.wire import VirtualStream
@@ -68,7 +69,7 @@ async def ask(
     loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None)
     clock = asyncio.get_running_loop().time
     name = "none" if drafter is None else drafter.kind
-    conversation = Conversation(stream, loop, drafter, name, options.pace, options.policy.tree, clock)
+    conversation = Conversation(stream, loop, drafter, name, options.pace, options.policy.tree, clock, VirtualWorker)
     try:
         return await conversation.answer(tokens, options.settings(), watch)
     finally:

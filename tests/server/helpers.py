@@ -1,14 +1,13 @@
 """Aides without a model, and a worker without a thread."""
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self, TypeVar
 
 import numpy as np
 
+from common.pacing import Timed
 from common.protocol.messages import StateRequest
 from common.protocol.views import Proposal, TreeView
-from server.pace import Timed
 from server.sessions import Member, Sessions
 from tests.server.proposers import Proposer
 from tests.server.thinker import Thinker
@@ -56,14 +55,9 @@ class InPlace:
     def __init__(self, costs: dict[str, list[float]], name: str):
         self._costs = costs.setdefault(name, [])
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
     async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
         self._costs.append(cost)
         return compute(), Timed(0.0, overran=False)
+
+    def close(self) -> None:
+        """Nothing still runs."""

@@ -23,7 +23,7 @@ from server.engine import Engine
 from server.exports import Ask
 from server.offer import make_offer
 from server.options import SessionOptions
-from server.pace import Pace, run_paced
+from server.pace import Pace
 from server.sessions import Bounds, Sessions
 from server.target import load_target
 from tests.families import FAMILIES
@@ -178,13 +178,6 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
             await wire.send(acknowledgement)
     assert engine.counters.passes == 1
     running.cancel()
-
-
-async def test_passes_that_overrun_are_counted() -> None:
-    _, timed = run_paced(Pace(per_pass=0.001).cost(1), lambda: time.sleep(0.005))
-    assert timed.overran
-    _, timed = run_paced(Pace().cost(1), lambda: time.sleep(0.001))
-    assert not timed.overran
 
 
 CUDA = pytest.param(

@@ -103,8 +103,7 @@ def test_executors_compute_in_no_time_and_raise_what_was_raised() -> None:
 def test_a_worker_computes_at_once_and_answers_when_its_stated_cost_is_used_up() -> None:
     async def work() -> list[float]:
         computed: list[float] = []
-        with VirtualWorker("any") as worker:
-            result, timed = await worker.run(0.25, lambda: computed.append(now()) or "done")
+        result, timed = await VirtualWorker("any").run(0.25, lambda: computed.append(now()) or "done")
         assert (result, timed.seconds, timed.overran) == ("done", 0.25, False)
         return [*computed, now()]
 
@@ -115,6 +114,18 @@ def test_workers_work_side_by_side() -> None:
     async def work() -> float:
         workers = [VirtualWorker(name) for name in ("one", "other")]
         await asyncio.gather(*(worker.run(1.5, lambda: None) for worker in workers))
+        return now()
+
+    assert run_virtually(work()) == pytest.approx(1.5, abs=EXACT)
+
+
+def test_a_worker_does_one_thing_at_a_time_even_where_nobody_waits_for_the_first() -> None:
+    async def work() -> float:
+        worker = VirtualWorker("any")
+        first = asyncio.create_task(worker.run(1.0, lambda: None))
+        await asyncio.sleep(0.25)
+        first.cancel()
+        await worker.run(0.5, lambda: None)
         return now()
 
     assert run_virtually(work()) == pytest.approx(1.5, abs=EXACT)

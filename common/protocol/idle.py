@@ -14,6 +14,7 @@ class Waiting:
     """A session that could take part in a pass. Times in seconds on the server's clock."""
 
     nodes: int  # unprocessed nodes below the root
+    answered: bool  # a Grow came that knows this frontier
     exhausted: bool  # the client has nothing to propose at this frontier
     since: float  # when the root was committed
     response_time: float  # measured: from a commit to the first nodes that know it
@@ -44,8 +45,11 @@ def patient(waiting: Waiting) -> float:
 
 
 def lockstep(waiting: Waiting) -> float:
-    """Wait for the client's tree however long it takes: the rounds of published systems, as a baseline."""
-    return waiting.since if waiting.nodes or waiting.exhausted else math.inf
+    """Wait for the client's tree however long it takes: the rounds of published systems, as a baseline.
+
+    What is left of the last round's tree is no answer, or a slow client would get passes over little.
+    """
+    return waiting.since if waiting.answered else math.inf
 
 
 def assist(waiting: Waiting) -> float:

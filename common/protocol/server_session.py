@@ -87,7 +87,7 @@ class ServerSession:
         if resumed:
             self.tree.rewrite(self.tree.frontier, ())
             self._acked = known
-            self._exhausted_at = 0
+            self._answered_at = self._exhausted_at = 0
             self._response_time.restart()
             self.greeting = self._greet(self._replay(known))
         else:
@@ -118,6 +118,7 @@ class ServerSession:
         if len(self.tree) > most:
             raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {most} allowed")
         self._acknowledge(grow.frontier, now)
+        self._answered_at = max(self._answered_at, grow.frontier)
         if self.tree.names > self._terms.max_names(self.tree.frontier - self._acked):
             raise PeerError(f"the tree repeats itself: {self.tree.names} ids for {len(self.tree)} nodes")
         if not grow.nodes:
@@ -180,10 +181,10 @@ class ServerSession:
             return self._since
         if self.tree.frontier - self._acked >= self._most_ahead:
             return math.inf
-        exhausted = self._exhausted_at == self.tree.frontier
         waiting = Waiting(
             nodes=len(self.tree),
-            exhausted=exhausted,
+            answered=self._answered_at == self.tree.frontier,
+            exhausted=self._exhausted_at == self.tree.frontier,
             since=self._since,
             response_time=self._response_time.allowance(),
             reach=likely_growth(self.tree, self._limit - 1) if self.may_be_assisted else 0.0,
@@ -330,7 +331,8 @@ class ServerSession:
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self._limit = min(self._terms.context, prompt_length + settings.max_new_tokens)
         self._acked = self.tree.frontier
-        self._exhausted_at = 0
+        self._answered_at = 0  # the frontier of the client's latest Grow
+        self._exhausted_at = 0  # and of its latest empty one
         self._resting_at = 0  # the frontier at which the server has nothing to draft
         self._since = now
         self._finished: Finished | None = None

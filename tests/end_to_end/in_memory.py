@@ -1,7 +1,8 @@
 """The real client joined to the real server in one event loop: every part but gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -79,8 +80,8 @@ class House:
         self._numbers = iter(range(10**6))
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        self._engine = Engine(self.sessions, self._target, Pace(), self._maker)
+    async def running(self, clock: Callable[[], float] = time.monotonic) -> AsyncIterator[None]:
+        self._engine = Engine(self.sessions, self._target, Pace(), self._maker, clock=clock)
         passes = asyncio.create_task(self._engine.run())
         try:
             yield

@@ -16,8 +16,9 @@ PASS = 0.03
 SURE = 1e-12  # a chance that no longer matters
 
 
-def due(policy, nodes=0, exhausted=False, pass_seconds=PASS, **known):
-    return IDLE_POLICIES[policy].due(Waiting(nodes, exhausted, SINCE, RESPONSE, pass_seconds=pass_seconds, **known))
+def due(policy, nodes=0, answered=False, exhausted=False, pass_seconds=PASS, **known):
+    waiting = Waiting(nodes, answered, exhausted, SINCE, RESPONSE, pass_seconds=pass_seconds, **known)
+    return IDLE_POLICIES[policy].due(waiting)
 
 
 @pytest.mark.parametrize(
@@ -28,13 +29,15 @@ def due(policy, nodes=0, exhausted=False, pass_seconds=PASS, **known):
         ("patient", PATIENT_NODES - 1, False, SINCE + RESPONSE),
         ("patient", PATIENT_NODES, False, SINCE),
         ("patient", 0, True, SINCE),
-        ("lockstep", 0, False, math.inf),
-        ("lockstep", 1, False, SINCE),
-        ("lockstep", 0, True, SINCE),
     ],
 )
 def test_when_a_policy_takes_part_in_a_pass(policy, nodes, exhausted, when):
-    assert due(policy, nodes, exhausted) == when
+    assert due(policy, nodes, exhausted=exhausted) == when
+
+
+def test_lockstep_waits_for_an_answer_whatever_is_left_of_the_last_tree():
+    assert due("lockstep", nodes=9) == math.inf
+    assert due("lockstep", nodes=0, answered=True) == SINCE
 
 
 def seconds_between_misses(waited, levels_per_pass, miss):

@@ -132,6 +132,18 @@ def test_no_client_is_so_far_away_that_run_ahead_has_no_bound():
     assert ahead <= 10
 
 
+def test_a_lockstep_session_waits_for_the_next_tree_and_not_for_what_is_left_of_the_last():
+    server = session("lockstep")
+    run_pass(server, [4], now=0.0)
+    server.receive(grow(4, (1, 0, 3, -0.1), (2, 1, 4, -0.1), (3, 2, 4, -0.1)), 0.1)
+    assert server.due() == 0.0
+    run_pass(server, [3], now=0.2, budget=1)
+    assert len(server.tree) == 2
+    assert server.due() == math.inf
+    server.receive(grow(5, (4, 3, 2, -0.1)), 0.3)
+    assert server.due() == 0.2
+
+
 def test_a_patient_session_waits_for_nodes_and_not_for_its_prompt():
     server = session("patient")
     assert server.due() == 0.0

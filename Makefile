@@ -20,7 +20,7 @@ demo: install
 	$(BIN)/outrider demo
 
 test: install
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .

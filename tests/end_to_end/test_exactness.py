@@ -79,9 +79,10 @@ async def test_greedy_answers_are_the_targets_own(family, kind, idle):
 
 
 async def test_a_good_draft_saves_passes(family):
-    house, checkpoint = family
-    # Rounds wait for each other however long they take, and where time stands still every node is worth its pass: a busy
-    # machine changes nothing.
+    """A busy machine changes nothing: rounds wait however long they take, and to a house where time stands still every
+    node is worth its pass."""
+    _, checkpoint = family
+    house = House(checkpoint)
     async with house.running(clock=lambda: 0.0):
         drafter = drafter_of("independent", checkpoint)
         answer = await ask(house, drafter, PROMPTS[1], "lockstep", policy=LOCKSTEP)

@@ -127,7 +127,7 @@ def calibrate(
 def trace(
     profile: ProfileName,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Gets up.trace and down.trace.")],
-    seconds: Annotated[int, typer.Option("--seconds", min=1, help="How long until the trace repeats.")] = 60,
+    seconds: Annotated[int, typer.Option("--seconds", min=1, max=3600, help="How long until the trace repeats.")] = 60,
     drive: Annotated[
         int | None, typer.Option("--drive", metavar="SEED", help="Let the rate wander as on a drive.")
     ] = None,

@@ -15,13 +15,13 @@ from client.answering import AnswerOptions
 from client.conversation import Answer
 from client.demo.children import ended_by_signals
 from client.demo.comparison import Answers, Comparison, compare, rotations
-from client.demo.costs import DRAFT_SECONDS, IN_WORDS
 from client.demo.family import choose_prompts, find_family
 from client.demo.lanes import Lane, lanes
 from client.errors import DemoError
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.progress import download_bar
 from client.render import AnswerView, NoPaper, paper_for
+from common.stated_costs import DRAFT_SECONDS, IN_WORDS
 
 # Lock-step at its best for these models, by the sweep of `outrider-lab run streaming`.
 _BEST_ROUND_LEVELS = 16

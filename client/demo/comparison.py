@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from client.conversation import Answer
-from client.demo.costs import overrun_faults, overrun_share
 from client.stats import Stats, combined, per
+from common.stated_costs import overrun_faults, overrun_share
 
 Answers = Mapping[str, Sequence[Answer]]
 """Each system's answers, in the order of the prompts; the first system is what the others are held against."""

@@ -15,11 +15,11 @@ from client.assembly import Client, Download, DraftChoice, client_for
 from client.conversation import Answer, Watch
 from client.demo.asking import ask, unwatched
 from client.demo.children import Child, running
-from client.demo.costs import HALF_THE_CORES, SERVER_ARGUMENTS
 from client.demo.family import Family
 from client.link import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
+from common.stated_costs import HALF_THE_CORES, SERVER_ARGUMENTS
 
 _WARM_UP_PROMPT = "Hello."
 _WARM_UP_TOKENS = 4

@@ -7,13 +7,15 @@ import typer
 
 from netem.links.backends import Wanted, choose_backend, find_backend
 from netem.links.command import check_command, run_command
-from netem.links.mahimahi import write_traces
+from netem.links.mahimahi import make_folder, write_traces
 from netem.links.namespaces.link import NamespaceLink
 
 
 async def run_behind_link(backend: str, wanted: Wanted, command: Sequence[str], record: Path | None) -> int:
     """Returns the command's exit code. record: the folder for traces of what came out of the link."""
     check_command(command, has_server=wanted.target is not None)
+    if record is not None:
+        make_folder(record)
     chosen = await choose_backend(backend)
     async with find_backend(chosen)(wanted) as link:
         if isinstance(link, NamespaceLink):

@@ -16,7 +16,13 @@ from client.assembly import Client, DraftChoice, client_for
 from client.conversation import Answer
 from client.demo.asking import ask
 from client.demo.comparison import is_identical
-from client.demo.costs import (
+from client.demo.family import Family, choose_prompts, find_family
+from client.demo.lanes import serving
+from client.link import Access
+from client.policies import STREAM
+from client.stats import combined
+from common.address import parse_destination
+from common.stated_costs import (
     DRAFT_SECONDS,
     HALF_THE_CORES,
     IN_WORDS,
@@ -25,12 +31,6 @@ from client.demo.costs import (
     overrun_faults,
     overrun_share,
 )
-from client.demo.family import Family, choose_prompts, find_family
-from client.demo.lanes import serving
-from client.link import Access
-from client.policies import STREAM
-from client.stats import combined
-from common.address import parse_destination
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 

@@ -20,7 +20,6 @@ from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
 from client.demo.asking import ask_tokens, prompt_tokens
 from client.demo.children import running
-from client.demo.costs import HALF_THE_CORES
 from client.demo.family import find_family
 from client.demo.lanes import serving
 from client.link import Access, QueuedStream
@@ -32,6 +31,7 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Commit, Finished
 from common.protocol.sampling import Sampling
+from common.stated_costs import HALF_THE_CORES
 from netem.experiments.exactness import NEAR_TIE, Reference, draw_verdicts, read_prompts, verdict
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar

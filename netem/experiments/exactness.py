@@ -19,13 +19,13 @@ from typing import Any
 from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
 from client.demo.asking import ask_tokens, prompt_tokens
-from client.demo.costs import HALF_THE_CORES
 from client.demo.family import find_family
 from client.demo.lanes import serving
 from client.link import Access
 from client.policies import STREAM
 from common.address import parse_destination
 from common.protocol.errors import MisuseError
+from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 

@@ -115,6 +115,6 @@ def find_experiment(name: str) -> Experiment:
     experiment = EXPERIMENTS.get(name)
     if experiment is None:
         near = difflib.get_close_matches(name, EXPERIMENTS)
-        advice = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(EXPERIMENTS)}"
+        advice = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(EXPERIMENTS)}"
         raise MisuseError(f"there is no experiment '{name}': {advice}")
     return experiment

@@ -13,11 +13,14 @@ from netem.experiments.experiment import Report
 def prepare(out: Path) -> None:
     """Finds out before a long run what would spoil its end.
 
-    Raises MisuseError where nothing can be drawn, OSError where `out` cannot be written.
+    Raises MisuseError where nothing can be drawn, or `out` is no folder and cannot become one.
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise MisuseError("experiments draw with matplotlib, which is not installed; run `make install`")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as refusal:
+        raise MisuseError(f"{out} cannot be a folder of results ({refusal.strerror}): choose another") from refusal
 
 
 def write_report(report: Report, provenance: dict[str, Any], out: Path) -> None:

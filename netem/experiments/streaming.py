@@ -12,11 +12,11 @@ from typing import Any
 from client.answering import AnswerOptions
 from client.conversation import Answer
 from client.demo.comparison import Answers, Compared, Comparison, compare, is_identical, rotations
-from client.demo.costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, STATED
 from client.demo.family import Family, choose_prompts, find_family
 from client.demo.lanes import Lane, lanes
 from client.policies import CLOUD, LOCKSTEP, STREAM
 from client.stats import combined
+from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, STATED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 from netem.links.profile import LinkProfile
@@ -165,8 +165,7 @@ def make_report(measured: Sequence[OnLink], longest: int) -> Report:
             f"{', '.join(map(str, ROUND_LEVELS))} in a short sweep before the table.",
             f"'late' took longer than their stated cost; a run is invalid where that is more than {OVERRUN_LIMIT:.0%} "
             "of any system's passes.",
-            "The third baseline, speculation on the server with the same draft beside the target, comes with a later "
-            "experiment.",
+            "The third baseline, speculation on the server with the same draft beside the target, is in `network`.",
         ),
         results={
             "stated_costs": STATED,

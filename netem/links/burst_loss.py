@@ -14,8 +14,8 @@ from common.protocol.errors import MisuseError
 class Bursts:
     """to_bad (p), to_good (r): the chance, at each packet, that a good link turns bad and a bad one good.
 
-    loss_bad, loss_good: the chance that a packet is lost on each. Raises MisuseError for what is no chance, and for a
-    bad state that never ends.
+    loss_bad, loss_good: the chance that a packet is lost on each. Raises MisuseError for what is no chance, for a bad
+    state that never ends, and where every packet is lost.
     """
 
     to_bad: float
@@ -29,6 +29,8 @@ class Bursts:
                 raise MisuseError(f"{chance} is no chance of bursty loss: give 0 to 1")
         if self.to_good == 0:
             raise MisuseError("bursty loss needs a way back from bad to good: give to_good more than 0")
+        if self.mean_loss >= 1:
+            raise MisuseError("bursty loss that takes every packet leaves no link: give loss_good less than 1")
 
     @property
     def mean_loss(self) -> float:

@@ -44,6 +44,9 @@ def _trace_of(direction: Direction, outages: Outages, seconds: int, drive_seed: 
         offered += packets_per_ms * factor
         moments += [moment] * int(offered)
         offered -= int(offered)
+    if moments and outages.resume_s(seconds) > seconds:
+        # The last opportunity is the period too: without one here, what ends in an outage would repeat without it.
+        moments.append(seconds * _MS_PER_S)
     return Trace(tuple(moments))
 
 

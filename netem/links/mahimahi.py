@@ -44,14 +44,26 @@ def format_trace(trace: Trace) -> str:
     return "".join(f"{moment}\n" for moment in trace.opportunities_ms)
 
 
-def write_traces(folder: Path, up: Trace, down: Trace) -> None:
-    """Writes both files. Raises LinkFailureError where that is refused."""
+def make_folder(folder: Path) -> None:
+    """For traces that will be written. Raises LinkFailureError where it cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as refusal:
+        raise _refused(folder, refusal) from refusal
+
+
+def write_traces(folder: Path, up: Trace, down: Trace) -> None:
+    """Writes both files. Raises LinkFailureError where that is refused."""
+    make_folder(folder)
+    try:
         (folder / UP_FILE).write_text(format_trace(up), encoding="utf-8")
         (folder / DOWN_FILE).write_text(format_trace(down), encoding="utf-8")
     except OSError as refusal:
-        raise LinkFailureError(f"cannot write traces to {folder} ({refusal.strerror}): choose another") from refusal
+        raise _refused(folder, refusal) from refusal
+
+
+def _refused(folder: Path, refusal: OSError) -> LinkFailureError:
+    return LinkFailureError(f"cannot write traces to {folder} ({refusal.strerror}): choose another")
 
 
 def with_traces(profile: LinkProfile, up: Path | None, down: Path | None) -> LinkProfile:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.demo.costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
+from common.stated_costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
 from netem.virtual.clock import VirtualWorker
 from server.aides import OwnAides, Site
 from server.drafts import load_exporters

@@ -15,6 +15,7 @@ from client.drafting import DraftingLoop
 from common.drafters.drafter import Drafter
 from common.drafters.load import DraftSite, MakeDrafter, load_draft
 from common.protocol.client_session import ClientSession, Limits
+from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from netem.links.profile import LinkProfile
 from netem.links.way import both_ways
@@ -42,8 +43,11 @@ class Laptops:
         self._loaded: dict[Draft, MakeDrafter] = {}
 
     def drafter(self, draft: Draft) -> Drafter:
+        """Raises MisuseError where the server does not offer the draft."""
         if draft not in self._loaded:
-            own = next(each for each in self._offer.own_drafts if each.name == draft.name)
+            own = next((each for each in self._offer.own_drafts if each.name == draft.name), None)
+            if own is None:
+                raise MisuseError(f"there is no draft '{draft.name}' beside the target; give a folder that holds it")
             card = self._offer.card
             request = StateRequest(draft.name, draft.layers, draft.state)
             site = DraftSite(own.directory, "cpu", "float32", card.context, card.vocab_size, request, tail=own.tail)

@@ -5,6 +5,7 @@ Stands where gRPC stands in real time. May know messages, streams and flows; it 
 
 import asyncio
 from collections import Counter
+from functools import partial
 
 from client.stats import Traffic
 from common.protocol.messages import FromClient, FromServer, State
@@ -44,14 +45,16 @@ class VirtualStream:
         return await self._arrived.get()
 
     def close(self) -> None:
+        """What is still under way is heard by nobody."""
         self._carrying.cancel()
+        self._far.end()
         self._engine.leave(self._far)
 
     async def _carry(self) -> None:
         async for message in self._far:
             await self._down.writable()
             size = frame_from_server(message).ByteSize() + _GRPC_PREFIX_BYTES
-            self._down.write(size + _HTTP2_HEADER_BYTES, lambda m=message, s=size: self._deliver(m, s))  # type: ignore[misc]
+            self._down.write(size + _HTTP2_HEADER_BYTES, partial(self._deliver, message, size))
 
     def _deliver(self, message: FromServer, size: int) -> None:
         self._bytes_down += size

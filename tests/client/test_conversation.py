@@ -5,10 +5,12 @@ import time
 
 import pytest
 
+from client.controller import FixedTree
 from client.conversation import Answer, Conversation
 from client.drafting import DraftingLoop
-from client.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
+from client.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, STREAM, Policy
 from client.stats import Traffic
+from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings, State
 from common.protocol.views import Proposal
@@ -37,7 +39,7 @@ def unseen(committed, provisional):
 def conversation(stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, pace: float = 0.0):
     wanted = drafter.state if drafter is not None and policy.drafts else None
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, has_drafter=drafter is not None)
-    return Conversation(stream, loop, drafter, "fake", pace)
+    return Conversation(stream, loop, drafter, "fake", pace, policy.tree)
 
 
 async def ask(
@@ -310,3 +312,62 @@ async def test_bytes_of_draft_state_are_counted_by_kind_and_answer():
     for stats, frames in ((first.stats, received), (second.stats, stream.received[len(received) :])):
         assert stats.state_bytes == {"lsa": sum(down_bytes(frame) for frame in frames if isinstance(frame, State))}
         assert 0 < stats.state_bytes["lsa"] < stats.bytes_down
+
+
+class Steered(FixedTree):
+    """Remembers what it is told, and widens the tree by a node with each level."""
+
+    def __init__(self):
+        super().__init__(Expansion(breadth=1))
+        self.turns = 0
+        self.levels = []
+        self.ids = []
+        self.commits = []
+
+    def begin_turn(self):
+        self.turns += 1
+
+    def drafted(self, nodes, seconds):
+        self.levels.append((nodes, seconds))
+        self.expansion = Expansion(breadth=self.expansion.breadth + 1)
+
+    def sent(self, last_id, now):
+        self.ids.append((last_id, now))
+
+    def committed(self, tokens, seen, now):
+        self.commits.append((tokens, seen, now))
+
+
+class Bounded(ChainDrafter):
+    """Remembers the bounds within which it drafts; a level takes two milliseconds."""
+
+    def __init__(self):
+        super().__init__(target, depth=12, seconds=0.002)
+        self.bounds = []
+
+    def draft(self, view, states=()):
+        self.bounds.append(self.expansion)
+        return super().draft(view, states)
+
+
+async def test_who_steers_is_told_of_levels_grows_and_commits_and_obeyed_in_the_next_level(monkeypatch):
+    steered, drafter, stream = Steered(), Bounded(), FakeStream(pass_seconds=0.02)
+    monkeypatch.setattr("client.conversation.Controller", lambda: steered)
+    answer = await ask(stream, STREAM, drafter)
+    assert steered.turns == 1
+    # The first level also reads the prompt, and the last may be overtaken by the end of the answer.
+    assert answer.levels - 1 == len(steered.levels) > 5
+    assert all(seconds >= 0.002 for _, seconds in steered.levels)
+    assert {nodes for nodes, _ in steered.levels} == {0, 1}, "a chain has one new node a level, or none"
+    breadths = [bounds.breadth for bounds in drafter.bounds]
+    assert breadths[:8] == [1, 1, 2, 3, 4, 5, 6, 7]
+    assert [last for last, _ in steered.ids] == [grow.nodes[-1].id for grow in stream.grows if grow.nodes]
+    assert sum(tokens for tokens, _, _ in steered.commits) == 40
+    assert [seen for _, seen, _ in steered.commits] == [m.seen for m in stream.received if isinstance(m, Commit)]
+    assert max(seen for _, seen, _ in steered.commits) in [last for last, _ in steered.ids]
+
+
+async def test_rounds_are_drafted_within_the_published_tree_and_nobody_steers():
+    drafter = Bounded()
+    await ask(FakeStream(), LOCKSTEP, drafter)
+    assert set(drafter.bounds) == {PUBLISHED_TREE}

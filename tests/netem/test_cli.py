@@ -61,6 +61,9 @@ def test_help_loads_neither_torch_nor_asyncio() -> None:
         (["link", "tunel", "--", "true"], "did you mean tunnel"),
         (["calibrate", "4g", "--backend", "vpn"], "choose one of proxy, tun, tc"),
         (["trace", "none", "--out", "/nowhere"], "unlimited rate"),
+        (["trace", "4g", "--out", "/nowhere", "--seconds", "100000000"], "3600"),
+        (["run", "netwrk", "--out", "/nowhere"], "did you mean network"),
+        (["run", "network", "--out", __file__], "cannot be a folder of results"),
     ],
 )
 def test_misuse_is_answered_in_one_sentence(arguments: list[str], advice: str) -> None:
@@ -132,6 +135,16 @@ def test_what_came_out_of_a_link_is_recorded_and_can_be_replayed(backend: str, s
     assert outrider_lab("link", "4g", "--record", str(tmp_path), *ask).returncode == 42
     recorded = ("--up-trace", str(tmp_path / "up.trace"), "--down-trace", str(tmp_path / "down.trace"))
     assert outrider_lab("link", "none", *recorded, *ask).returncode == 42
+
+
+def test_a_folder_that_cannot_be_recorded_to_is_refused_before_the_command_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    recording = ("link", "4g", "--to", "127.0.0.1:1", "--record", str(tmp_path / "file" / "folder"))
+    answer = outrider_lab(*recording, "--", "touch", str(tmp_path / "ran"))
+    assert answer.returncode == 1
+    assert "cannot write traces" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert not (tmp_path / "ran").exists()
 
 
 def test_traces_are_generated(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import TypeVar
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from client.demo.costs import HALF_THE_CORES
 from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
 from common.drafters.best_first import Expansion
@@ -31,6 +30,7 @@ from common.models.source import CONFIG, WEIGHTS
 from common.protocol.messages import StateRequest
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.rounds import Rounds, RoundsAnswer, StateChannel
+from common.stated_costs import HALF_THE_CORES
 from netem.experiments.drafts.contenders import Contender, Ground
 from netem.experiments.drafts.prompts import Prompt, Prompts
 from netem.experiments.experiment import Advance

@@ -1,7 +1,7 @@
 """What an answer in rounds costs on one device, by the stated costs of the benchmarks. Pure arithmetic."""
 
-from client.demo.costs import DRAFT_SECONDS, STATED
 from common.rounds import RoundsAnswer
+from common.stated_costs import DRAFT_SECONDS, STATED
 from server.pace import Pace
 
 PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000)

@@ -13,12 +13,12 @@ from client.answering import AnswerOptions
 from client.assembly import DraftChoice, client_for
 from client.demo.asking import ask
 from client.demo.children import Child, running
-from client.demo.costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
 from client.link import Access
 from client.policies import STREAM
 from common.address import parse_destination
 from common.protocol.draft_state import WIRE_DTYPES, raw_bytes
 from common.rpc.stub import Connection
+from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
 from netem.experiments.drafts.bench import open_bench
 from netem.experiments.drafts.contenders import LOOKUP, Contender, Ground, find_contenders, find_ground
 from netem.experiments.drafts.dimensions import LLAMA_8B, eagle, moa, published_config, state_bytes

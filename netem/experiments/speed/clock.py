@@ -1,24 +1,28 @@
-"""`clock`: the virtual clock held against real time over tun, for one client and for two.
+"""`clock`: how far speeds on the virtual clock are from speeds in real time over tun, for one client and for two.
 
-Where this machine cannot keep the stated costs, both sides are run at costs that are some times as high; links stay as
-they are.
+The same systems answer the same prompts twice: on the virtual clock, and in real time as processes that are held to the
+same stated costs. What this machine computes in more than its stated cost is late in real time only, and a speed with
+much of that says nothing of the virtual clock. Systems that draft on the server are therefore run a second time with
+all costs four times as high, on both sides; links stay as they are.
 """
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from client.answering import AnswerOptions
 from client.conversation import Answer
 from client.demo.comparison import rotations
-from client.demo.costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, STATED, overrun_share
 from client.stats import combined, per
+from common.protocol.errors import OutriderError
+from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.costs import VIRTUAL_COSTS
 from netem.experiments.speed.ground import Ground, models, open_ground
-from netem.experiments.speed.real import Stage, stage
+from netem.experiments.speed.real import Stage, stage, turned
+from netem.experiments.speed.runs import CODE, Asker, Run, Timed, drawn, fault_of
 from netem.experiments.speed.systems import (
     AUTO,
     CLOUD_DECODING,
@@ -28,11 +32,10 @@ from netem.experiments.speed.systems import (
     System,
 )
 from netem.links.calibrating.calibrate import calibrate
-from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
 from netem.virtual.datacenter import PACE
-from netem.virtual.laptop import ask
+from server.engine import Engine
 from server.pace import Pace
 
 HEADINGS = (
@@ -51,18 +54,27 @@ HEADINGS = (
 WITHIN = 0.1
 """The share of the real speed that the virtual one may be off."""
 
-_CATEGORY = "code"
-_VIRTUAL_SEEDS = 3  # as many draws of the link, each for every prompt
+_VIRTUAL_DRAWS = 3  # of the link, each for every prompt
 
 
 @dataclass(frozen=True)
 class Setting:
-    """`slower` times the stated costs."""
+    """`slower`: how many times the stated costs both sides are run at."""
 
     link: str
     clients: int
     slower: int
     systems: tuple[System, ...]
+
+    @property
+    def pace(self) -> Pace:
+        """Of the server."""
+        return Pace(self.slower * PACE.per_pass, self.slower * PACE.per_token, self.slower * PACE.per_level)
+
+    @property
+    def level_seconds(self) -> float:
+        """Of a level that the laptop drafts."""
+        return self.slower * DRAFT_SECONDS
 
 
 _ON_THE_LAPTOP = (CLOUD_DECODING, LOCKSTEP_MOA, EAGER)
@@ -128,7 +140,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 async def _hold(ground: Ground, request: Request, extent: Extent, setting: Setting) -> list[Held]:
-    prompts = ground.prompts[_CATEGORY]
+    prompts = ground.prompts[CODE]
     virtual = {
         system.name: await asyncio.to_thread(play_virtually, ground, setting, system, prompts, extent.tokens)
         for system in setting.systems
@@ -138,8 +150,8 @@ async def _hold(ground: Ground, request: Request, extent: Extent, setting: Setti
     async with AsyncExitStack() as stack:
         stages: dict[str, Stage] = {}
         for system in setting.systems:
-            paced = (pace_of(setting), setting.slower * DRAFT_SECONDS)
-            opened = stage(target, drafts, setting.link, system, setting.clients, *paced)
+            costs = setting.pace, setting.level_seconds
+            opened = stage(target, drafts, setting.link, system, setting.clients, *costs)
             stages[system.name] = await stack.enter_async_context(opened)
             await stages[system.name].warm_up(prompts[0])
         # Systems take turns, so that what else the machine does falls on all of them.
@@ -159,43 +171,32 @@ def _held(
     return Held(setting, name, virtual, speeds, overrun_share(counters), per(late, levels))
 
 
-def pace_of(setting: Setting) -> Pace:
-    times = setting.slower
-    return Pace(times * PACE.per_pass, times * PACE.per_token, times * PACE.per_level)
-
-
 def play_virtually(
     ground: Ground, setting: Setting, system: System, prompts: Sequence[Sequence[int]], tokens: int
 ) -> float:
-    """Tokens per second of as many clients as in real time, each with every prompt, the mean over draws of the link."""
-    profile = find_profile(setting.link)
-    options = AnswerOptions(system.policy, tokens, idle=system.idle, pace=setting.slower * DRAFT_SECONDS)
+    """Tokens per second of as many clients as in real time, each with every prompt, the mean over draws of the link.
 
-    async def client(engine: Any, seed: int, place: int) -> list[Answer]:
+    Raises OutriderError where an answer is not sound, as asking in real time does.
+    """
+    profile, options = find_profile(setting.link), system.options(tokens, setting.level_seconds)
+
+    async def client(engine: Engine, draw: int, place: int) -> list[Timed]:
+        asker = Asker(ground, engine, system, options)
         return [
-            await ask(
-                engine,
-                ground.datacenter,
-                _drawn(profile, seed, place, number),
-                prompt,
-                options,
-                None if system.draft is None else ground.laptops.drafter(system.draft),
-            )
-            for number, prompt in enumerate([*prompts[place:], *prompts[:place]])
+            await asker.ask_timed(drawn(profile, draw, place, number), prompt)
+            for number, prompt in enumerate(turned(prompts, place))
         ]
 
-    async def main(seed: int) -> list[Answer]:
-        async with ground.datacenter.serve(pace=pace_of(setting)) as engine:
-            played = await asyncio.gather(*(client(engine, seed, place) for place in range(setting.clients)))
-            return [answer for answers in played for answer in answers]
+    async def main(draw: int) -> Run:
+        async with ground.datacenter.serve(pace=setting.pace) as engine:
+            played = await asyncio.gather(*(client(engine, draw, place) for place in range(setting.clients)))
+            return Run([timed for answers in played for timed in answers], engine.counters)
 
-    runs = [run_virtually(main(seed)) for seed in range(_VIRTUAL_SEEDS)]
-    return fmean(combined([answer.stats for answer in answers]).tokens_per_second for answers in runs)
-
-
-def _drawn(profile: LinkProfile, *numbers: int) -> LinkProfile:
-    """The link with draws of its own for each of these numbers."""
-    return replace(profile, seed=sum(number * 1000**place for place, number in enumerate(numbers)))
+    runs = [run_virtually(main(draw)) for draw in range(_VIRTUAL_DRAWS)]
+    for timed in (timed for run in runs for timed in run.answers):
+        if fault := fault_of(timed.answer):
+            raise OutriderError(f"on the virtual clock, {fault}")
+    return fmean(run.stats.tokens_per_second for run in runs)
 
 
 def make_report(held: Sequence[Held], extent: Extent, links: dict[str, dict[str, Any]]) -> Report:
@@ -207,14 +208,14 @@ def make_report(held: Sequence[Held], extent: Extent, links: dict[str, dict[str,
         remarks=(
             f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy; in real time "
             f"{extent.repetitions} repetitions, systems in turn, the median in the table; on the virtual clock the "
-            f"mean over {_VIRTUAL_SEEDS} draws of the link.",
+            f"mean over {_VIRTUAL_DRAWS} draws of the link.",
             f"Costs are times {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms. Late: took longer on this "
             f"machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
             "Real time: TCP over two TUN devices in two network namespaces, with loss; the links as measured are in "
             "results.json.",
         ),
         results={
-            "stated_costs": {**STATED, "server_level_ms": PACE.per_level * 1000},
+            "stated_costs": VIRTUAL_COSTS,
             "links": links,
             "points": [
                 {

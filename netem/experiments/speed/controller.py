@@ -33,7 +33,6 @@ TREES = tuple(
 )
 CATEGORIES = ("code", "math")
 
-
 FULL = Extent(tuple(name for name, profile in PROFILES.items() if not profile.outages.gaps), prompts=2, tokens=160)
 QUICK = Extent(("4g", "congested"), prompts=1, tokens=64)
 

@@ -1,6 +1,6 @@
 """The stated costs of every run on the virtual clock, as data and in words. Nothing else may live here."""
 
-from client.demo.costs import IN_WORDS, SERVER_LEVEL_MS, STATED
+from common.stated_costs import IN_WORDS, SERVER_LEVEL_MS, STATED
 
 VIRTUAL_COSTS = {**STATED, "server_level_ms": SERVER_LEVEL_MS}
 

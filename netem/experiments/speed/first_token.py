@@ -2,21 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from client.errors import BrokenOffError
 from netem.experiments.drafts.contenders import find_ground
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.first_token_prompts import cut_prompts, long_texts
 from netem.experiments.speed.first_token_report import JUDGED, Place, Waits, make_report
 from netem.experiments.speed.ground import Ground, open_ground
-from netem.experiments.speed.runs import options_of
+from netem.experiments.speed.runs import Asker, drawn
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, EAGER, LOCKSTEP_MOA, System
 from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
-from netem.virtual.laptop import ask
-from server.engine import Engine
 
 COMPARED = (CLOUD_DECODING, LOCKSTEP_MOA, EAGER, AUTO)
 
@@ -80,27 +78,29 @@ def first_tokens(
     questions = [tokens for _ in range(draws) for tokens in prompts]
 
     async def main() -> list[float]:
-        clock, waits = asyncio.get_running_loop().time, []
+        clock = asyncio.get_running_loop().time
+        waits: list[float] = []
         async with ground.datacenter.serve() as engine:
+            asker = Asker(ground, engine, system, system.options(_TOKENS))
             for number, tokens in enumerate(questions):
-                waits.append(await _first_token(ground, engine, replace(profile, seed=number), system, tokens))
+                waits.append(await first_token(asker, drawn(profile, number), tokens))
                 await asyncio.sleep((number + 1) * _APART - clock())
         return waits
 
     return run_virtually(main())
 
 
-async def _first_token(
-    ground: Ground, engine: Engine, profile: LinkProfile, system: System, tokens: Sequence[int]
-) -> float:
+async def first_token(asker: Asker, profile: LinkProfile, tokens: Sequence[int]) -> float:
+    """Seconds from asking to the first commit. Raises BrokenOffError where there is none."""
     clock = asyncio.get_running_loop().time
 
     def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
         if committed:
             raise _HeardError
 
-    drafter = None if system.draft is None else ground.laptops.drafter(system.draft)
     asked = clock()
-    with suppress(_HeardError):
-        await ask(engine, ground.datacenter, profile, tokens, options_of(system, _TOKENS), drafter, watch)
-    return clock() - asked
+    try:
+        answer = await asker.ask(profile, tokens, watch)
+    except _HeardError:
+        return clock() - asked
+    raise BrokenOffError(answer.failure or "it ended without a token")

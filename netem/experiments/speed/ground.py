@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.text import chat_tokens
+from common.drafters.drafter import Drafter
 from common.models.shipped import DRAFTS
 from netem.experiments.drafts.contenders import find_ground
 from netem.experiments.drafts.prompts import choose
 from netem.experiments.experiment import Request
 from netem.virtual.datacenter import Datacenter, open_datacenter
-from netem.virtual.laptop import Laptops
+from netem.virtual.laptop import Draft, Laptops
 
 TokenPrompts = Mapping[str, list[list[int]]]
 """By category."""
@@ -21,6 +22,10 @@ class Ground:
     datacenter: Datacenter
     laptops: Laptops
     prompts: TokenPrompts
+
+    def drafter(self, draft: Draft | None) -> Drafter | None:
+        """A fresh one; None where nothing drafts on the laptop."""
+        return None if draft is None else self.laptops.drafter(draft)
 
 
 def _drafts(request: Request) -> dict[str, Path]:

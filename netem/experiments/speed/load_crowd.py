@@ -5,14 +5,14 @@ May know how a virtual run is put together. It may not know tables, or which sys
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from client.stats import per
 from netem.experiments.speed.ground import Ground
 from netem.experiments.speed.load_comers import Comer
-from netem.experiments.speed.runs import Run, Timed, ask_timed, quantile
+from netem.experiments.speed.runs import Asker, Run, Timed, drawn, quantile
 from netem.experiments.speed.systems import System
 from netem.links.profile import LinkProfile
 from netem.virtual.clock import run_virtually
@@ -38,7 +38,7 @@ class Crowd(Run):
 
     @property
     def tokens(self) -> int:
-        return sum(timed.answer.stats.tokens for timed in self.answers)
+        return self.stats.tokens
 
     @property
     def seconds(self) -> float:
@@ -96,12 +96,14 @@ class Crowd(Run):
 
 
 def run_crowd(ground: Ground, profile: LinkProfile, system: System, comers: Sequence[Comer], new_tokens: int) -> Crowd:
-    """Every client has a link of its own, drawn by its number, so that all systems meet the same links."""
+    """Every question has a link of its own, drawn by its client and turn, so that all systems meet the same links."""
 
     async def attend(engine: Engine, number: int, comer: Comer) -> list[Timed]:
         await asyncio.sleep(comer.comes)
-        own = replace(profile, seed=number)
-        return [await ask_timed(ground, engine, own, system, tokens, new_tokens) for tokens in comer.prompts]
+        asker = Asker(ground, engine, system, system.options(new_tokens))
+        return [
+            await asker.ask_timed(drawn(profile, number, turn), tokens) for turn, tokens in enumerate(comer.prompts)
+        ]
 
     async def main() -> Crowd:
         async with ground.datacenter.serve(max_sessions=_ROOM_FOR_ALL) as engine:

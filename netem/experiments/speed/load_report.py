@@ -8,7 +8,7 @@ from client.stats import per
 from netem.experiments.experiment import Report
 from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.load_crowd import Crowd
-from netem.experiments.speed.runs import quantile
+from netem.experiments.speed.runs import are_alike, fault_of, quantile
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, PATIENT
 from netem.links.profiles import find_profile
 from netem.virtual.datacenter import PACE
@@ -54,7 +54,7 @@ Crowds = Mapping[Load, Mapping[str, Crowd]]
 
 
 def make_report(crowds: Crowds, longest: Mapping[str, int], link: str) -> Report:
-    different = [load for load, systems in crowds.items() if len({_texts(crowd) for crowd in systems.values()}) > 1]
+    different = [load for load, systems in crowds.items() if not are_alike(systems.values())]
     promised = gains_with(crowds, Load(TOGETHER, JUDGED_CLIENTS))
     return Report(
         title=f"One server under load over {link}, on the virtual clock",
@@ -98,7 +98,7 @@ def make_report(crowds: Crowds, longest: Mapping[str, int], link: str) -> Report
         draw=lambda axes: _draw(axes, crowds),
         faults=[
             *(f"the answers differ between systems at {load}, which must never happen" for load in different),
-            *_broken_off(crowds),
+            *_unsound(crowds),
         ],
     )
 
@@ -126,17 +126,13 @@ def _in_words(gains: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _texts(crowd: Crowd) -> tuple[tuple[int, ...], ...]:
-    return tuple(timed.answer.tokens for timed in crowd.answers)
-
-
-def _broken_off(crowds: Crowds) -> list[str]:
+def _unsound(crowds: Crowds) -> list[str]:
     return [
-        f"at {load}, an answer of {name} broke off: {timed.answer.failure}"
+        f"at {load}, with {name}: {fault}"
         for load, systems in crowds.items()
         for name, crowd in systems.items()
         for timed in crowd.answers
-        if timed.answer.failure
+        if (fault := fault_of(timed.answer))
     ]
 
 

@@ -5,12 +5,21 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from client.policies import LOCKSTEP, PUBLISHED_TREE
 from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.ground import open_ground
-from netem.experiments.speed.runs import Extent, Run, Runs, faults_of, run_everywhere
-from netem.experiments.speed.systems import CLOUD_DECODING, COLOCATED, LOCKSTEP_EAGLE, LOCKSTEP_MOA, SYSTEMS
+from netem.experiments.speed.runs import Extent, Run, Runs, are_alike, faults_of, run_everywhere
+from netem.experiments.speed.systems import (
+    CLOUD_DECODING,
+    COLOCATED,
+    LOCKSTEP_EAGLE,
+    LOCKSTEP_MOA,
+    LONG_ROUND,
+    ROOMY_TREE,
+    SYSTEMS,
+)
 from netem.links.profiles import find_profile
 
 HEADINGS = (
@@ -40,18 +49,19 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 def make_report(runs: Runs, extent: Extent) -> Report:
-    faults = faults_of([run for systems in runs.values() for run in systems.values()])
+    each = [run for systems in runs.values() for run in systems.values()]
     return Report(
         title="Every system over every link, on the virtual clock",
         headings=HEADINGS,
         rows=[_row(link, name, run, systems) for link, systems in runs.items() for name, run in systems.items()],
         remarks=(
             f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy; answers "
-            f"identical across systems and links: {'NO' if faults else 'yes'}.",
+            f"identical across systems and links: {'yes' if are_alike(each) else 'NO'}.",
             f"{VIRTUAL} The experiment `clock` has real time over tun beside it.",
-            "Rounds of lock-step have 6 levels, 8 nodes wide, 62 in all, as published; 'long' has 16 levels and up to "
-            "256 nodes. Server-side speculation has the same moa draft beside the target, ends each of its rounds "
-            "where that makes it fastest, and the client only listens.",
+            f"Rounds of lock-step have {LOCKSTEP.round_levels} levels, {PUBLISHED_TREE.breadth} nodes wide, "
+            f"{PUBLISHED_TREE.nodes} in all, as published; 'long' has {LONG_ROUND} levels and up to {ROOMY_TREE.nodes} "
+            "nodes. Server-side speculation has the same moa draft beside the target, ends each of its rounds where "
+            "that makes it fastest, and the client only listens.",
             "tokens/s are sums over sums, the first token is a median, a gap is the time between two commits that "
             "bring tokens. 'x' divides tokens/s by the baseline's on the same link.",
         ),
@@ -67,7 +77,7 @@ def make_report(runs: Runs, extent: Extent) -> Report:
             },
         },
         draw=lambda axes: _draw(axes, runs),
-        faults=faults,
+        faults=faults_of(each),
     )
 
 

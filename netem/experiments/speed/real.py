@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
 from client.conversation import Answer
 from client.demo.asking import ask_tokens
 from client.demo.children import Child, running
-from client.demo.costs import HALF_THE_CORES
 from client.link import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
+from common.stated_costs import HALF_THE_CORES
 from netem.experiments.quiet import no_bar
 from netem.experiments.speed.systems import System
 from server.pace import Pace
@@ -47,19 +46,23 @@ class Stage:
         """Every client asks every prompt, one after the other, each beginning with another."""
 
         async def one(place: int, seat: Seat) -> list[Answer]:
-            turned = [*prompts[place:], *prompts[:place]]
-            return [await self._ask(seat, prompt, new_tokens) for prompt in turned]
+            return [await self._ask(seat, prompt, new_tokens) for prompt in turned(prompts, place)]
 
         played = await asyncio.gather(*(one(place, seat) for place, seat in enumerate(self.seats)))
         return [answer for answers in played for answer in answers]
 
     async def _ask(self, seat: Seat, prompt: Sequence[int], new_tokens: int) -> Answer:
-        options = AnswerOptions(self.system.policy, new_tokens, idle=self.system.idle, pace=self.level_seconds)
+        options = self.system.options(new_tokens, self.level_seconds)
         return await ask_tokens(seat.client, prompt, options, seat.drafter)
 
     async def warm_up(self, prompt: Sequence[int]) -> None:
         for seat in self.seats:
             await self._ask(seat, prompt, _WARM_UP)
+
+
+def turned(prompts: Sequence[Sequence[int]], place: int) -> list[Sequence[int]]:
+    """All of them, beginning with another at each place."""
+    return [*prompts[place:], *prompts[:place]]
 
 
 @asynccontextmanager

@@ -5,13 +5,14 @@ May know how a virtual run is put together. It may not know tables, or which sys
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from client.answering import AnswerOptions
-from client.conversation import Answer
-from client.demo.costs import DRAFT_SECONDS
+from client.conversation import Answer, Watch
+from client.demo.asking import unwatched
+from client.demo.comparison import is_identical
 from client.stats import Stats, combined, per
 from netem.experiments.experiment import Advance
 from netem.experiments.speed.ground import Ground
@@ -86,26 +87,39 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
-def options_of(system: System, new_tokens: int) -> AnswerOptions:
-    return AnswerOptions(system.policy, new_tokens, idle=system.idle, pace=DRAFT_SECONDS)
+def drawn(profile: LinkProfile, *numbers: int) -> LinkProfile:
+    """The link with draws that belong to these numbers, all but the last of them below 1000, so that every system that
+    is asked under the same numbers meets the same link."""
+    return replace(profile, seed=sum(number * 1000**place for place, number in enumerate(numbers)))
 
 
-async def ask_timed(
-    ground: Ground, engine: Engine, profile: LinkProfile, system: System, tokens: Sequence[int], new_tokens: int
-) -> Timed:
-    """One answer on a connection of its own, with a fresh drafter. Needs a virtual loop."""
-    clock = asyncio.get_running_loop().time
-    commits: list[float] = []
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """One system at an engine: every question comes over a connection of its own, with a fresh drafter.
 
-    def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
-        if committed:
-            commits.append(clock())
+    Needs a virtual loop.
+    """
 
-    drafter = None if system.draft is None else ground.laptops.drafter(system.draft)
-    asked = clock()
-    options = options_of(system, new_tokens)
-    answer = await ask(engine, ground.datacenter, profile, tokens, options, drafter, watch)
-    return Timed(answer, asked, tuple(commits))
+    ground: Ground
+    engine: Engine
+    system: System
+    options: AnswerOptions
+
+    async def ask(self, profile: LinkProfile, tokens: Sequence[int], watch: Watch = unwatched) -> Answer:
+        drafter = self.ground.drafter(self.system.draft)
+        return await ask(self.engine, self.ground.datacenter, profile, tokens, self.options, drafter, watch)
+
+    async def ask_timed(self, profile: LinkProfile, tokens: Sequence[int]) -> Timed:
+        clock = asyncio.get_running_loop().time
+        commits: list[float] = []
+
+        def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
+            if committed:
+                commits.append(clock())
+
+        asked = clock()
+        answer = await self.ask(profile, tokens, watch)
+        return Timed(answer, asked, tuple(commits))
 
 
 def run_alone(
@@ -117,11 +131,10 @@ def run_alone(
     async def main() -> Run:
         clock = asyncio.get_running_loop().time
         async with ground.datacenter.serve() as engine:
-            answers = []
+            asker, answers = Asker(ground, engine, system, system.options(new_tokens)), []
             for number, tokens in enumerate(prompts):
                 await asyncio.sleep(number * _APART - clock())
-                own = replace(profile, seed=number)
-                answers.append(await ask_timed(ground, engine, own, system, tokens, new_tokens))
+                answers.append(await asker.ask_timed(drawn(profile, number), tokens))
             return Run(answers, engine.counters)
 
     return run_virtually(main())
@@ -146,10 +159,20 @@ async def run_everywhere(
     return runs
 
 
+def fault_of(answer: Answer) -> str:
+    """Why an answer says nothing of its system: it is not whole, or its drafter failed. Empty where it is sound."""
+    return f"an answer broke off: {answer.failure}" if answer.failure else answer.note
+
+
+def are_alike(runs: Iterable[Run]) -> bool:
+    """Whether the answers of runs that asked the same prompts have the same tokens."""
+    return is_identical([timed.answer for timed in run.answers] for run in runs)
+
+
 def faults_of(runs: Sequence[Run]) -> list[str]:
     """Why runs that asked the same prompts are not valid, if so."""
     answers = [timed.answer for run in runs for timed in run.answers]
-    faults = [f"an answer broke off: {answer.failure}" for answer in answers if answer.failure]
-    if len({tuple(timed.answer.tokens for timed in run.answers) for run in runs}) > 1:
+    faults = [fault for answer in answers if (fault := fault_of(answer))]
+    if not are_alike(runs):
         faults.append("the answers differ between systems or links, which must never happen")
     return faults

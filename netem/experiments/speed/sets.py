@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from client.demo.costs import DRAFT_SECONDS
+from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
 from netem.experiments.speed.ground import Ground, open_ground
@@ -21,7 +21,6 @@ HEADINGS = ("link", "prompts", "system", "coverage", "tokens/s", "predicted", "m
 
 _PACKET_BYTES = 150
 _PACKETS = 4000
-
 
 FULL = Extent(("5g", "4g", "satellite"), prompts=8, tokens=192)
 QUICK = Extent(("4g",), prompts=3, tokens=96)

@@ -1,10 +1,12 @@
-"""The systems that are compared: one core and the same drafts, different policies. Data only."""
+"""The systems that are compared: one core and the same drafts, different policies. Data, and what each asks for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from client.answering import AnswerOptions
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
+from common.stated_costs import DRAFT_SECONDS
 from netem.virtual.laptop import Draft
 
 MOA, EAGLE, INDEPENDENT = Draft("moa"), Draft("eagle"), Draft("independent")
@@ -12,7 +14,7 @@ MOA, EAGLE, INDEPENDENT = Draft("moa"), Draft("eagle"), Draft("independent")
 ROOMY_TREE = Expansion(breadth=8, children=8, nodes=256, least_probability=0.02)
 """For rounds of any length, so that lock-step meets no bound but its levels."""
 
-_LONG_ROUND = 16
+LONG_ROUND = 16
 """Levels of a round at which lock-step is fastest on most links with these models (`frontier` has the sweep)."""
 
 
@@ -24,6 +26,10 @@ class System:
     policy: Policy
     idle: str
     draft: Draft | None = None
+
+    def options(self, new_tokens: int, level_seconds: float = DRAFT_SECONDS) -> AnswerOptions:
+        """For an answer of at most `new_tokens`, each drafted level taking `level_seconds` on the laptop."""
+        return AnswerOptions(self.policy, new_tokens, idle=self.idle, pace=level_seconds)
 
 
 CLOUD_DECODING = System("cloud decoding", CLOUD, "eager")
@@ -43,7 +49,7 @@ SYSTEMS: Mapping[str, System] = {
         LOCKSTEP_EAGLE,
         System("lock-step independent", LOCKSTEP, "lockstep", INDEPENDENT),
         LOCKSTEP_MOA,
-        System("lock-step moa, long", replace(LOCKSTEP, round_levels=_LONG_ROUND, tree=ROOMY_TREE), "lockstep", MOA),
+        System("lock-step moa, long", replace(LOCKSTEP, round_levels=LONG_ROUND, tree=ROOMY_TREE), "lockstep", MOA),
         PATIENT,
         EAGER,
         ASSIST,

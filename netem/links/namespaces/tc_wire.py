@@ -1,6 +1,7 @@
 """A wire that is a virtual cable of the kernel's with sch_netem on both ends. Runs `ip` and `tc`; no emulation."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -38,19 +39,25 @@ class TcWire:
         return await asyncio.to_thread(self._report)
 
     def _open(self) -> Joined:
-        try:
-            # Threads of their own, because each stays in the namespace that it makes.
-            with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-                near, far = first.submit(new_namespace).result(), second.submit(new_namespace).result()
-            self._near, self._far = End(near), End(far)
-            self._near.call(
-                lambda: _run("ip", "link", "add", DEVICE, "type", "veth", "peer", DEVICE, "netns", _path(far))
-            )
-            self._near.call(lambda: self._set_up(NEAR, netem_arguments(self._profile.up)))
-            self._far.call(lambda: self._set_up(FAR, netem_arguments(self._profile.down)))
-        except (OSError, subprocess.CalledProcessError) as refusal:
-            raise LinkFailureError("the tc backend needs root, ip, tc and a kernel with sch_netem") from refusal
+        with contextlib.ExitStack() as undo:
+            try:
+                # Threads of their own, because each stays in the namespace that it makes.
+                with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+                    near, far = first.submit(new_namespace).result(), second.submit(new_namespace).result()
+                self._near, self._far = End(near), End(far)
+                for namespace, end in ((near, self._near), (far, self._far)):
+                    undo.callback(os.close, namespace)
+                    undo.callback(end.close)
+                self._join(far)
+            except (OSError, subprocess.CalledProcessError) as refusal:
+                raise LinkFailureError("the tc backend needs root, ip, tc and a kernel with sch_netem") from refusal
+            undo.pop_all()
         return Joined(near, far)
+
+    def _join(self, far: int) -> None:
+        self._near.call(lambda: _run("ip", "link", "add", DEVICE, "type", "veth", "peer", DEVICE, "netns", _path(far)))
+        self._near.call(lambda: self._set_up(NEAR, netem_arguments(self._profile.up)))
+        self._far.call(lambda: self._set_up(FAR, netem_arguments(self._profile.down)))
 
     def _set_up(self, host: str, discipline: list[str]) -> None:
         kernel.configure(DEVICE, host, NETMASK, MTU_BYTES, _DEVICE_QUEUE_PACKETS)

@@ -142,6 +142,13 @@ def test_what_was_committed_promises_no_less():
     assert likely_growth(tree, 1000) == pytest.approx(0.5)
 
 
+def test_where_the_answer_ends_another_level_adds_nothing():
+    half = math.log(0.5)
+    tree = tree_of([(0, half), (0, half), (1, half)], grouped=False)
+    assert [likely_growth(tree, last) for last in (2, 3, 4)] == pytest.approx([0.0, 0.5, 0.75])
+    assert likely_growth(TokenTree([9]), 1) == 0.0
+
+
 @given(shape=shapes, seed=st.randoms(use_true_random=False))
 def test_one_more_node_never_adds_more_than_a_token(shape, seed):
     """Where siblings share what their parent has, as chances do."""

@@ -222,3 +222,34 @@ def test_nothing_is_waited_for_where_the_answer_has_no_room_for_it(idle):
     """One token is left, which a pass of the root alone commits."""
     server = assisted(idle, settings=replace(SETTINGS, max_new_tokens=2))
     assert server.due() == 1.0
+
+
+@pytest.mark.parametrize(("right", "chance", "waits"), [(True, 0.8, False), (False, 0.3, True)])
+def test_how_often_drafts_have_missed_decides_how_long_they_are_waited_for(right, chance, waits):
+    """At first one token in six, where a level that is right with 0.8 is waited for and one with 0.3 is not."""
+    server, now = assisted(settings=Settings(200)), 1.0
+    drafted = level(5, logp=math.log(chance))
+    server.assist(0, server.assistance(in_pass=False), drafted)
+    assert (server.due() > now) is not waits
+    for _ in range(40):
+        now += 1.0
+        server.assist(0, server.assistance(in_pass=False), level(5))
+        run_pass(server, [5, 1] if right else [1, 1], now=now)
+        server.receive(Ack(0, server.tree.frontier), now)
+    server.assist(0, server.assistance(in_pass=False), drafted)
+    assert (server.due() > now) is waits
+
+
+def test_how_long_a_person_thinks_slows_no_answer():
+    """Else a server that drafts for as long as that pays would draft on: at ten tokens a second it does not."""
+    server, now = assisted("colocated"), 1.0
+    for thought in (0.0, 3600.0):
+        if thought:
+            server.receive(Cancel(0), now)
+            server.receive(Extend(1, server.tree.frontier, (2,), SETTINGS), now + thought)
+            now += thought
+        for _ in range(4):
+            now += 0.1
+            run_pass(server, [1], now=now)
+        server.assist(server.epoch, server.assistance(in_pass=False), level(5, logp=math.log(0.5)))
+        assert server.due() == now

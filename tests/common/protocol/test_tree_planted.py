@@ -152,3 +152,18 @@ def test_planted_nodes_are_scored_and_shown_like_all_others():
     tree.grow(1, [grown(1, 0, 5, -0.5)])
     tree.plant(1, [Proposal(1, 6, -0.25)])
     assert [(node.parent, node.token, node.logp) for node in tree.view().nodes] == [(0, 5, -0.5), (1, 6, -0.75)]
+
+
+def test_saying_the_same_again_leaves_nothing_to_remember():
+    """However often, of live nodes and of committed positions alike."""
+    tree = TokenTree([7])
+    first, second = tree.plant(1, [proposed(0, 5), proposed(-1, 6)])
+    for _ in range(20):
+        assert tree.plant(1, [proposed(0, 5), proposed(first.id, 6), proposed(-1, 6)]) == []
+    assert tree.names == 2
+    tree.commit([5])
+    for _ in range(20):
+        assert tree.plant(1, [proposed(0, 5), proposed(-1, 6)]) == []
+    assert tree.names == 2
+    assert paths(tree) == {(7, 5, 6)}
+    assert tree.commit([6]) == [second]

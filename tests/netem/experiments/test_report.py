@@ -62,7 +62,7 @@ def test_the_table_says_where_it_comes_from(tmp_path, origin):
 
 def test_what_would_spoil_the_end_is_found_before_the_run(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(MisuseError, match="file cannot be a folder"):
         prepare(tmp_path / "file")
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MisuseError, match="matplotlib"):

@@ -1,5 +1,8 @@
 """netem.links.backends: the choice among backends, and what each refuses."""
 
+import os
+import sys
+
 import pytest
 
 from common.address import Address
@@ -32,6 +35,14 @@ async def test_a_backend_works_or_the_answer_says_which_do(name: str) -> None:
     else:
         with pytest.raises(LinkFailureError, match="what works here: --backend proxy"):
             await choose_backend(name)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts what /proc shows")
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_trying_a_backend_leaves_nothing_open(name: str) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    await why_not(name)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,12 @@ def test_what_is_no_chance_is_refused(chances: tuple[float, float, float, float]
         Bursts(*chances)
 
 
+@pytest.mark.parametrize("chances", [(0.1, 0.5, 1.0, 1.0), (0.0, 0.5, 0.0, 1.0)])
+def test_some_packet_must_arrive(chances: tuple[float, float, float, float]) -> None:
+    with pytest.raises(MisuseError, match="takes every packet"):
+        Bursts(*chances)
+
+
 def test_a_bad_state_must_end() -> None:
     with pytest.raises(MisuseError, match="way back"):
         Bursts(0.1, 0.0, 0.5, 0.0)

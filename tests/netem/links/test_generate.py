@@ -21,6 +21,12 @@ def test_a_tunnel_leaves_nothing_for_its_30_seconds() -> None:
     assert len(up.opportunities_ms) == pytest.approx(70 * 20e6 / 12_000, rel=0.001)
 
 
+def test_a_trace_that_ends_in_a_tunnel_repeats_with_it() -> None:
+    up, _ = traces_of(find_profile("tunnel"), seconds=60)
+    assert up.period_ms == 60_000
+    assert [moment for moment in up.opportunities_ms if moment >= 40_000] == [60_000]
+
+
 def test_handovers_leave_gaps_of_their_length() -> None:
     up, _ = traces_of(find_profile("handover-5g"), seconds=60)
     moments = up.opportunities_ms

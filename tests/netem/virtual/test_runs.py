@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -91,10 +91,7 @@ def test_over_a_link_that_barely_holds_every_policy_gives_the_targets_own_answer
 def test_a_run_comes_out_the_same_to_the_last_bit(house: House, policy: Policy, idle: str, draft: Draft | None) -> None:
     asked = [(prompt, policy, idle, draft) for prompt in PROMPTS[:2]]
     first, second = (house.run(asked, FLAKY) for _ in range(2))
-    assert first[0] == second[0]
-    assert first[1] == second[1]
-    counted, again = (replace(counters, state_seconds=0.0) for _, _, counters in (first, second))
-    assert counted == again, "all but what two real cores took to encode draft state"
+    assert first == second
     assert first[0][0].stats.seconds > 0
 
 

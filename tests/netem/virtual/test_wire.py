@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Commit, Finished, Opened, Settings, State
+from common.protocol.messages import Cancel, Commit, Finished, Opened, Settings, State
 from common.rpc.convert import frame_from_client, frame_from_server
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
@@ -30,14 +30,18 @@ def link(delay_s: float) -> LinkProfile:
     return LinkProfile("plain", "a delay alone", direction, direction)
 
 
+def make_engine() -> Engine:
+    terms = replace(TERMS, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
+    thinker = Thinker()
+    sessions = Sessions(terms, BOUNDS, 500)
+    clock = asyncio.get_running_loop().time
+    return Engine(sessions, thinker, Pace(per_pass=0.01), thinker, clock=clock, hire=VirtualWorker)
+
+
 async def talk(profile: LinkProfile) -> tuple[list[tuple[float, object]], VirtualStream, int, list[int]]:
     """One answer of 6 tokens: what came when, the stream, the bytes that were sent, and the answer."""
     loop = asyncio.get_running_loop()
-    terms = replace(TERMS, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
-    thinker = Thinker()
-    engine = Engine(
-        Sessions(terms, BOUNDS, 500), thinker, Pace(per_pass=0.01), thinker, clock=loop.time, hire=VirtualWorker
-    )
+    engine = make_engine()
     running = asyncio.create_task(engine.run())
     stream = VirtualStream(engine, *connect(*both_ways(profile)))
     session = ClientSession("a session on a wire", LIMITS, STATE)
@@ -80,6 +84,28 @@ def test_traffic_is_counted_in_the_sizes_of_frames_as_grpc_carries_them() -> Non
     assert min(sizes.values()) > 0
     assert stream.traffic.up == sent
     assert (stream.traffic.down, dict(stream.traffic.state)) == (everything, sizes)
+
+
+@pytest.mark.parametrize("heard", [0, 1, 3])
+def test_what_is_under_way_when_the_stream_is_closed_is_nobodys_failure(heard: int) -> None:
+    async def leave_early() -> Engine:
+        engine = make_engine()
+        running = asyncio.create_task(engine.run())
+        stream = VirtualStream(engine, *connect(*both_ways(link(WAY))))
+        session = ClientSession("a session that is left", LIMITS, STATE)
+        stream.send(session.open(PROMPT, Settings(6)))
+        for _ in range(heard):
+            session.receive(await stream.receive())
+        stream.send(Cancel(session.turn))
+        stream.close()
+        await asyncio.sleep(10 * WAY)
+        running.cancel()
+        return engine
+
+    engine = run_virtually(leave_early())
+    assert engine.counters.failures == 0
+    assert engine.counters.sessions == min(heard, 1)
+    assert len(engine.sessions) == 0
 
 
 def test_where_there_is_no_link_nothing_but_passes_takes_time() -> None:

@@ -61,7 +61,7 @@ def test_other_texts_and_broken_answers_are_faults():
     made = report(eager=crowd(timed(0.0, 1.0, (1, 2, 3, 5)), timed(0.0, 1.0, failure="gone")))
     assert made.faults == [
         "the answers differ between systems at 8 clients, which must never happen",
-        "at 8 clients, an answer of eager broke off: gone",
+        "at 8 clients, with eager: an answer broke off: gone",
     ]
     assert any("NO" in remark for remark in made.remarks)
 

@@ -1,5 +1,7 @@
 """Each experiment's table, from runs that nobody ran."""
 
+from dataclasses import replace
+
 import pytest
 from matplotlib.figure import Figure
 
@@ -31,16 +33,31 @@ def test_network_divides_by_its_baselines():
 
 def test_network_refuses_answers_that_differ():
     runs = {"4g": {name: run(10.0) for name in SYSTEMS}}
+    assert "systems and links: yes" in network.make_report(runs, EXTENT).remarks[0]
     runs["4g"]["auto"] = run(10.0, tokens=(4, 3, 2, 1))
-    assert network.make_report(runs, EXTENT).faults
+    report = network.make_report(runs, EXTENT)
+    (fault,) = report.faults
+    assert "the answers differ" in fault
+    assert "systems and links: NO" in report.remarks[0]
 
 
 def test_frontier_has_rounds_of_every_length_and_no_system_twice():
-    runs = {"4g": {name: run(10.0) for name in frontier.systems()}}
+    systems = frontier.systems()
+    rounds = {f"lock-step moa, {levels}": levels for levels in frontier.ROUND_LEVELS}
+    assert {name: systems[name].policy.round_levels for name in rounds} == rounds
+    asked = [replace(system, name="") for system in systems.values()]
+    assert all(system not in asked[place + 1 :] for place, system in enumerate(asked))
+    assert set(SYSTEMS) - set(systems) == {"lock-step moa", "lock-step moa, long", "assist"}
+
+
+def test_frontier_draws_rounds_as_one_line():
+    runs = {"4g": {name: run(10.0 + place) for place, name in enumerate(frontier.systems())}}
     report = drawn(frontier.make_report(runs, EXTENT))
-    names = [row[1] for row in report.rows]
-    assert len(set(names)) == len(names)
-    assert {f"lock-step moa, {levels}" for levels in frontier.ROUND_LEVELS} < set(names)
+    assert [row[3] for row in report.rows] == [f"{10 + place}.0" for place in range(len(runs["4g"]))]
+    axes = Figure().subplots()
+    report.draw(axes)
+    lines = [line for line in axes.get_lines() if len(line.get_xdata()) > 1]
+    assert [len(line.get_xdata()) for line in lines] == [len(frontier.ROUND_LEVELS)]
 
 
 def test_the_controller_is_held_against_the_best_tree():

@@ -1,10 +1,13 @@
-"""What is read off runs, and a real one on the virtual clock."""
+"""What is read off runs, and real ones on the virtual clock."""
+
+import json
+from itertools import product
 
 import pytest
 
 from netem.experiments.experiment import Request
 from netem.experiments.speed.ground import open_ground
-from netem.experiments.speed.runs import faults_of, quantile, run_alone
+from netem.experiments.speed.runs import drawn, faults_of, quantile, run_alone
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, LOCKSTEP_MOA
 from netem.links.profiles import find_profile
 from tests.netem.experiments.speed.fake_runs import run
@@ -27,10 +30,31 @@ def test_answers_that_differ_or_broke_off_make_runs_invalid():
     assert faults_of([run(10), run(20)]) == []
     assert len(faults_of([run(10), run(10, tokens=(1, 2, 3, 5))])) == 1
     assert "the line is cut" in faults_of([run(10, failure="the line is cut")])[0]
+    assert faults_of([run(10), run(10, note="the drafter failed")]) == ["the drafter failed"]
 
 
-def test_systems_answer_alike_and_ours_is_faster():
-    ground = open_ground(Request(0, quick=True), 1)
+def test_links_are_drawn_anew_for_other_numbers_and_alike_for_the_same():
+    profile = find_profile("4g")
+    numbers = list(product(range(3), range(3), range(3)))
+    assert len({drawn(profile, *each).seed for each in numbers}) == len(numbers)
+    assert drawn(profile, 1, 2) == drawn(profile, 1, 2)
+    assert [drawn(profile, number).seed for number in (0, 7)] == [0, 7]
+    assert drawn(profile, 0, 7).up == profile.up
+
+
+@pytest.fixture(scope="module")
+def ground():
+    return open_ground(Request(0, quick=True), 1)
+
+
+def test_a_run_is_reported_the_same_when_it_is_run_again(ground):
+    profile, prompts = find_profile("4g"), ground.prompts["code"]
+    first, again = (run_alone(ground, profile, AUTO, prompts, 24) for _ in range(2))
+    assert first.counters.state_frames > 0
+    assert json.dumps(first.as_dict()) == json.dumps(again.as_dict())
+
+
+def test_systems_answer_alike_and_ours_is_faster(ground):
     profile, prompts = find_profile("4g"), ground.prompts["code"]
     runs = [run_alone(ground, profile, system, prompts, 40) for system in (CLOUD_DECODING, LOCKSTEP_MOA, AUTO)]
     assert faults_of(runs) == []

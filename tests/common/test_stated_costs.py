@@ -1,6 +1,6 @@
 import pytest
 
-from client.demo.costs import IN_WORDS, SERVER_ARGUMENTS, SERVER_LEVEL_MS, STATED
+from common.stated_costs import IN_WORDS, SERVER_ARGUMENTS, SERVER_LEVEL_MS, STATED
 from server.options import parse_duration
 
 

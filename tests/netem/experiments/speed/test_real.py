@@ -1,0 +1,34 @@
+"""netem.experiments.speed.real: a server, a link and a client as processes and sockets, and one short answer."""
+
+import pytest
+
+from netem.experiments.experiment import Request
+from netem.experiments.speed.ground import models
+from netem.experiments.speed.real import stage, turned
+from netem.experiments.speed.systems import EAGER
+from server.pace import Pace
+from tests.netem.links.here import needs_tun
+
+PROMPT = [40, 41, 42, 43]
+LEVEL = 0.002
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_every_place_begins_with_another_prompt_and_asks_all(place):
+    prompts = [[1], [2], [3]]
+    assert turned(prompts, place)[0] == prompts[place]
+    assert sorted(turned(prompts, place)) == prompts
+
+
+@needs_tun
+async def test_two_clients_are_answered_alike_over_links_of_their_own():
+    target, *drafts = models(Request(0, quick=True)).values()
+    pace = Pace(per_pass=0.01, per_token=0.0001, per_level=0.001)
+    async with stage(target, drafts, "lan", EAGER, 2, pace, LEVEL) as opened:
+        await opened.warm_up(PROMPT)
+        answers = await opened.play([PROMPT, PROMPT[1:]], 6)
+    assert len(answers) == 4
+    assert answers[0].tokens == answers[3].tokens
+    assert answers[1].tokens == answers[2].tokens
+    assert all(answer.levels > 0 and not answer.failure for answer in answers)
+    assert opened.server.summary()["sessions"] == 2 + 4

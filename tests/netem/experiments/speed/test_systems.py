@@ -1,0 +1,17 @@
+"""netem.experiments.speed.systems: baselines and ours differ in policy alone."""
+
+import pytest
+
+from common.protocol.idle import IDLE_POLICIES
+from common.stated_costs import DRAFT_SECONDS
+from netem.experiments.speed.systems import SYSTEMS
+
+
+@pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
+def test_a_system_asks_for_what_it_is(system):
+    options = system.options(12)
+    assert (options.policy, options.settings().idle, options.max_new_tokens) == (system.policy, system.idle, 12)
+    assert options.pace == DRAFT_SECONDS
+    assert system.options(12, 0.25).pace == 0.25
+    assert system.idle in IDLE_POLICIES
+    assert (system.draft is not None) == system.policy.drafts

@@ -1,0 +1,44 @@
+"""`outrider-lab run`: what was asked reaches the experiment, and what it reports ends in files and an exit code."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.command_line import FAILURE
+from netem.cli import run
+from netem.experiments.experiment import EXPERIMENTS, Experiment
+from tests.netem.experiments.tiny import RAINY_SEED
+
+TINY = "tests.netem.experiments.tiny"
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "tiny", Experiment("tiny", "for tests", TINY, f"{TINY}:models"))
+    monkeypatch.setattr(sys, "argv", ["outrider-lab", "run", "tiny"])
+
+
+def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    run("tiny", out, quick=True, seed=3, models=tmp_path, draft=["moa", "eagle"])
+    table = (out / "table.md").read_text()
+    assert "| 3 | moa eagle |" in table
+    assert capsys.readouterr().out.strip() == table.strip()
+    written = json.loads((out / "results.json").read_text())
+    assert written["results"] == {"quick": True}
+    assert written["provenance"]["seed"] == 3
+    assert written["provenance"]["command"] == "outrider-lab run tiny"
+    assert set(written["provenance"]["models"]) == {"target"}
+    assert (out / "plot.png").is_file()
+
+
+def test_a_run_that_is_not_valid_is_written_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("tiny", tmp_path / "out", seed=RAINY_SEED, models=tmp_path)
+    assert ended.value.code == FAILURE
+    assert "the run is not valid" in capsys.readouterr().err
+    assert "- it rained" in (tmp_path / "out" / "table.md").read_text()

@@ -57,6 +57,13 @@ class DraftChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class _Trial(Depth):
+    """A depth and the drafter that was timed at it."""
+
+    drafter: Drafter
+
+
+@dataclass(frozen=True, slots=True)
 class Client:
     """A server within reach and its bundle at hand."""
 
@@ -82,10 +89,7 @@ class Client:
             torch.set_num_threads(self.choice.threads)
         if self.choice.layers is None:
             return self._load_fastest()
-        drafter = self._load(self.choice.layers)
-        if self.choice.layers and drafter.state is None:
-            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target; leave --layers out")
-        return drafter
+        return self._load(self.choice.layers)
 
     def _load(self, layers: int) -> Drafter:
         from common.drafters.load import DraftSite, load_drafter
@@ -99,23 +103,59 @@ class Client:
             StateRequest(self.manifest.draft, layers, self.choice.state),
         )
         with _telling_damage(self.bundle, self.manifest):
-            return load_drafter(self.manifest.kind, site)
+            drafter = load_drafter(self.manifest.kind, site)
+        if layers and drafter.state is None:
+            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0")
+        return drafter
 
     def _load_fastest(self) -> Drafter:
-        """Tries every depth that was measured after training; where none was, runs no layer of the target."""
-        from client.level_time import level_seconds
+        """Tries every depth that was measured after training; where none was, runs no layer of the target.
+
+        Raises BundleError where the bundle names what cannot be: nobody here has chosen a depth.
+        """
+        measured = self._accept_lengths()
+        if not measured:
+            return self._load(0)
+        if len(measured) == 1:
+            return self._load_named(*measured)
+        # Tried as they are asked for, so that no more than the best so far and the next are in memory.
+        trials = (self._try(layers, accept_length) for layers, accept_length in measured.items())
+        return best_depth(trials, self.round_trip).drafter
+
+    def _accept_lengths(self) -> dict[int, float]:
         from common.drafts.directory import read_accept_lengths
+        from common.models.errors import CheckpointError
         from common.models.source import CONFIG
 
-        measured = read_accept_lengths(self.bundle) if (self.bundle / CONFIG).is_file() else {}
-        drafters = {layers: self._load(layers) for layers in measured or (0,)}
-        if len(drafters) == 1:
-            return next(iter(drafters.values()))
-        depths = [
-            Depth(layers, measured[layers], level_seconds(drafter, time.perf_counter))
-            for layers, drafter in drafters.items()
-        ]
-        return drafters[best_depth(depths, self.round_trip).layers]
+        if not (self.bundle / CONFIG).is_file():
+            return {}
+        try:
+            return read_accept_lengths(self.bundle)
+        except CheckpointError as error:
+            raise self._fault_of_bundle(error) from error
+
+    def _try(self, layers: int, accept_length: float) -> "_Trial":
+        from client.level_time import level_seconds
+
+        drafter = self._load_named(layers)
+        seconds = level_seconds(drafter, self.description.vocab_size, time.perf_counter)
+        return _Trial(layers, accept_length, seconds, drafter)
+
+    def _load_named(self, layers: int) -> Drafter:
+        """At a depth that the bundle names."""
+        from common.models.errors import CheckpointError
+
+        try:
+            return self._load(layers)
+        except CheckpointError:
+            raise  # the device or the dtype that a person chose may be at fault
+        except MisuseError as error:
+            raise self._fault_of_bundle(error) from error
+
+    def _fault_of_bundle(self, error: MisuseError) -> BundleError:
+        return _damage(self.bundle, self.manifest) or BundleError(
+            f"the bundle of the draft '{self.manifest.draft}' cannot be used as its server sent it: {error}"
+        )
 
     @asynccontextmanager
     async def converse(self, policy: Policy, drafter: Drafter | None, pace: float = 0.0) -> AsyncIterator[Conversation]:
@@ -168,10 +208,18 @@ def _telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
     try:
         yield
     except CheckpointError as error:
-        damaged = first_damaged(bundle, manifest)
-        if damaged is None:
+        damage = _damage(bundle, manifest)
+        if damage is None:
             raise
-        raise BundleError(f"{damaged} in the bundle is damaged; fetch it again with `outrider pull`") from error
+        raise damage from error
+
+
+def _damage(bundle: Path, manifest: BundleManifest) -> BundleError | None:
+    """What happened to a bundle since it was fetched; None where it is as its server sent it."""
+    damaged = first_damaged(bundle, manifest)
+    if damaged is None:
+        return None
+    return BundleError(f"{damaged} in the bundle is damaged; fetch it again with `outrider pull`")
 
 
 @asynccontextmanager

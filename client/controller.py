@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from common.drafters.best_first import Expansion
+from common.protocol.tempo import Tempo
 
 _FORGETTING = 0.98  # of the fit, with each level
 _LEVELS_BETWEEN_STEPS = 8
@@ -22,7 +23,6 @@ _STEP = 1.5  # the most that a bound changes by at once
 _BREADTHS = (2, 16)
 _NODES = (32, 256)
 _PROBABILITIES = (0.002, 0.1)
-_SPEED_MEMORY = 0.9
 
 _RECENT_TRIPS = 8
 _QUEUE_SECONDS = 0.03  # of queue that may be jitter or a wait for a pass
@@ -69,14 +69,12 @@ class Controller:
         self.expansion = first
         self._levels = LevelCost()
         self._uplink = Uplink()
+        self._tempo = Tempo()
         self._drafted = 0
-        self._tokens = 0.0
-        self._seconds = 0.0
-        self._last_commit: float | None = None
 
     def begin_turn(self) -> None:
         """How long a person thinks is no speed, and no way there and back."""
-        self._last_commit = None
+        self._tempo.began()
         self._uplink.forget_sent()
 
     def drafted(self, nodes: int, seconds: float) -> None:
@@ -90,13 +88,11 @@ class Controller:
 
     def committed(self, tokens: int, seen: int, now: float) -> None:
         self._uplink.heard(seen, now)
-        if self._last_commit is not None:
-            self._tokens = _SPEED_MEMORY * self._tokens + tokens
-            self._seconds = _SPEED_MEMORY * self._seconds + now - self._last_commit
-        self._last_commit = now
+        self._tempo.committed(tokens, now)
 
     def _step(self) -> None:
-        speed = self._tokens / self._seconds if self._seconds else 0.0
+        # Until a speed is known, every node is worth its place.
+        speed = self._tempo.speed if math.isfinite(self._tempo.speed) else 0.0
         fixed, per_node = self._levels.fixed, self._levels.per_node
         worth = speed * (per_node + self._uplink.price)
         breadth = fixed / per_node if per_node > 0 else math.inf  # at most doubles what a level costs

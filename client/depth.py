@@ -3,8 +3,9 @@
 Pure arithmetic on what was measured. It may not know drafts, links or how anything is measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 _PASS_SECONDS = 0.03
 """What a pass is taken to last, before one was seen."""
@@ -19,11 +20,15 @@ class Depth:
     level_seconds: float
 
 
-def best_depth(depths: Sequence[Depth], round_trip: float) -> Depth:
+Known = TypeVar("Known", bound=Depth)
+"""A depth and whatever else its caller knows of it."""
+
+
+def best_depth(depths: Iterable[Known], round_trip: float) -> Known:
     """The depth at which a streaming answer comes fastest over a link with this round trip, in seconds.
 
     A token costs a level; one that the drafts miss, a share of one in `accept_length`, costs the way there and back,
-    the pass that finds it out and, on average, half of the one before.
+    the pass that finds it out and, on average, half of the one before. Of `depths`, none but the best so far is held.
     """
     stall = round_trip + 1.5 * _PASS_SECONDS
     return min(depths, key=lambda depth: depth.level_seconds + stall / max(depth.accept_length, 1.0))

@@ -13,9 +13,9 @@ _RENEWED = 1.25
 """Times a level without draft state, on average: where state came, live nodes are computed again (docs/log.md)."""
 
 
-def level_seconds(drafter: Drafter, clock: Clock) -> float:
+def level_seconds(drafter: Drafter, vocab_size: int, clock: Clock) -> float:
     """The median of a few levels below a made-up prompt. The drafter forgets it with its first real view."""
-    tree = TokenTree(range(_TOKENS))
+    tree = TokenTree([place % vocab_size for place in range(_TOKENS)])
     took = []
     for _ in range(_WARM_UP + _LEVELS):
         view = tree.view()

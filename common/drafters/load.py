@@ -136,7 +136,7 @@ def _check_width(directory: Path, hidden: int, targets: int) -> None:
 def _without_layers(request: StateRequest) -> StateRequest:
     """Raises MisuseError where a draft that runs no target layer is asked to."""
     if request.layers:
-        raise MisuseError(f"the draft '{request.draft}' runs no layer of the target; leave --layers out")
+        raise MisuseError(f"the draft '{request.draft}' runs no layer of the target, not {request.layers}; choose 0")
     return request
 
 

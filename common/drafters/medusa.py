@@ -64,6 +64,7 @@ class MedusaDrafter:
         self._offers: list[Ranked] = []  # of each head
         self._proposed: tuple[int, int] | None = None  # for which state and root
         self._trees: dict[int, list[Ranks]] = {}  # by how many heads are left out
+        self._trees_within: tuple[int, float] | None = None  # the bounds that they were made for
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self._follow(view.tokens)
@@ -127,9 +128,11 @@ class MedusaDrafter:
         return proposals
 
     def _tree(self, known: int) -> list[Ranks]:
+        bounds = self.expansion.nodes, self.expansion.least_probability
+        if bounds != self._trees_within:
+            self._trees, self._trees_within = {}, bounds
         if known not in self._trees:
-            left = self._draft.config.accuracies[known:]
-            self._trees[known] = sparse_tree(left, self.expansion.nodes, self.expansion.least_probability)
+            self._trees[known] = sparse_tree(self._draft.config.accuracies[known:], *bounds)
         return self._trees[known]
 
 

@@ -7,7 +7,7 @@ Both run the target's own processors first. May know rules, processors and noise
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -31,6 +31,9 @@ _SHARPENED = 2.0
 """The power of the draft's probabilities that groups are drawn from. What a draft does not know flattens it, and the
 target, which knows, accepts more of what is drawn from less; docs/log.md has the comparison."""
 _LEAST = -1e4  # in place of the log-probability of what filters took away
+
+_NO_TOKENS = np.empty(0, np.int64)
+_NO_FEATURES = np.empty((0, 2))
 
 Offer = TypeVar("Offer")
 
@@ -100,12 +103,12 @@ class _Processed:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Candidates of one node; with noise, also what they were chosen from: `tokens [shortlist]` and their `features
-    [shortlist, 2]`."""
+    """Candidates of one node, and what noise may teach of them: the `tokens [shortlist]` that they were chosen from and
+    their `features [shortlist, 2]`, none where noise was not asked."""
 
     candidates: Candidates
-    tokens: NDArray[np.int64] | None = None
-    features: NDArray[np.float64] | None = None
+    tokens: NDArray[np.int64] = field(default_factory=lambda: _NO_TOKENS)
+    features: NDArray[np.float64] = field(default_factory=lambda: _NO_FEATURES)
 
 
 class Likeliest:
@@ -147,8 +150,6 @@ class Perturbed(Likeliest):
         ]
 
     def learn(self, offer: Ranked, token: int) -> None:
-        assert offer.tokens is not None
-        assert offer.features is not None
         committed = np.flatnonzero(offer.tokens == token)
         if len(committed):
             self._trust.learn(offer.features, int(committed[0]))

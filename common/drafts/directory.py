@@ -4,6 +4,7 @@ What may live here: reading and writing such directories, and telling their kind
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,12 +100,15 @@ def note_accept_lengths(directory: Path, by_depth: Mapping[int, float]) -> None:
 
 
 def read_accept_lengths(directory: Path) -> dict[int, float]:
-    """By depth; empty where nothing was measured. Raises CheckpointError where they are no numbers."""
+    """By depth; empty where nothing was measured. Raises CheckpointError for what cannot have been."""
     noted = read_json(directory / CONFIG).get(ACCEPT_KEY, {})
     try:
-        return {int(depth): float(length) for depth, length in noted.items()}
-    except (AttributeError, TypeError, ValueError) as error:
+        lengths = {int(depth): float(length) for depth, length in noted.items()}
+        if not all(depth >= 0 and math.isfinite(length) and length > 0 for depth, length in lengths.items()):
+            raise ValueError("a depth is negative or a length is no positive number")
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{directory / CONFIG} has broken '{ACCEPT_KEY}'; fetch or train it again.") from error
+    return lengths
 
 
 def read_tensors(directory: Path, name: str = WEIGHTS) -> dict[str, torch.Tensor]:

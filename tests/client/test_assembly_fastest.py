@@ -1,16 +1,21 @@
 """Which depth of a draft runs here when nobody chooses: by what was measured of it, the link and the machine."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from client.assembly import Client, DraftChoice
-from common.bundle import TAIL_FOLDER, make_manifest
+from client.errors import BundleError
+from common.bundle import TAIL_FOLDER, describe_file, make_manifest
 from common.drafters.drafter import Drafter
 from common.drafts.directory import note_accept_lengths, read_accept_lengths
 from common.drafts.tail import write_tail
 from common.models.errors import CheckpointError
+from common.protocol.messages import StateRequest
 from common.rpc.description import ServerDescription
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
@@ -36,9 +41,10 @@ def timed(monkeypatch) -> list[Drafter]:
     """Those that were timed; a level takes 5 ms, and 4 ms more for each layer of the target."""
     drafters = []
 
-    def level_seconds(drafter, clock):
+    def level_seconds(drafter, vocab_size, clock):
+        assert vocab_size == 300
         drafters.append(drafter)
-        return 0.005 + 0.004 * drafter.state.layers
+        return 0.005 + (0.004 * drafter.state.layers if drafter.state else 0.0)
 
     monkeypatch.setattr("client.level_time.level_seconds", level_seconds)
     return drafters
@@ -86,8 +92,86 @@ def test_what_was_measured_is_read_as_it_was_noted(bundle):
     assert client(bundle)._load(3).state.layers == 3, "the rest of the configuration is as it was"
 
 
-@pytest.mark.parametrize("broken", ['{"zero": 2.0}', '{"0": "many"}', "[2.0]", '{"0": null}'])
-def test_measurements_that_are_no_numbers_are_told_as_a_broken_file(tmp_path, broken):
+BROKEN = [
+    '{"zero": 2.0}',
+    '{"0": "many"}',
+    "[2.0]",
+    '{"0": null}',
+    '{"0": 2.0, "3": NaN}',
+    '{"0": Infinity}',
+    '{"0": -Infinity}',
+    '{"0": 0.0}',
+    '{"0": -1.5}',
+    '{"-1": 2.0}',
+    f'{{"0": 1{"0" * 400}}}',
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_measurements_that_cannot_be_are_told_as_a_broken_file_of_the_server(tmp_path, broken):
     (tmp_path / "config.json").write_text(f'{{"accept_lengths": {broken}}}')
     with pytest.raises(CheckpointError, match="has broken 'accept_lengths'"):
+        read_accept_lengths(tmp_path)
+    with pytest.raises(BundleError, match=r"the draft 'moa' cannot be used as its server sent it: .*broken"):
         client(tmp_path).load_drafter()
+
+
+@pytest.mark.parametrize("measured", [{7: 2.0}, {0: 2.0, 7: 3.0}])
+def test_depths_that_a_draft_does_not_serve_are_the_bundles_fault(bundle, timed, measured):
+    note_accept_lengths(bundle, measured)
+    with pytest.raises(BundleError, match="'moa' cannot be used as its server sent it: this draft runs 0, 1, 3 of"):
+        client(bundle).load_drafter()
+
+
+@pytest.mark.parametrize("measured", [{1: 2.0}, {0: 2.0, 1: 3.0}])
+def test_depths_of_a_draft_that_runs_no_layers_are_the_bundles_fault(tmp_path, target, timed, measured):
+    directory = make_eagle_draft(tmp_path / "bundle", target)
+    write_tail(target, 0, directory / TAIL_FOLDER)
+    note_accept_lengths(directory, measured)
+    with pytest.raises(BundleError, match="the draft 'eagle' runs no layer of the target, not 1"):
+        client(directory, "eagle").load_drafter()
+    shutil.rmtree(directory / TAIL_FOLDER)
+    with pytest.raises(BundleError, match="the draft 'lookup' runs no layer of the target, not 1"):
+        client(directory, "lookup").load_drafter()
+
+
+def test_a_device_that_is_not_here_stays_the_persons_own_fault(bundle):
+    note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
+    wrong = client(bundle)
+    with pytest.raises(CheckpointError, match="passes do not run on the device 'meta'"):
+        replace(wrong, choice=replace(ANY, device="meta")).load_drafter()
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"accept_lengths": {"0": NaN}}', '{"accept_lengths": {"7": 2.0}}'])
+def test_damage_since_the_bundle_was_fetched_is_mended_by_a_pull(bundle, damage):
+    config = bundle / "config.json"
+    whole = make_manifest("moa", "moa", "f", [describe_file("config.json", config)])
+    if damage.startswith('{"'):
+        damage = config.read_text().rstrip().removesuffix("}") + "," + damage.removeprefix("{")
+    config.write_text(damage)
+    with pytest.raises(BundleError, match=r"config.json in the bundle is damaged; fetch it again with `outrider pull`"):
+        replace(client(bundle), manifest=whole).load_drafter()
+
+
+def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
+    class Stub:
+        def __init__(self, state: StateRequest):
+            self.state = state
+
+    alive: WeakSet[Stub] = WeakSet()
+    most = 0
+
+    def load_drafter(kind, site):
+        nonlocal most
+        drafter = Stub(site.request)
+        alive.add(drafter)
+        most = max(most, len(alive))
+        return drafter
+
+    monkeypatch.setattr("common.drafters.load.load_drafter", load_drafter)
+    monkeypatch.setattr("client.level_time.level_seconds", lambda drafter, vocab_size, clock: 0.005)
+    (tmp_path / "config.json").write_text("{}")
+    for best in (0, 2, 4):
+        note_accept_lengths(tmp_path, {layers: 3.0 if layers == best else 2.0 for layers in range(5)})
+        assert client(tmp_path).load_drafter().state.layers == best
+    assert most == 2

@@ -181,6 +181,16 @@ def test_what_comes_slowly_is_worth_more_nodes():
     assert slow.controller.expansion.least_probability < fast.controller.expansion.least_probability
 
 
+def test_before_a_speed_is_known_every_node_is_worth_its_place():
+    controller, begun = Controller(), Controller()
+    for level in range(8):
+        controller.drafted(1 + level, 0.005 + 0.01 * level)
+        begun.drafted(1 + level, 0.005 + 0.01 * level)
+        begun.committed(2, 0, 0.0)  # all at once, from which no speed follows
+    for each in (controller, begun):
+        assert each.expansion.least_probability == pytest.approx(0.005 / STEP)
+
+
 def test_a_queue_on_the_way_up_shrinks_what_is_sent_until_it_fits_and_is_forgotten_when_it_is_gone():
     journey, free = Journey(), Journey()
     at_first = journey.run(10)

@@ -1,6 +1,7 @@
 """The medusa drafter proposes its heads' tree of the newest state, and what is left of it where the state lags."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -114,6 +115,15 @@ def test_nodes_that_live_already_are_built_on_and_not_repeated(draft, hidden):
 def test_the_tree_never_exceeds_its_bound(draft, hidden):
     view = TreeView(TOKENS, (NodeView(7, 0, 299, 8, -0.5),))
     assert len(drafter_of(draft, nodes=4).draft(view, [frame(hidden, 0, 7)])) == 3
+
+
+@pytest.mark.parametrize("narrow", [{"nodes": 2}, {"least_probability": 0.25}])
+@pytest.mark.parametrize("widens", [False, True])
+def test_bounds_that_change_between_calls_hold_at_once(draft, hidden, narrow, widens):
+    drafter, wide = drafter_of(draft), drafter_of(draft).expansion
+    bounds = [(wide, 6), (replace(wide, **narrow), 2)]
+    for (drafter.expansion, nodes), length in zip(reversed(bounds) if widens else bounds, (7, 8), strict=True):
+        assert len(drafter.draft(TreeView(TOKENS[:length], ()), [frame(hidden, 0, length - 1)])) == nodes
 
 
 def test_rows_behind_a_frames_count_are_not_there(draft, hidden):

@@ -115,6 +115,13 @@ def test_a_draft_with_the_targets_logits_offers_first_what_the_target_samples(sa
         assert offered[0][0] == target.choice(0)
 
 
+def test_offers_that_were_made_without_noise_teach_nothing_of_it():
+    trust = full_trust()
+    for offer in ranking_for("greedy", LIKELIEST, 6, None, trust).offers(some_logits(), POSITIONS, BEFORE):
+        ranking_for("coupled", Sampling(1.0, seed=3), 6, None, trust).learn(offer, offer.candidates[0][0])
+    assert trust.weights.tolist() == [1, 1]
+
+
 def test_a_draft_that_is_always_right_learns_to_trust_the_noise_and_one_that_never_is_not_to():
     sampling, spread = Sampling(1.0, seed=3), torch.randn(400, VOCABULARY, generator=torch.Generator().manual_seed(2))
     trusts = {}

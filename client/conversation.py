@@ -1,17 +1,21 @@
-"""One session in real time: drives the drafting loop with a stream, a paced drafter and a clock.
+"""One session in real time: drives the drafting loop with a lifeline, a paced drafter and a clock.
 
-Every decision is made in `drafting`; here are only the two tasks that ask for them. Knows no text and no screen.
+Every decision is made in `drafting` and `link_state`; here are only the tasks that ask for them. Knows no text and no
+screen.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
 
 from client.controller import Controller, FixedTree, Steering
 from client.drafting import DraftingLoop
 from client.errors import RefusedError
+from client.lifeline import Dial, Lifeline, Stream
+from client.link_state import LinkState
+from client.offline import Offline
 from client.pace import Levels, PacedDrafter
 from client.provisional import ProvisionalTally, likeliest_run
 from client.stats import Clock, Meter, Stats, Traffic, per
@@ -19,24 +23,22 @@ from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.pacing import Hire, PacedThread
 from common.protocol.errors import OutriderError
-from common.protocol.messages import Commit, Failed, Finished, FromClient, FromServer, Grow, Opened, Settings
+from common.protocol.messages import (
+    Commit,
+    Failed,
+    FailureCode,
+    Finished,
+    FinishReason,
+    FromClient,
+    Grow,
+    Opened,
+    Settings,
+)
 from common.protocol.transitions import ClientState
+from common.rpc.errors import LinkError
 
-
-class Stream(Protocol):
-    """A session's stream, whatever carries it."""
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    def send(self, message: FromClient) -> None:
-        """Never waits; messages leave in order."""
-        ...
-
-    async def receive(self) -> FromServer:
-        """The next frame. Raises LinkError where the stream is broken or was ended by the server."""
-        ...
-
+_PASSING = (FailureCode.OVERLOADED, FailureCode.DRAINING)
+"""Failures of a server, not of a session: it, or another, may well go on with it later."""
 
 Watch = Callable[[Sequence[int], Sequence[int]], None]
 """Sees the tokens committed since the last call, and the provisional run that now follows them."""
@@ -45,8 +47,9 @@ Watch = Callable[[Sequence[int], Sequence[int]], None]
 @dataclass(frozen=True, slots=True)
 class Answer:
     tokens: tuple[int, ...]  # committed, the end token included
-    finish_reason: str  # a FinishReason, or "error"
+    finish_reason: str  # a FinishReason, "offline" or "error"
     stats: Stats
+    provisional: tuple[int, ...] = ()  # written alone behind them, and never judged
     levels: int = 0  # drafted
     overrun_levels: int = 0  # of these, that took longer than the stated pace
     failure: str = ""  # why the answer broke off
@@ -55,11 +58,12 @@ class Answer:
 
 class Conversation:
     """`drafter` may be None. Each drafted level takes at least `pace` seconds. `tree` bounds the drafter's tree; a
-    controller does where it is None."""
+    controller does where it is None. `stream` is None where the server could not be reached; `dial` makes a new one
+    for one that broke, and without it the answer breaks off. `told` hears how the link is."""
 
     def __init__(
         self,
-        stream: Stream,
+        stream: Stream | None,
         loop: DraftingLoop,
         drafter: Drafter | None,
         draft_name: str,
@@ -67,16 +71,23 @@ class Conversation:
         tree: Expansion | None = None,
         clock: Clock = time.perf_counter,
         hire: Hire = PacedThread,
+        dial: Dial | None = None,
+        offline: Offline = Offline(),  # noqa: B008
+        told: Callable[[LinkState], None] = lambda state: None,
     ):
-        self._stream = stream
+        self._lifeline = Lifeline(stream, dial, self._link_changed, clock)
         self._loop = loop
         self._drafter = None if drafter is None else PacedDrafter(drafter, pace, hire)
         self._steering: Steering = Controller() if tree is None else FixedTree(tree)
         self._draft_name = draft_name
         self._clock = clock
+        self._offline = offline
+        self._told = told
         self._changed = asyncio.Event()
         self._rtt = 0.0
         self._note = ""
+        self._was_served = False
+        self._abandoned = False
 
     async def answer(self, tokens: Sequence[int], settings: Settings, watch: Watch) -> Answer:
         """The answer that follows `tokens`.
@@ -85,29 +96,49 @@ class Conversation:
         What `watch` raises is raised.
         """
         session = self._loop.session
-        self._note = ""
+        self._note, self._abandoned = "", False
         self._steering.begin_turn()
         opening = self._loop.begin_turn(tokens, settings)
-        turn = _Turn(Meter(self._clock), ProvisionalTally(), watch, self._stream.traffic, self._levels)
+        self._follow_link()
+        turn = _Turn(
+            Meter(self._clock),
+            ProvisionalTally(),
+            watch,
+            self._lifeline.traffic,
+            self._levels,
+            self._lifeline.reconnects,
+        )
         self._send(opening)
+        self._lifeline.expect()
         failure: OutriderError | None = None
         try:
-            await _first_of(self._receive(turn), self._draft(turn))
+            await _first_of(self._receive(turn), self._draft(turn), self._lifeline.keep())
         except OutriderError as error:
             failure = error
         finally:
+            self._lifeline.rest()
             if session.state is not ClientState.FINISHED:
                 session.lost()
-        if failure is not None and not session.answer:
+                self._lifeline.drop()
+        answer = self._summarise(turn, settings, failure)
+        if failure is not None and not answer.tokens and not answer.provisional:
             raise failure
-        return self._summarise(turn, settings, failure)
+        return answer
 
     def cancel(self) -> None:
-        """Stops the answer that is being made, if any."""
-        self._send(self._loop.cancel())
+        """Stops the answer that is being made, if any; one that is written alone at once."""
+        self._abandoned = True
+        if self._lifeline.is_good:
+            self._send(self._loop.cancel())
+        self._changed.set()
+
+    def hurry(self) -> None:
+        """Tries a lost server at once."""
+        self._lifeline.hurry()
 
     def close(self) -> None:
-        """Waits for a level that is still being drafted."""
+        """Ends the stream, and waits for a level that is still being drafted."""
+        self._lifeline.close()
         if self._drafter is not None:
             self._drafter.close()
 
@@ -119,17 +150,40 @@ class Conversation:
         for message in messages:
             if isinstance(message, Grow) and message.nodes:
                 self._steering.sent(message.nodes[-1].id, self._clock())
-            self._stream.send(message)
+            self._lifeline.send(message)
+
+    def _link_changed(self, state: LinkState) -> None:
+        self._follow_link()
+        self._told(state)
+
+    def _follow_link(self) -> None:
+        if self._lifeline.is_good:
+            self._loop.write_together()
+        else:
+            self._loop.write_alone(self._offline.limit)
+        self._changed.set()
 
     async def _receive(self, turn: "_Turn") -> None:
         session = self._loop.session
         while session.state is not ClientState.FINISHED:
-            message = await self._stream.receive()
+            try:
+                if session.state is ClientState.LOST:
+                    await self._renew(turn)
+                message = await self._lifeline.receive()
+            except LinkError:
+                session.lost()
+                if not self._lifeline.can_renew:
+                    raise
+                continue
+            if isinstance(message, Failed):
+                self._take_failure(message)
+                continue
             tokens, replies = self._loop.received(message)
             self._send(replies)
             self._changed.set()
             match message:
                 case Opened():
+                    self._was_served = True
                     self._rtt = turn.meter.elapsed()
                 case Commit() if tokens:
                     self._steering.committed(len(tokens), message.seen, self._clock())
@@ -138,27 +192,59 @@ class Conversation:
                 case Finished():
                     turn.meter.finished()
                     turn.show((), ())
-                case Failed():
-                    raise RefusedError(message.message)
 
-    async def _draft(self, turn: "_Turn") -> NoReturn:
+    async def _renew(self, turn: "_Turn") -> None:
+        session = self._loop.session
+        await self._lifeline.renew()
+        if self._offline.keep:
+            run = likeliest_run(session.tree, session.room)
+            session.adopt(run)
+            turn.show(run, ())
+        self._send(self._loop.reopen())
+
+    def _take_failure(self, failed: Failed) -> None:
+        """Raises RefusedError where the session cannot go on, here or elsewhere."""
+        if not (self._lifeline.can_renew and self._was_served and failed.code in _PASSING):
+            self._loop.received(failed)
+            raise RefusedError(failed.message)
+        self._loop.session.lost()
+        self._lifeline.drop()
+
+    async def _draft(self, turn: "_Turn") -> None:
+        """Returns where an answer that is written alone has come to its end."""
         loop, session = self._loop, self._loop.session
+        idle_since: float | None = None  # with nothing to write alone
         while True:
             self._changed.clear()
+            is_alone = not self._lifeline.is_good
+            if is_alone and self._abandoned:
+                return
             step = loop.begin_step()
             if step is None or self._drafter is None:
-                await self._changed.wait()
+                if not is_alone:
+                    idle_since = None
+                    await self._changed.wait()
+                    continue
+                idle_since = self._clock() if idle_since is None else idle_since
+                left = idle_since + self._offline.patience - self._clock()
+                if left <= 0:
+                    return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._changed.wait()
                 continue
+            idle_since = None
             is_first = self._levels == turn.levels_before
             began = self._clock()
             try:
-                proposals = await self._drafter.draft(step.view, step.states, self._steering.expansion)
+                expansion = step.expansion or self._steering.expansion
+                proposals = await self._drafter.draft(step.view, step.states, expansion)
                 grows = loop.drafted(step, proposals)
             except Exception as error:  # whatever a model raises, or is wrong with what it proposes
                 self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
                 self._send(loop.retire())
                 continue
-            if not is_first:  # which also reads the prompt
+            if not is_first and step.expansion is None:  # the first also reads the prompt
                 self._steering.drafted(step.new_nodes, self._clock() - began)
             self._send(grows)
             if loop.answering:
@@ -166,7 +252,7 @@ class Conversation:
 
     def _summarise(self, turn: "_Turn", settings: Settings, failure: OutriderError | None) -> Answer:
         session = self._loop.session
-        traffic = self._stream.traffic.since(turn.traffic_before)
+        traffic = self._lifeline.traffic.since(turn.traffic_before)
         levels = self._levels.since(turn.levels_before)
         tokens = tuple(session.answer)
         seconds = turn.meter.elapsed()
@@ -182,13 +268,24 @@ class Conversation:
             rtt_ms=self._rtt * 1000,
             provisional_tokens=turn.tally.offered,
             retracted_tokens=turn.tally.retracted,
-            reconnects=0,
+            reconnects=self._lifeline.reconnects - turn.reconnects_before,
             draft=self._draft_name,
             rule=settings.rule,
             state_bytes=traffic.state,
         )
-        reason = "error" if failure or session.finished is None else session.finished.reason.value
-        return Answer(tokens, reason, stats, levels.drafted, levels.overrun, str(failure or ""), self._note)
+        is_over = failure is None and session.finished is not None
+        run = () if is_over else likeliest_run(session.tree, session.room)
+        return Answer(
+            tokens, self._reason(failure), stats, run, levels.drafted, levels.overrun, str(failure or ""), self._note
+        )
+
+    def _reason(self, failure: OutriderError | None) -> str:
+        finished = self._loop.session.finished
+        if failure is not None:
+            return "error"
+        if finished is None:
+            return FinishReason.CANCELLED.value if self._abandoned else "offline"
+        return finished.reason.value
 
 
 async def _first_of(*both: Coroutine[None, None, None]) -> None:
@@ -213,6 +310,7 @@ class _Turn:
     watch: Watch
     traffic_before: Traffic
     levels_before: Levels
+    reconnects_before: int
 
     def show(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
         self.tally.update(committed, provisional)

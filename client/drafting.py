@@ -6,17 +6,21 @@ order. Drafting never waits for an answer: a step is drafted from a picture of t
 meanwhile only decides what the result is still good for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from client.policies import Policy
+from client.provisional import likeliest_nodes
+from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Ack, Cancel, FromClient, FromServer, Grow, Settings, State
+from common.protocol.messages import Ack, FromClient, FromServer, Grow, Settings, State
 from common.protocol.prefix import common_prefix
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal, TreeView
 
-_ANSWERING = (ClientState.OPENING, ClientState.GENERATING)
+_ANSWERING = (ClientState.OPENING, ClientState.GENERATING, ClientState.LOST)
+
+_ONE_TOKEN = Expansion(breadth=1, children=8, nodes=1, least_probability=1e-30)
 
 _UNTOLD_AT_MOST = 16
 """Tokens that a step in progress may leave unacknowledged, far fewer than a server runs ahead. Not every commit is
@@ -27,25 +31,32 @@ acknowledged at once, because the server measures from a commit to the first Gro
 class Step:
     """One level to draft, from the tree as it was when the step began, and the draft state that has come since the
     last one. What a `warm_up` proposes is not sent. `new_nodes` of the view came since the last step, or are to be
-    computed again with that state."""
+    computed again with that state. `expansion` bounds the level where its caller's own bounds do not; the root that is
+    proposed below is node `root`, 0 for the tree's own."""
 
     turn: int
     view: TreeView
     warm_up: bool = False
     states: tuple[State, ...] = ()
     new_nodes: int = 0
+    expansion: Expansion | None = None
+    root: int = 0
 
 
 class DraftingLoop:
-    def __init__(self, session: ClientSession, policy: Policy, has_drafter: bool):
+    def __init__(self, session: ClientSession, policy: Policy, has_drafter: bool, ends: Collection[int] = ()):
+        """`ends` are the tokens behind which a run that is written alone does not go on."""
         self.session = session
         self._policy = policy
         self._has_drafter = has_drafter
         self._round_levels = policy.round_levels
+        self._ends = frozenset(ends)
         self._stepping = False
         self._newest_drafted = 0  # node id that a step has seen
         self._states: list[State] = []  # that no step has carried yet
         self._carried: tuple[State, ...] = ()  # by the latest step
+        self._held: Grow | None = None  # levels that leave together
+        self._alone_limit: int | None = None  # tokens to write while nobody judges them; None while somebody does
         self._start_afresh(0)
 
     @property
@@ -55,7 +66,7 @@ class DraftingLoop:
     def begin_turn(self, tokens: Sequence[int], settings: Settings) -> list[FromClient]:
         """Asks for the answer that follows `tokens`, of which the session may already hold a first part."""
         session = self.session
-        opening: FromClient
+        opening: FromClient | None
         if session.state is ClientState.NEW:
             opening = session.open(tokens, settings)
         else:
@@ -64,14 +75,35 @@ class DraftingLoop:
             opening = session.extend(keep, tokens[keep:], settings)
         self._start_afresh(session.tree.frontier)
         if not self._policy.drafts or (self._has_drafter and self._round_levels is None):
-            return [opening]
+            return [] if opening is None else [opening]
         # Rounds begin with the token that the prompt's own pass commits; the drafter reads the prompt meanwhile.
         self._warms_up = self._has_drafter
-        return [opening, *self._rest()]
+        return [*([] if opening is None else [opening]), *self._rest()]
+
+    def write_alone(self, limit: int) -> None:
+        """Nobody judges what is drafted for now: go on with one run of at most `limit` tokens behind what is final."""
+        self._alone_limit = limit
+        self._spent_below = -1
+
+    def write_together(self) -> None:
+        """What is drafted will be judged again."""
+        self._alone_limit = None
+
+    def reopen(self) -> list[FromClient]:
+        """Resumes the answer on a new stream. What waits to leave is in what this returns."""
+        self._held = None
+        self._levels = 0
+        self._resting_at = 0
+        self._told = self.session.tree.frontier
+        return self.session.reopen()
 
     def begin_step(self) -> Step | None:
         """What to draft now; None to wait until a frame arrives. Each step must be handed to `drafted`."""
-        if self._stepping or not self._has_something_to_draft:
+        if self._stepping or not self.answering:
+            return None
+        if self._alone_limit is not None:
+            return self._begin_alone(self._alone_limit)
+        if not self._has_something_to_draft:
             return None
         self._stepping = True
         warm_up, self._warms_up = self._warms_up, False
@@ -81,6 +113,22 @@ class DraftingLoop:
         self._newest_drafted = self.session.tree.last_id
         return Step(self.session.turn, view, warm_up, self._carried, new)
 
+    def _begin_alone(self, limit: int) -> Step | None:
+        """The next token of the run, as if all before it were final: so any drafter goes on as it always does."""
+        run = likeliest_nodes(self.session.tree, min(limit, self.session.room))
+        is_full = len(run) >= min(limit, self.session.room)
+        leaf = run[-1].id if run else 0
+        if is_full or leaf == self._spent_below or not self._has_drafter or not self._policy.drafts:
+            return None
+        if any(node.token in self._ends for node in run):
+            return None
+        self._stepping = True
+        self._carried, self._states = tuple(self._states), []
+        view = self.session.view()
+        tokens = (*view.tokens, *(node.token for node in run))
+        alone = replace(view, tokens=tokens, nodes=(), provisional=len(run))
+        return Step(self.session.turn, alone, states=self._carried, expansion=_ONE_TOKEN, root=leaf)
+
     def drafted(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         """Takes the drafter's result for `step`; what a later turn or commit has overtaken is dropped."""
         session = self.session
@@ -89,12 +137,22 @@ class DraftingLoop:
         self._stepping = False
         if step.warm_up or not self.answering:
             return []
+        if step.expansion is not None:
+            return self._drafted_alone(step, proposals)
         self._told = session.tree.frontier
         drafted_at = len(step.view.tokens)
         grow = session.propose(drafted_at, proposals) if proposals else None
         if grow is not None:
             return self._hold(grow)
         return self._rest() if drafted_at == session.tree.frontier else self._acknowledge()
+
+    def _drafted_alone(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
+        if not proposals:
+            self._spent_below = step.root
+            return []
+        below = [replace(each, parent=each.parent or step.root) for each in proposals]
+        grow = self.session.propose(len(step.view.tokens) - step.view.provisional, below)
+        return [] if grow is None else [grow]
 
     def received(self, message: FromServer) -> tuple[tuple[int, ...], list[FromClient]]:
         """Takes a frame; returns the tokens that it made final, and what to send.
@@ -120,9 +178,10 @@ class DraftingLoop:
         self.session.wanted_state = None
         return self._answer_commit()
 
-    def cancel(self) -> list[Cancel]:
+    def cancel(self) -> list[FromClient]:
         """Stops the answer; the server confirms by Finished."""
-        return [self.session.cancel()] if self.answering else []
+        cancel = self.session.cancel() if self.answering else None
+        return [] if cancel is None else [cancel]
 
     @property
     def _has_something_to_draft(self) -> bool:
@@ -151,8 +210,9 @@ class DraftingLoop:
         self._stepping = False  # a step of the last turn may still run; its result will be dropped
         self._told = told  # the frontier that the server knows we know
         self._levels = 0
-        self._held: Grow | None = None
+        self._held = None
         self._resting_at = 0
+        self._spent_below = -1  # the node below which a drafter that writes alone has nothing to say
         self._warms_up = False
 
     def _hold(self, grow: Grow) -> list[FromClient]:

@@ -6,18 +6,23 @@ Pure. Knows the tree, not text or screens.
 from collections.abc import Sequence
 
 from common.protocol.prefix import common_prefix
-from common.protocol.tree import TokenTree
+from common.protocol.tree import Node, TokenTree
 
 
-def likeliest_run(tree: TokenTree, room: int) -> tuple[int, ...]:
-    """The tokens below the root that the drafter holds likeliest, one a level, at most `room`: a tree may reach
-    beyond the answer's end."""
-    run: list[int] = []
+def likeliest_nodes(tree: TokenTree, room: int) -> list[Node]:
+    """The nodes below the root that the drafter holds likeliest, one a level, at most `room`: a tree may reach beyond
+    the answer's end."""
+    run: list[Node] = []
     node = tree.root
     while node.children and len(run) < room:
         node = max(node.children.values(), key=lambda child: child.score)
-        run.append(node.token)
-    return tuple(run)
+        run.append(node)
+    return run
+
+
+def likeliest_run(tree: TokenTree, room: int) -> tuple[int, ...]:
+    """Their tokens."""
+    return tuple(node.token for node in likeliest_nodes(tree, room))
 
 
 class ProvisionalTally:

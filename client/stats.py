@@ -20,6 +20,11 @@ class Traffic:
     down: int = 0
     state: Mapping[str, int] = field(default_factory=dict)
 
+    def plus(self, other: "Traffic") -> "Traffic":
+        state = Counter(self.state)
+        state.update(other.state)
+        return Traffic(self.up + other.up, self.down + other.down, dict(state))
+
     def since(self, earlier: "Traffic") -> "Traffic":
         state = {kind: size - earlier.state.get(kind, 0) for kind, size in self.state.items()}
         return Traffic(self.up - earlier.up, self.down - earlier.down, state)

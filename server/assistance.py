@@ -11,6 +11,7 @@ import numpy as np
 
 from common.protocol.messages import StateRequest
 from common.protocol.server_session import ServerSession
+from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
 from server.sequence import HeldSequence
 
@@ -31,6 +32,10 @@ class Aides(Protocol):
         ...
 
 
+MOST_AIDES = 16
+"""That live at once: each may hold K/V of its own for the longest sequence."""
+
+
 class Aided(Protocol):
     """A session for which the server may draft. `assisted` numbers the levels of all sessions: its last one's, in
     `assisted_turn`."""
@@ -43,37 +48,77 @@ class Aided(Protocol):
     assisted: int
     assisted_turn: int
 
+    @property
+    def is_running(self) -> bool: ...
+
 
 Owner = TypeVar("Owner", bound=Aided)
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What an aide drafted, and the aide."""
+
+    aide: Aide
+    proposals: Sequence[Proposal]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Assistance(Generic[Owner]):
-    """One level that is to be drafted for a session, from its tree as it was in `epoch`."""
+    """One level that is to be drafted for a session, and what was so when that began."""
 
     owner: Owner
+    aide: Aide | None
+    wanted: StateRequest | None
     epoch: int
+    cuts: int
+    tree: TokenTree
     view: TreeView
     slots: np.ndarray
     is_first: bool
-    """Of its turn: it also reads the prompt, and may have to load the draft."""
+    """Of its turn or of its aide: it also reads the prompt, and may have to load the draft."""
 
-    def draft(self, aides: Aides) -> Sequence[Proposal]:
-        """Blocking; the session's aide is made on its first level. Raises whatever a model raises."""
-        if self.owner.aide is None:
-            self.owner.aide = aides.make(self.owner.wanted)
-        return self.owner.aide.draft(self.view, self.slots)
+    def draft(self, aides: Aides) -> Level:
+        """Blocking, beside all that changes the session meanwhile. Raises whatever a model raises."""
+        aide = self.aide or aides.make(self.wanted)
+        return Level(aide, aide.draft(self.view, self.slots))
+
+    @property
+    def aide_may_stay(self) -> bool:
+        """Whether what it runs is still wanted, its slots were nobody else's while it read them, and the tree is the
+        one whose ids it knows."""
+        owner = self.owner
+        held_its_slots = owner.sequence.cuts == self.cuts
+        return owner.wanted == self.wanted and held_its_slots and owner.session.tree is self.tree
 
 
-def claim_assistance(candidates: Iterable[Owner]) -> Assistance[Owner] | None:
-    """The next level, for the session that has waited longest; None where no session should have one."""
+def claim_assistance(candidates: Iterable[Owner], number: int) -> Assistance[Owner] | None:
+    """The level of that number, for the session that has waited longest; None where no session should have one."""
     waiting = sorted((each for each in candidates if each.session.may_be_assisted), key=lambda each: each.assisted)
     for owner in waiting:
-        view = owner.session.assistance(owner.in_pass)
+        session = owner.session
+        view = session.assistance(owner.in_pass)
         if view is not None:
-            owner.assisted = waiting[-1].assisted + 1
-            # A copy, because the session may go on while it is drafted for.
-            turn = owner.session.turn
-            is_first, owner.assisted_turn = owner.assisted_turn != turn, turn
-            return Assistance(owner, owner.session.epoch, view, owner.sequence.slots.copy(), is_first)
+            is_first = owner.aide is None or owner.assisted_turn != session.turn
+            owner.assisted, owner.assisted_turn = number, session.turn
+            return Assistance(
+                owner,
+                aide=owner.aide,
+                wanted=owner.wanted,
+                epoch=session.epoch,
+                cuts=owner.sequence.cuts,
+                tree=session.tree,
+                view=view,
+                # A copy, because the session may go on while it is drafted for.
+                slots=owner.sequence.slots.copy(),
+                is_first=is_first,
+            )
     return None
+
+
+def dismiss_one_aide(owners: Iterable[Owner]) -> None:
+    """Where as many aides live as may, takes one from the session that misses it least: one that has finished, and of
+    several the one that was helped longest ago."""
+    aided = [owner for owner in owners if owner.aide is not None]
+    if len(aided) >= MOST_AIDES:
+        min(aided, key=lambda owner: (owner.is_running, owner.assisted)).aide = None

@@ -43,7 +43,7 @@ class Batch(Generic[Owner]):
     """A planned pass, and when it was planned."""
 
     parts: Sequence[Part[Owner]]
-    began: float = 0.0
+    began: float
 
     @property
     def tokens(self) -> int:

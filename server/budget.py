@@ -5,7 +5,8 @@ It may not know sessions, trees or time: only chances that nodes are committed, 
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from heapq import merge
+from itertools import accumulate, islice, repeat
 
 Cost = Callable[[int], float]
 """Seconds of a pass over so many tokens."""
@@ -40,8 +41,8 @@ def worthwhile(chances: Sequence[Sequence[float]], roots: int, other_tokens: int
 
 def _ranked(chances: Sequence[Sequence[float]], most: int) -> list[tuple[float, int]]:
     """The likeliest nodes of all sessions, each with its session."""
-    every = [(chance, session) for session, own in enumerate(chances) for chance in own]
-    return sorted(every, key=lambda each: -each[0])[:most]
+    each_session = [zip(own, repeat(session)) for session, own in enumerate(chances)]
+    return list(islice(merge(*each_session, key=lambda each: each[0], reverse=True), max(0, most)))
 
 
 def _widest(gains: Sequence[float], tokens: int, cost: Cost) -> int:

@@ -11,20 +11,20 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Protocol
 
 from common.pacing import Hire, PacedThread
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
-from common.protocol.views import Proposal
-from server.assistance import Aides, Assistance
+from server.assistance import Aides, Assistance, Level
 from server.batch import Case, Outcome
 from server.counters import Counters
 from server.exports import Ask, Export
+from server.member import Listener, Member
 from server.pace import Pace
-from server.sessions import Listener, Member, Sessions
+from server.sessions import Sessions
 
 Clock = Callable[[], float]
 _log = logging.getLogger(__name__)
@@ -98,10 +98,16 @@ class Engine:
 
     async def run(self) -> None:
         """Runs passes until it is cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._run_passes())
-            if self._aides is not None:
-                tasks.create_task(self._assist(self._aides))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._run_passes())
+                if self._aides is not None:
+                    tasks.create_task(self._assist(self._aides))
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) > 1:
+                raise
+            # What the operator reads is what happened, not that it happened in a group.
+            raise group.exceptions[0] from None
 
     async def drain(self, seconds: float) -> None:
         """Lets running answers finish for at most `seconds`, then ends those that are left."""
@@ -142,9 +148,9 @@ class Engine:
                     await self._assistant_stirred.wait()
                     continue
                 begun = self._clock()
-                proposals, timed = await worker.run(self._pace.per_level, partial(_draft, asked, aides))
+                level, timed = await worker.run(self._pace.per_level, partial(_draft, asked, aides))
                 self.counters.overrun_levels += timed.overran
-                self.sessions.assist(asked, proposals, self._clock() - begun)
+                self.sessions.assist(asked, level, self._clock() - begun)
                 self._stirred.set()
 
     def _stir(self) -> None:
@@ -170,13 +176,13 @@ class Engine:
 
     async def _wait(self) -> None:
         delay = self.sessions.next_due() - self._clock()
-        try:
-            await asyncio.wait_for(self._stirred.wait(), None if delay == math.inf else max(0.0, delay))
-        except TimeoutError:
-            return
+        # Not `wait_for`, which in Python 3.11 may swallow a cancellation that comes together with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if delay == math.inf else max(0.0, delay)):
+                await self._stirred.wait()
 
 
-def _draft(asked: Assistance[Member], aides: Aides) -> Sequence[Proposal] | None:
+def _draft(asked: Assistance[Member], aides: Aides) -> Level | None:
     try:
         return asked.draft(aides)
     # Whatever a model raises, it concerns this session's help, not the session.

@@ -18,6 +18,7 @@ class HeldSequence:
         self._pool = pool
         self._slots = np.empty(0, dtype=np.int64)
         self._length = 0
+        self.cuts = 0  # how often slots were given back, which may hold another's K/V since
         self._computed: list[int] = []  # the tokens, by position, that have been through the target
 
     def __len__(self) -> int:
@@ -47,8 +48,11 @@ class HeldSequence:
         """Gives back the slots of all positions from `length` on. Raises ValueError where fewer are held."""
         if length > self._length:
             raise ValueError(f"{length} positions should be held, but only {self._length} are")
+        if length == self._length:
+            return
         self._pool.give(self._slots[length : self._length].tolist())
         self._length = length
+        self.cuts += 1
 
     def release(self) -> None:
         """Gives back every slot. To compute the same tokens again is the price, and no repeat."""

@@ -7,45 +7,26 @@ pass and then calls `complete`. Passes do not overlap, so a slot given back in m
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
-from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open, StateRequest
+from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open
 from common.protocol.pulse import Pulse
-from common.protocol.selection import chances
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
-from common.protocol.transitions import ServerState
-from common.protocol.views import Proposal
 from common.protocol.work import Progress
-from server.assistance import Aide, Assistance, claim_assistance
+from server.assistance import Assistance, Level, claim_assistance, dismiss_one_aide
 from server.batch import Batch, Outcome, Part, computed_tokens, make_segment
-from server.budget import worthwhile
 from server.counters import Counters
 from server.exports import Export, claim
+from server.member import Listener, Member
 from server.pass_cost import PassCost
-from server.scheduler import Demand, share
+from server.scheduler import share
 from server.sequence import HeldSequence
+from server.width import worthwhile_demands
 
 _log = logging.getLogger(__name__)
-
-_FREE = 1.05
-"""Times what a pass costs without nodes, up to which nodes count as free."""
-
-
-class Listener(Protocol):
-    """Where a session's messages go: one client's stream."""
-
-    @property
-    def ended(self) -> bool: ...
-
-    def put(self, message: FromServer) -> None:
-        """Ends by itself where too much waits to be read."""
-
-    def end(self) -> None:
-        """Nothing more will come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +35,6 @@ class Bounds:
 
     max_sessions: int
     pass_tokens: int  # packed tokens of one pass
-
-
-@dataclass(eq=False, slots=True)
-class Member:
-    """One session with what the server holds for it."""
-
-    session: ServerSession
-    sequence: HeldSequence
-    listener: Listener
-    served: int  # the number of the last pass that it took part in
-    wanted: StateRequest | None  # the draft state that it is sent
-    fed: int = 0  # the number of its last claim of draft state, among those of all sessions
-    silent: bool = False  # its client has closed its side of the stream
-    aide: Aide | None = None  # what drafts for it here, once it does
-    in_pass: bool = False
-    assisted: int = 0  # the number of its last level drafted here, among those of all sessions
-    assisted_turn: int = -1
-
-    @property
-    def demand(self) -> Demand:
-        tree = self.session.tree
-        return Demand(tree.frontier - self.session.processed, len(tree), self.served)
 
 
 class Sessions:
@@ -90,6 +49,7 @@ class Sessions:
         self._members: dict[str, Member] = {}
         self._by_listener: dict[Listener, Member] = {}
         self._pass = 0  # the number of the latest plan: the clock of fairness
+        self._level = 0  # the number of the latest claim of a level
         self._draining = False
 
     def __len__(self) -> int:
@@ -165,7 +125,7 @@ class Sessions:
         self._make_room(due)
         due = [member for member in due if self._is_here(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
-        shares = share(self._demands(due, budget), budget)
+        shares = share(worthwhile_demands(due, budget, self._cost.estimate), budget)
         self._pass += 1
         parts = [self._part(member, tokens) for member, tokens in zip(due, shares, strict=True) if tokens]
         batch = Batch([part for part in parts if part is not None], now)
@@ -193,28 +153,34 @@ class Sessions:
     # What the server drafts itself.
 
     def claim_assistance(self) -> Assistance[Member] | None:
-        """A level that is to be drafted here, if any; its result must be handed to `assist`."""
+        """A level that is to be drafted here, if any; its result must be handed to `assist` before the next claim."""
         asking = [member for member in self._members.values() if member.session.asks_for_assistance]
         self._pulse.rivals = max(1, len(asking))
-        return claim_assistance(asking)
+        self._level += 1
+        asked = claim_assistance(asking, self._level)
+        self._pulse.is_drafting = asked is not None
+        if asked is not None and asked.aide is None:
+            dismiss_one_aide(self._members.values())
+        return asked
 
-    def assist(self, asked: Assistance[Member], proposals: Sequence[Proposal] | None, seconds: float) -> None:
+    def assist(self, asked: Assistance[Member], level: Level | None, seconds: float) -> None:
         """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
         member = asked.owner
+        self._pulse.is_drafting = False
         if not self._is_here(member):
             return
-        if proposals is None:
-            member.aide = None
-            member.session.forgo_assistance()
+        member.aide = level.aide if level is not None and asked.aide_may_stay else None
+        if level is None:
+            if asked.wanted == member.wanted:
+                member.session.forgo_assistance()
             return
         self.counters.assisted_levels += 1
-        if not asked.is_first:
+        if asked.is_first:
+            self._pulse.drafted_first(seconds)
+        else:
             self._pulse.drafted(seconds)
-        if asked.epoch != member.session.epoch:
-            # Its slots may have been another's while it read them.
-            member.aide = None
         try:
-            member.session.assist(asked.epoch, asked.view, proposals)
+            member.session.assist(asked.epoch, asked.view, level.proposals)
         # One session's fault, whatever it is, must not reach the others.
         except Exception as error:
             _log.error("a session failed after a level: %s: %s", type(error).__name__, error)
@@ -248,8 +214,10 @@ class Sessions:
         if member is None:
             member = self._admit(listener, opened, now)
         else:
+            tree = member.session.tree
             member.session.reopen(opened, now)
-            if opened.state != member.wanted:
+            if opened.state != member.wanted or member.session.tree is not tree:
+                # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.
                 member.wanted, member.aide = opened.state, None
             older, member.listener, member.silent = member.listener, listener, False
             del self._by_listener[older]
@@ -262,7 +230,7 @@ class Sessions:
             raise PeerError("the server has no room for another session; try again later", FailureCode.OVERLOADED)
         session = ServerSession(opened, self.terms, now, self._pulse)
         # Those that have finished can be parked.
-        running = [member.session for member in self._members.values() if _is_running(member)]
+        running = [member.session for member in self._members.values() if member.is_running]
         promised = sum(other.tree.frontier for other in running)
         if promised + len(opened.tokens) > self._pool.capacity:
             raise PeerError(
@@ -275,25 +243,6 @@ class Sessions:
         self._members[opened.session] = member
         return member
 
-    def _demands(self, due: Sequence[Member], budget: int) -> list[Demand]:
-        """What the due sessions ask for; where a wider pass takes longer, only what is worth it."""
-        demands = [member.demand for member in due]
-        chains = sum(demand.chain for demand in demands)
-        cost = self._cost.estimate
-        if cost(min(budget, sum(demand.tokens for demand in demands))) <= _FREE * cost(chains):
-            return demands
-        decoding = [place for place, demand in enumerate(demands) if demand.decodes]
-        counts = worthwhile(
-            [chances(due[place].session.tree) for place in decoding],
-            roots=len(decoding),
-            other_tokens=min(budget, chains) - len(decoding),
-            most=max(0, budget - chains),
-            cost=cost,
-        )
-        for place, count in zip(decoding, counts, strict=True):
-            demands[place] = replace(demands[place], nodes=count)
-        return demands
-
     def _make_room(self, due: Sequence[Member]) -> None:
         """Parks finished sessions for what the due ones ask; where still nobody could move on, fails one."""
         wanted = min(self._bounds.pass_tokens, sum(member.demand.tokens for member in due))
@@ -301,7 +250,7 @@ class Sessions:
         for member in sorted(holders, key=lambda member: member.served):
             if self._pool.free >= wanted:
                 return
-            if not _is_running(member):
+            if not member.is_running:
                 member.session.park()
                 member.sequence.release()
                 member.aide = None
@@ -367,11 +316,11 @@ class Sessions:
 
     def _dismiss_if_over(self, member: Member) -> None:
         """Ends the stream of a session from which nothing can come any more."""
-        running = _is_running(member)
-        if not running and (self._draining or member.silent):
-            self._drop(member)
-            member.listener.end()
-        elif running and member.silent and member.session.due() == math.inf:
+        if not member.is_running:
+            if self._draining or member.silent:
+                self._drop(member)
+                member.listener.end()
+        elif member.silent and member.session.waits_for_its_client:
             self.fail(
                 member.listener,
                 PeerError("the answer cannot go on without acknowledgements, but the client has closed its side"),
@@ -389,7 +338,3 @@ class Sessions:
         del self._members[member.session.id]
         del self._by_listener[member.listener]
         member.sequence.cut(0)
-
-
-def _is_running(member: Member) -> bool:
-    return member.session.state is not ServerState.FINISHED

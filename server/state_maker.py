@@ -1,6 +1,7 @@
 """Makes draft state: exports it from the target's K/V and encodes it, for several sessions at once.
 
-Blocking torch code, called from the target's worker thread. It may not know sessions, streams or windows.
+Blocking torch code, called from the target's worker thread, and from the assistant's for the server's own drafters. It
+may not know sessions, streams or windows.
 """
 
 import logging

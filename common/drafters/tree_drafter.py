@@ -93,7 +93,7 @@ class TreeDrafter:
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         ranking = self._choose_ranking(view)
-        self._follow(view.tokens)
+        self._follow(view.tokens, len(view.tokens) - view.provisional)
         self._prune({node.id for node in view.nodes})
         self._absorb(states)
         self._read_past()
@@ -124,12 +124,14 @@ class TreeDrafter:
         if states:
             self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots))
 
-    def _follow(self, tokens: tuple[int, ...]) -> None:
-        """Re-roots along committed tokens, or goes back to where a rewritten history begins to differ."""
+    def _follow(self, tokens: tuple[int, ...], judged: int) -> None:
+        """Re-roots along the sequence, or goes back to where it begins to differ. Only of its first `judged` tokens is
+        there anything to learn."""
         if tuple(self._past) != tokens[: len(self._past)]:
             self._go_back(common_prefix(self._past, tokens))
-        for token in tokens[len(self._past) :]:
-            self._learn(token)
+        for position, token in enumerate(tokens[len(self._past) :], len(self._past)):
+            if position < judged:
+                self._learn(token)
             child = next((i for i, b in self._branches.items() if b.parent == 0 and b.token == token), None)
             if child is None:
                 break

@@ -69,36 +69,47 @@ class ClientSession:
 
     def reopen(self) -> list[FromClient]:
         """Resumes a turn whose stream broke, on a new stream: the Open, then the live tree under new ids, or the
-        Cancel that the old stream may not have carried."""
+        Cancel that the old stream may not have carried. It makes up for what was done without a stream."""
         if self.state is ClientState.PARKED:
             raise MisuseError("the answer is complete; begin the next turn with extend")
         self._advance(Open)
         opening: FromClient = self._opening()
         if self._cancelled:
-            return [opening, self.cancel()]
+            self._advance(Cancel)
+            return [opening, Cancel(self.turn)]
         nodes = self.tree.renumber()
         return [opening, self._tell(nodes)] if nodes else [opening]
 
-    def extend(self, keep: int, tokens: Sequence[int], settings: Settings) -> Extend | Open:
-        """Begins the next turn: keeps the first `keep` positions and appends; an Open where the stream is gone."""
+    def extend(self, keep: int, tokens: Sequence[int], settings: Settings) -> Extend | Open | None:
+        """Begins the next turn: keeps the first `keep` positions and appends; an Open where the stream is gone, nothing
+        where it broke in mid-answer and is to be reopened first."""
         if not 0 <= keep <= self.tree.frontier or keep + len(tokens) == 0:
             raise MisuseError(f"cannot keep {keep} of {self.tree.frontier} tokens and append {len(tokens)}")
-        parked = self.state is ClientState.PARKED
-        self._advance(Open if parked else Extend)
+        before = self.state
+        self._advance(Open if before is ClientState.PARKED else Extend)
         self.tree.rewrite(keep, tokens)
         self.turn += 1
         self._begin_turn(self.tree, settings)
-        return self._opening() if parked else Extend(self.turn, keep, tuple(tokens), settings)
+        if before is ClientState.PARKED:
+            return self._opening()
+        return None if self._is_lost else Extend(self.turn, keep, tuple(tokens), settings)
 
-    def cancel(self) -> Cancel:
+    def cancel(self) -> Cancel | None:
         self._advance(Cancel)
         self._cancelled = True
-        return Cancel(self.turn)
+        return None if self._is_lost else Cancel(self.turn)
+
+    def adopt(self, tokens: Sequence[int]) -> None:
+        """Makes final what the target has not judged, in an answer whose stream is lost. Raises MisuseError in any
+        other, and for more than the answer has room for."""
+        if not self._is_lost or len(tokens) > self.room:
+            raise MisuseError("only what was written while the link was gone can be kept unjudged")
+        self.tree.commit(tokens)
 
     def propose(self, frontier: int, proposals: Sequence[Proposal]) -> Grow | None:
         """Grows the tree by what was drafted from a view of `frontier` tokens.
 
-        Returns the Grow that tells the server, or None where nothing of it is still of use.
+        Returns the Grow that tells the server, or None where nothing of it is still of use or there is no stream.
         """
         self._advance(Grow)
         if any(not 0 <= proposal.token < self._limits.vocab_size for proposal in proposals):
@@ -108,11 +119,11 @@ class ClientSession:
         room = self._limits.max_nodes - len(self.tree)
         fresh = [node for node in self.tree.grow(frontier, _fitting(offered, room)) if node.position < self._limit]
         self.tree.forget(frontier)  # no later view is older than this one
-        return self._tell(self.tree.grown(fresh)) if fresh else None
+        return self._tell(self.tree.grown(fresh)) if fresh and not self._is_lost else None
 
     def exhausted(self) -> Grow | None:
         """Says that there is nothing to propose at this frontier, once for each frontier."""
-        if self._exhausted_at == self.tree.frontier:
+        if self._exhausted_at == self.tree.frontier or self._is_lost:
             return None
         self._advance(Grow)
         self._exhausted_at = self.tree.frontier
@@ -170,6 +181,10 @@ class ClientSession:
         return self._limit + 1 - self.tree.frontier
 
     # Details.
+
+    @property
+    def _is_lost(self) -> bool:
+        return self.state is ClientState.LOST
 
     @staticmethod
     def _number(first: int, index: int, proposal: Proposal) -> GrownNode:

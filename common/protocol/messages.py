@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from common.protocol.sampling import LIKELIEST, Sampling
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 
 class FinishReason(StrEnum):
@@ -132,6 +132,13 @@ class StateAck:
     frames: int
 
 
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Is anybody there? Of the stream, not of an answer."""
+
+    number: int
+
+
 # Server to client.
 
 
@@ -184,5 +191,12 @@ class Failed:
     message: str
 
 
-FromClient = Open | Extend | Grow | Ack | Cancel | StateAck
-FromServer = Opened | Commit | State | Finished | Failed
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """What is sent at once for the Ping of that number."""
+
+    number: int
+
+
+FromClient = Open | Extend | Grow | Ack | Cancel | StateAck | Ping
+FromServer = Opened | Commit | State | Finished | Failed | Pong

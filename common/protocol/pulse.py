@@ -14,28 +14,41 @@ class Pulse:
     def __init__(self) -> None:
         self.pass_seconds = 0.0  # 0 until there was one
         self.rivals = 1  # sessions that have a level drafted in turn
+        self.is_drafting = False  # a level is under way
         self._level_seconds = 0.0  # 0 until there was one
+        self._first_seconds = 0.0  # of levels that read a prompt, too; 0 until there was one
+        self._has_loaded = False
         self._drafts = False  # since the last pass
 
     @property
     def level_seconds(self) -> float:
-        """Of one level for one session, its wait for the others' included."""
-        return self._level_seconds * self.rivals
+        """Of one level for one session, its wait for the others' included; at most, where answers are so short that
+        all levels were first ones."""
+        return (self._level_seconds or self._first_seconds) * self.rivals
 
     @property
     def levels_per_pass(self) -> float:
         """Levels that are drafted for each session in the time of a pass; infinite until it is known."""
-        return self.pass_seconds / self.level_seconds if self._level_seconds else math.inf
+        level_seconds = self.level_seconds
+        return self.pass_seconds / level_seconds if level_seconds else math.inf
 
     def passed(self, seconds: float) -> None:
         self.pass_seconds = _smoothed(self.pass_seconds, seconds)
-        if not self._drafts:
+        if not self._drafts and not self.is_drafting:
             self._level_seconds *= _FADING
+            self._first_seconds *= _FADING
         self._drafts = False
 
     def drafted(self, seconds: float) -> None:
         self._drafts = True
         self._level_seconds = _smoothed(self._level_seconds, seconds)
+
+    def drafted_first(self, seconds: float) -> None:
+        """A level that also read what came before it; the very first may have loaded the draft, and says nothing."""
+        self._drafts = True
+        if self._has_loaded:
+            self._first_seconds = _smoothed(self._first_seconds, seconds)
+        self._has_loaded = True
 
 
 def _smoothed(mean: float, sample: float) -> float:

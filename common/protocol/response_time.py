@@ -25,13 +25,19 @@ class ResponseTime:
         sample = None
         while self._awaited and self._awaited[0][0] <= frontier:
             sample = now - self._awaited.popleft()[1]
-        if sample is None:
-            return
+        if sample is not None:
+            self.observe(sample)
+
+    def observe(self, sample: float) -> None:
         if self._mean is None:
             self._mean, self._deviation = sample, sample / 2
             return
         self._deviation += _DEVIATION_GAIN * (abs(sample - self._mean) - self._deviation)
         self._mean += _GAIN * (sample - self._mean)
+
+    @property
+    def is_unknown(self) -> bool:
+        return self._mean is None
 
     def restart(self) -> None:
         """Forgets unanswered commits, for a new stream or turn; what was measured stays."""

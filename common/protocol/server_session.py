@@ -23,6 +23,8 @@ from common.protocol.messages import (
     Grow,
     Open,
     Opened,
+    Ping,
+    Pong,
     Settings,
     State,
     StateAck,
@@ -33,21 +35,15 @@ from common.protocol.pulse import Pulse
 from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
 from common.protocol.rules.question import question_about
+from common.protocol.run_ahead import most_ahead
 from common.protocol.selection import likeliest, likely_growth
 from common.protocol.state_feed import Span, StateFeed
 from common.protocol.tempo import Tempo
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
-from common.protocol.tree import TokenTree
+from common.protocol.tree import Node, TokenTree
 from common.protocol.views import Proposal, TreeView
 from common.protocol.work import Progress, Replies, Work
-
-_FARTHEST = 1.0
-"""Seconds until an acknowledgement from a client that is merely far away: what is believed of one that has not answered
-yet, and the most of what a client can make the server believe."""
-
-_ROUND_TRIPS_AHEAD = 1.5
-"""Of tokens at the speed of the answer, where that is more than the operator's run-ahead."""
 
 
 class ServerSession:
@@ -63,6 +59,8 @@ class ServerSession:
         self._tempo = Tempo()
         self._pulse = pulse or Pulse()
         self._assistable = terms.assists
+        self._reached_in: tuple[Node, int, int] | None = None
+        self._reached = 0.0
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
         self._adopt(opened, now)
@@ -78,6 +76,7 @@ class ServerSession:
         check_open(opened, self._terms)
         if opened.state != self._wanted_state:
             self.feed = self._new_feed(opened.state)
+            self._assistable = self._terms.assists
         known = len(opened.tokens)
         resumed = (
             opened.turn == self.turn
@@ -179,7 +178,7 @@ class ServerSession:
             return math.inf
         if self.tree.frontier - self.processed > 1:
             return self._since
-        if self.tree.frontier - self._acked >= self._most_ahead:
+        if self.stalled:
             return math.inf
         waiting = Waiting(
             nodes=len(self.tree),
@@ -187,7 +186,7 @@ class ServerSession:
             exhausted=self._exhausted_at == self.tree.frontier,
             since=self._since,
             response_time=self._response_time.allowance(),
-            reach=likely_growth(self.tree, self._limit - 1) if self.may_be_assisted else 0.0,
+            reach=self._reach if self.may_be_assisted else 0.0,
             speed=self._tempo.speed,
             miss=self._tempo.miss,
             level_seconds=self._pulse.level_seconds,
@@ -197,20 +196,29 @@ class ServerSession:
         return self._idle.due(waiting)
 
     @property
-    def _most_ahead(self) -> float:
-        """Tokens past what the client has acknowledged: enough not to wait for a client that is merely far away."""
-        speed = self._tempo.speed
-        away = min(_FARTHEST, self._response_time.allowance(unknown=_FARTHEST))
-        return (
-            max(self._terms.run_ahead, _ROUND_TRIPS_AHEAD * away * speed) if speed < math.inf else self._terms.run_ahead
-        )
+    def _reach(self) -> float:
+        """Walks the tree once for each state of it: below one root nodes only come."""
+        state = (self.tree.root, len(self.tree), self._limit)
+        if state != self._reached_in:
+            self._reached_in, self._reached = state, likely_growth(self.tree, self._limit - 1)
+        return self._reached
+
+    @property
+    def stalled(self) -> bool:
+        """Whether its client must acknowledge what it got before the answer goes on."""
+        ahead = self.tree.frontier - self._acked
+        return ahead >= most_ahead(self._terms.run_ahead, self._tempo.speed, self._response_time)
+
+    @property
+    def waits_for_its_client(self) -> bool:
+        """Whether nothing goes on before the client speaks: for its tree, its acknowledgements or its next turn."""
+        return self.due() == math.inf and not self.may_be_assisted
 
     def plan(self, budget: int) -> Work:
         """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""
         tokens = self.tree.tokens
         chain = tuple(tokens[self.processed : self.processed + budget])
-        reaches_root = self.processed + len(chain) == len(tokens)
-        if not reaches_root:
+        if self.processed + len(chain) < len(tokens):
             return Work(self.processed, chain, (), None, self.epoch)
         # Nodes past the limit are idle.
         nodes = likeliest(self.tree, budget - len(chain), self._limit - 1)
@@ -266,17 +274,18 @@ class ServerSession:
 
     @property
     def asks_for_assistance(self) -> bool:
-        """Whether the server's own drafting is wanted for this answer, now or later."""
+        """Whether the server's own drafting is wanted for this answer, now or once the prompt is computed."""
         wanted = self._assistable and self._idle.assists and not self.tree.grouped
-        return wanted and self.state is ServerState.GENERATING
+        if not wanted or self.state is ServerState.FINISHED or self.stalled:
+            return False
+        return self._resting_at != self.tree.frontier and len(self.tree) < self._terms.planted_nodes
 
     @property
     def may_be_assisted(self) -> bool:
         """Whether it is of use now, out of a pass at least."""
-        if not self.asks_for_assistance or self._pulse.levels_per_pass < self._idle.least_levels:
-            return False
         is_decoding = self.tree.frontier - self.processed == 1
-        return is_decoding and self._resting_at != self.tree.frontier and len(self.tree) < self._terms.planted_nodes
+        enough = self._pulse.levels_per_pass >= self._idle.least_levels
+        return is_decoding and enough and self.asks_for_assistance
 
     # What draft state goes down. It is exported between `next_span` and `state_frame`, while all else may go on.
 
@@ -301,9 +310,7 @@ class ServerSession:
 
     def _new_feed(self, wanted: StateRequest | None) -> StateFeed | None:
         """Raises PeerError for a request that cannot be met; the session still wants what it wanted before."""
-        feed = None
-        if wanted is not None:
-            feed = StateFeed(self._terms.state_kinds(wanted), wanted.dtype)
+        feed = None if wanted is None else StateFeed(self._terms.state_kinds(wanted), wanted.dtype)
         self._wanted_state = wanted
         return feed
 
@@ -366,14 +373,8 @@ class ServerSession:
         return self._cut_answer(answer, fresh, self._limit - self.tree.frontier)
 
     def _cut_answer(self, answer: Sequence[int], fresh: Sequence[int], room: int) -> tuple[int, FinishReason | None]:
-        return cut(
-            answer,
-            fresh,
-            end_tokens=self._terms.end_tokens,
-            stop=self._settings.stop,
-            room=room,
-            detokenise=self._terms.detokenise,
-        )
+        terms, stop = self._terms, self._settings.stop
+        return cut(answer, fresh, end_tokens=terms.end_tokens, stop=stop, room=room, detokenise=terms.detokenise)
 
     def _acknowledge(self, frontier: int, now: float) -> None:
         if frontier > self._acked:
@@ -393,4 +394,5 @@ _HANDLERS: dict[type, Callable[..., Replies]] = {
     Cancel: ServerSession._receive_cancel,
     Extend: ServerSession._receive_extend,
     StateAck: ServerSession._receive_state_ack,
+    Ping: lambda session, ping, now: (Pong(ping.number),),
 }

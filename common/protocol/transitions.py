@@ -52,7 +52,7 @@ _SERVER: dict[ServerState, dict[type, ServerState]] = {
     },
 }
 
-# What the client sends and receives.
+# What the client sends and receives. What it would have sent while the stream is lost, the next Open makes up for.
 _CLIENT: dict[ClientState, dict[type, ClientState]] = {
     ClientState.NEW: {Open: ClientState.OPENING},
     ClientState.OPENING: {
@@ -92,7 +92,13 @@ _CLIENT: dict[ClientState, dict[type, ClientState]] = {
         Failed: ClientState.FAILED,
         Lost: ClientState.PARKED,
     },
-    ClientState.LOST: {Open: ClientState.OPENING, Lost: ClientState.LOST},
+    ClientState.LOST: {
+        Open: ClientState.OPENING,
+        Extend: ClientState.LOST,
+        Grow: ClientState.LOST,
+        Cancel: ClientState.LOST,
+        Lost: ClientState.LOST,
+    },
     ClientState.PARKED: {Open: ClientState.OPENING, Lost: ClientState.PARKED},
     ClientState.FAILED: {Lost: ClientState.FAILED},
 }

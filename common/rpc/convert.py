@@ -27,6 +27,8 @@ from common.protocol.messages import (
     GrownNode,
     Open,
     Opened,
+    Ping,
+    Pong,
     Settings,
     State,
     StateAck,
@@ -231,6 +233,7 @@ _CLIENT_FRAMES: dict[type, Callable[[Any], pb.ClientFrame]] = {
     Ack: lambda ack: pb.ClientFrame(ack=pb.Ack(turn=ack.turn, frontier=ack.frontier)),
     Cancel: lambda cancel: pb.ClientFrame(cancel=pb.Cancel(turn=cancel.turn)),
     StateAck: lambda ack: pb.ClientFrame(state_ack=pb.StateAck(frames=ack.frames)),
+    Ping: lambda ping: pb.ClientFrame(ping=pb.Ping(number=ping.number)),
 }
 
 _CLIENT_MESSAGES: dict[str, Callable[[Any], FromClient]] = {
@@ -240,6 +243,7 @@ _CLIENT_MESSAGES: dict[str, Callable[[Any], FromClient]] = {
     "ack": lambda frame: Ack(frame.turn, frame.frontier),
     "cancel": lambda frame: Cancel(frame.turn),
     "state_ack": lambda frame: StateAck(frame.frames),
+    "ping": lambda frame: Ping(frame.number),
 }
 
 _SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {
@@ -248,6 +252,7 @@ _SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {
     State: _state_frame,
     Finished: _finished_frame,
     Failed: lambda failed: pb.ServerFrame(failed=pb.Failed(code=failed.code.value, message=failed.message)),
+    Pong: lambda pong: pb.ServerFrame(pong=pb.Pong(number=pong.number)),
 }
 
 _SERVER_MESSAGES: dict[str, Callable[[Any], FromServer]] = {
@@ -256,6 +261,7 @@ _SERVER_MESSAGES: dict[str, Callable[[Any], FromServer]] = {
     "state": _state,
     "finished": _finished,
     "failed": _failed,
+    "pong": lambda frame: Pong(frame.number),
 }
 
 

@@ -14,57 +14,21 @@ import pytest
 from common.pacing import Timed
 from common.protocol.client_session import ClientSession
 from common.protocol.errors import MisuseError
-from common.protocol.messages import Commit, Settings, StateRequest
+from common.protocol.messages import Settings, StateRequest
 from common.protocol.views import Proposal, TreeView
+from server.assistance import Level
 from server.engine import Engine
 from server.pace import Pace
-from server.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, LIMITS, TERMS, Client, one_pass, prompt_of
+from tests.server.assisted import ASSISTED, begun, knowing_all, long_pass, new_sessions, truth_of
+from tests.server.clients_of_sessions import LIMITS, Client, one_pass, prompt_of
 from tests.server.helpers import Helpers, InPlace, one_level
 from tests.server.player import EngineWire, play
-from tests.server.proposers import Proposer, guessing, knowing, nothing
-from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
+from tests.server.proposers import Proposer, guessing, nothing
+from tests.server.thinker import VOCAB, Thinker
 
 Result = TypeVar("Result")
 
 ASSISTING = ("assist", "auto", "colocated")
-ASSISTED = Settings(max_new_tokens=40, idle="assist")
-
-
-def new_sessions(idle: str = "assist") -> Sessions:
-    return Sessions(replace(TERMS, idle=idle, assists=True, end_tokens=frozenset()), BOUNDS, capacity=2000)
-
-
-def truth_of(prompt: Sequence[int], count: int = 40) -> list[int]:
-    return decode(prompt, count, end=-1)
-
-
-def knowing_all(*prompts: Sequence[int], skill: float = 0.8) -> Proposer:
-    """Knows the answer to each of the prompts."""
-    each = [knowing([*prompt, *truth_of(prompt)], skill, VOCAB, seed) for seed, prompt in enumerate(prompts)]
-
-    def propose(view: TreeView) -> Sequence[Proposal]:
-        (own,) = (know for know, prompt in zip(each, prompts, strict=True) if view.tokens[0] == prompt[0])
-        return own(view)
-
-    return propose
-
-
-def begun(sessions: Sessions, thinker: Thinker, prompt: list[int], idle: str = "assist") -> Client:
-    """A client whose prompt has been computed."""
-    client = Client(sessions, str(prompt[:3]))
-    client.open(prompt, Settings(40, idle=idle))
-    while not client.inbox or not isinstance(client.inbox[-1], Commit):
-        assert one_pass(sessions, thinker)
-    return client
-
-
-def long_pass(sessions: Sessions, thinker: Thinker, now: float, seconds: float = 0.3) -> None:
-    batch = sessions.plan(now)
-    if batch is not None:
-        sessions.complete(batch, thinker.decide(batch.cases), now + seconds)
-
-
 # Sessions, step by step.
 
 
@@ -154,7 +118,7 @@ def test_a_level_for_a_session_that_left_in_between_is_ignored() -> None:
     again = Client(sessions, str([3, 1]))
     again.open([3, 1], ASSISTED)
     one_pass(sessions, thinker)
-    sessions.assist(asked, [Proposal(0, 9, -0.1)], 0.001)
+    sessions.assist(asked, Level(Helpers(nothing), [Proposal(0, 9, -0.1)]), 0.001)
     assert sessions.counters.assisted_levels == 0
     member = sessions.claim_assistance()
     assert member is not None
@@ -189,6 +153,40 @@ def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away
     assert one_level(sessions, helpers, seconds=0.2) is not None
 
 
+def test_sessions_to_which_no_level_can_go_are_no_rivals() -> None:
+    """Their clients are gone or slow, and the answers have run ahead of them as far as they may."""
+    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
+    sessions.terms = replace(sessions.terms, run_ahead=4)
+    for first in (4, 5, 6):
+        Client(sessions, f"stalled {first}").open([first, 1], Settings(40, idle="auto"))
+    for now in range(10):
+        long_pass(sessions, thinker, now)
+    assert one_level(sessions, helpers, seconds=0.2) is None
+    alive = Client(sessions, "alive")
+    alive.open([3, 1], Settings(40, idle="auto"))
+    long_pass(sessions, thinker, 10.0)
+    for _ in range(3):
+        owner = one_level(sessions, helpers, seconds=0.2)
+        assert owner is not None
+        assert owner.listener is alive
+
+
+def test_while_a_level_takes_long_passes_do_not_make_levels_look_fast() -> None:
+    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
+    begun(sessions, thinker, [3, 1])
+    for _ in range(2):
+        assert one_level(sessions, helpers, seconds=1.0) is not None
+    asked = sessions.claim_assistance()
+    assert asked is not None
+    for now in range(1, 10):
+        long_pass(sessions, thinker, now)
+    assert sessions._pulse.level_seconds == 1.0
+    sessions.assist(asked, None, 1.0)
+    for now in range(10, 20):
+        long_pass(sessions, thinker, now)
+    assert sessions._pulse.level_seconds < 1.0
+
+
 def test_the_first_level_of_a_turn_says_nothing_of_those_behind_it() -> None:
     """It reads the prompt, and the draft may have to be loaded."""
     sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
@@ -199,61 +197,16 @@ def test_the_first_level_of_a_turn_says_nothing_of_those_behind_it() -> None:
         assert one_level(sessions, helpers, seconds) is not None
 
 
-def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> None:
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    begun(sessions, thinker, [3, 1])
-    for _ in range(3):
-        assert one_level(sessions, helpers) is not None
-    assert helpers.made == [None]
-
-
-def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
-    """The history was cut while a level was drafted, and its slots were free for all."""
-    sessions, thinker = new_sessions(), Thinker()
-    prompt = prompt_of(3, 20)
-    helpers = Helpers(knowing_all(prompt), thinker)
-    client = begun(sessions, thinker, prompt)
-    assert one_level(sessions, helpers) is not None
-    asked = sessions.claim_assistance()
-    assert asked is not None
-    client.hear()
-    client.say(client.session.cancel())
-    client.hear()
-    client.say(client.session.extend(1, prompt_of(4, 10), ASSISTED))
-    sessions.assist(asked, [Proposal(0, 9, -0.1)], 0.001)
-    while one_level(sessions, helpers) is None:
-        assert one_pass(sessions, thinker)
-    assert len(helpers.made) == 2
-
-
-def test_a_parked_session_keeps_no_aide() -> None:
-    """It would hold K/V of its own."""
-    sessions, thinker = Sessions(replace(new_sessions().terms), BOUNDS, capacity=60), Thinker()
-    parked, helpers = begun(sessions, thinker, prompt_of(3, 20)), Helpers(nothing)
-    assert one_level(sessions, helpers) is not None
-    parked.hear()
-    parked.say(parked.session.cancel())
-    parked.hear()
-    begun(sessions, thinker, prompt_of(4, 45), idle="eager")
-    parked.say(parked.session.extend(20, [7], Settings(1, idle="eager")))
-    assert [member.aide for member in sessions._members.values()] == [None, None]
-
-
-def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
-    sessions, thinker = new_sessions(), Thinker()
-    sessions.terms = replace(sessions.terms, state_kinds=lambda request: STATE_KINDS)
-    older, helpers = begun(sessions, thinker, [3, 1]), Helpers(guessing(VOCAB))
-    assert one_level(sessions, helpers) is not None
-    older.session.lost()
-    for wanted in (None, STATE, STATE):
-        newer = Client(sessions, "newer")
-        newer.session = older.session
-        newer.session.wanted_state = wanted
-        for message in newer.session.reopen():
-            newer.say(message)
-        newer.session.lost()
-        assert one_level(sessions, helpers) is not None
-    assert helpers.made == [None, STATE]
+def test_auto_learns_from_first_levels_where_answers_are_too_short_for_more() -> None:
+    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
+    helped = []
+    for first in (3, 4, 5, 6):
+        client = Client(sessions, f"short {first}")
+        client.open([first, 1], Settings(10, idle="auto"))
+        long_pass(sessions, thinker, 0.0, seconds=0.3)
+        helped.append(one_level(sessions, helpers, seconds=0.6) is not None)
+        sessions.leave(client)
+    assert helped == [True, True, False, False]
 
 
 # The engine.
@@ -317,7 +270,7 @@ async def test_an_aide_that_fails_costs_its_session_the_help_and_no_token(
     assert (engine.counters.assisted_levels > 0) is helped
 
 
-async def test_passes_and_levels_are_computed_side_by_side_at_their_stated_costs() -> None:
+async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
     costs: dict[str, list[float]] = {}
     prompt = [3, 1, 2]
     pace = Pace(per_pass=0.5, per_token=0.25, per_level=0.125)

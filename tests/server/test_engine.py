@@ -27,6 +27,7 @@ from server.pace import Pace
 from server.sessions import Bounds, Sessions
 from server.target import load_target
 from tests.families import FAMILIES
+from tests.server.helpers import Helpers
 from tests.server.player import EngineWire, play
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.reference import Reference
@@ -178,6 +179,20 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
             await wire.send(acknowledgement)
     assert engine.counters.passes == 1
     running.cancel()
+
+
+class Dying(Thinker):
+    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+        raise ArithmeticError("the device fell off the bus")
+
+
+async def test_what_ends_the_engine_is_raised_as_it_is() -> None:
+    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", assists=True)
+    engine = Engine(Sessions(terms, Bounds(4, 64), 500), Dying(), Pace(), aides=Helpers(nothing))
+    client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
+    await EngineWire(engine).send(client.open([1, 2], Settings(10)))
+    with pytest.raises(ArithmeticError, match="fell off the bus"):
+        await asyncio.wait_for(engine.run(), 5)
 
 
 CUDA = pytest.param(

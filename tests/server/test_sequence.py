@@ -60,3 +60,14 @@ def test_what_was_released_on_purpose_is_no_repeat() -> None:
     sequence.release()
     assert (len(sequence), pool.free) == (0, 100)
     assert sequence.count_repeats([5, 6]) == 0
+
+
+def test_it_counts_how_often_slots_were_given_back() -> None:
+    pool = SlotPool(100)
+    sequence = HeldSequence(pool)
+    sequence.keep(pool.take(3), [5, 6, 7])
+    counts = []
+    for length in (3, 2, 2, 0):
+        sequence.cut(length)
+        counts.append(sequence.cuts)
+    assert counts == [0, 1, 1, 2]

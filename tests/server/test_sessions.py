@@ -19,7 +19,9 @@ from common.protocol.work import Work
 from server import batch
 from server.sessions import Sessions
 from server.stream import MAX_WAITING, Stream
+from tests.server.assisted import begun, knowing_all, long_pass, new_sessions, truth_of
 from tests.server.clients_of_sessions import BOUNDS, LIMITS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.thinker import VOCAB, Thinker, decode
 
@@ -205,6 +207,21 @@ def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle
     assert client.failed is not None
     assert "closed its side" in client.failed.message
     assert (len(sessions), sessions.free_slots) == (0, 2000)
+
+
+def test_a_silent_client_is_not_blamed_for_what_waits_for_the_servers_own_drafter() -> None:
+    sessions, thinker = new_sessions("colocated"), Thinker()
+    client, helpers = begun(sessions, thinker, [3, 1], "colocated"), Helpers(knowing_all([3, 1]), thinker)
+    sessions.hear_out(client)
+    now = 0.0
+    while not client.ended:
+        now += 1.0
+        waited = sessions.next_due() > now
+        assert one_level(sessions, helpers) is not None or not waited
+        long_pass(sessions, thinker, now)
+    client.hear()
+    assert client.failed is None
+    assert client.session.answer == truth_of([3, 1])
 
 
 def test_draining_lets_answers_finish_and_refuses_the_rest(sessions: Sessions) -> None:

@@ -99,3 +99,21 @@ def test_before_any_pass_was_measured_all_nodes_are_taken() -> None:
     client.open([3], LONG)
     grow(client, 20, logp=-4.0)
     assert widths(server.one_pass()) == {client: 20}
+
+
+def test_one_slow_pass_keeps_passes_narrow_only_for_a_while() -> None:
+    """The first on a cold device, say. The narrow ones that follow would never show that wide ones are fast."""
+    costs = iter([3.0])
+    server = Server(lambda tokens: next(costs, 0.03))
+    client = Client(server.sessions, "s")
+    client.open(prompt_of(1, 30), Settings(max_new_tokens=200))
+    for _ in range(6):
+        server.one_pass()
+        client.hear()
+    taken = []
+    for _ in range(30):
+        grow(client, 20, logp=-1.0)
+        taken.append(widths(server.one_pass())[client])
+        client.hear()
+    assert taken[0] == 0
+    assert taken[-1] == 20

@@ -95,6 +95,7 @@ FULL = Extent(
         Setting("5g", 1, 1, _ON_THE_LAPTOP),
         Setting("4g", 2, 1, _ON_THE_LAPTOP),
         Setting("4g", 1, 4, _ON_THE_SERVER),
+        Setting("4g", 2, 4, _ON_THE_LAPTOP),
     ),
     prompts=2,
     tokens=96,

@@ -47,6 +47,42 @@ def test_a_server_that_no_longer_drafts_comes_to_try_again():
     assert pulse.levels_per_pass > 1
 
 
+def test_a_level_that_is_under_way_for_many_passes_does_not_look_faster_for_it():
+    pulse = Pulse()
+    pulse.drafted(1.0)
+    pulse.passed(0.03)
+    pulse.is_drafting = True
+    for _ in range(100):
+        pulse.passed(0.03)
+    assert pulse.level_seconds == 1.0
+    pulse.is_drafting = False
+    pulse.passed(0.03)
+    assert pulse.level_seconds < 1.0
+
+
+def test_where_all_levels_are_first_ones_they_tell_what_a_level_takes_at_most():
+    """Answers may be too short for a second. The very first level says nothing: it may have loaded the draft."""
+    pulse = Pulse()
+    pulse.passed(0.03)
+    pulse.drafted_first(100.0)
+    assert pulse.levels_per_pass == math.inf
+    pulse.drafted_first(0.06)
+    assert pulse.levels_per_pass == pytest.approx(0.5)
+    pulse.drafted(0.01)
+    pulse.drafted_first(0.06)
+    assert pulse.levels_per_pass == pytest.approx(3)
+
+
+def test_a_server_that_stopped_after_first_levels_comes_to_try_again():
+    pulse = Pulse()
+    for seconds in (100.0, 1.0):
+        pulse.passed(0.03)
+        pulse.drafted_first(seconds)
+    for _ in range(1000):
+        pulse.passed(0.03)
+    assert pulse.levels_per_pass > 1
+
+
 def test_one_odd_time_moves_little_and_a_lasting_one_all():
     pulse = Pulse()
     pulse.drafted(0.01)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import Ack, Cancel, Commit, Extend, Settings
+from common.protocol.messages import Ack, Cancel, Commit, Extend, Settings, StateRequest
 from common.protocol.pulse import Pulse
 from common.protocol.sampling import Sampling
 from common.protocol.server_session import ServerSession
@@ -215,6 +215,59 @@ def test_run_ahead_holds_for_an_assisted_session_too():
     assert server.due() == math.inf
     server.receive(Ack(0, 4), 2.0)
     assert server.due() < math.inf
+
+
+@pytest.mark.parametrize("idle", ASSISTING)
+def test_an_answer_that_ran_ahead_stalls_and_asks_for_no_level(idle):
+    server = assisted(idle, run_ahead=1)
+    assert server.stalled
+    assert not server.asks_for_assistance
+    assert not server.may_be_assisted
+    assert server.waits_for_its_client
+    server.receive(Ack(0, 4), 2.0)
+    assert not server.stalled
+    assert server.may_be_assisted
+    assert not server.waits_for_its_client
+
+
+def test_a_session_that_rests_or_is_full_asks_for_no_level():
+    resting, full = assisted(), assisted(planted_nodes=2)
+    resting.assist(0, resting.assistance(in_pass=False), [])
+    full.assist(0, full.assistance(in_pass=False), level(1, 2))
+    assert not resting.asks_for_assistance
+    assert not full.asks_for_assistance
+    run_pass(resting, [5], now=2.0)
+    assert resting.asks_for_assistance
+
+
+def test_what_waits_for_the_servers_own_drafter_does_not_wait_for_its_client():
+    server = assisted("colocated")
+    for now in (2.0, 3.0, 4.0):
+        run_pass(server, [5], now=now)
+    assert server.due() == math.inf
+    assert not server.waits_for_its_client
+    server.forgo_assistance()
+    assert server.due() < math.inf
+
+
+def test_another_draft_may_help_where_the_last_could_not():
+    server = assisted(state_kinds=lambda request: ())
+    server.forgo_assistance()
+    server.reopen(open_frame((1, 2, 3, 4), 3), 2.0)
+    assert not server.may_be_assisted
+    server.reopen(open_frame((1, 2, 3, 4), 3, state=StateRequest("another", 1)), 2.0)
+    assert server.may_be_assisted
+
+
+def test_a_level_and_a_commit_change_how_long_the_next_one_is_waited_for():
+    """What a level promises is remembered only for the tree that it was read from."""
+    server = assisted()
+    assert server.due() > 1.0
+    server.assist(0, server.assistance(in_pass=False), level(5, logp=-4.0))
+    assert server.due() == 1.0
+    run_pass(server, [1], now=2.0)
+    server.assist(0, server.assistance(in_pass=False), level(6))
+    assert server.due() > 2.0
 
 
 @pytest.mark.parametrize("idle", ["assist", "auto"])

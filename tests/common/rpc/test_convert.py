@@ -24,6 +24,8 @@ from common.protocol.messages import (
     GrownNode,
     Open,
     Opened,
+    Ping,
+    Pong,
     Settings,
     State,
     StateAck,
@@ -61,6 +63,7 @@ FROM_CLIENT = st.one_of(
     st.builds(Ack, U32, U32),
     st.builds(Cancel, U32),
     st.builds(StateAck, U32),
+    st.builds(Ping, U32),
 )
 FROM_SERVER = st.one_of(
     st.builds(Opened, TEXT),
@@ -68,6 +71,7 @@ FROM_SERVER = st.one_of(
     st.builds(State, U32, U32, U32, TEXT, TEXT, TOKENS, st.binary(max_size=20)),
     st.builds(Finished, U32, U32, st.sampled_from(FinishReason)),
     st.builds(Failed, st.sampled_from(FailureCode), TEXT),
+    st.builds(Pong, U32),
 )
 FILES = st.builds(BundleFile, st.sampled_from(["a", "b/c.json", "tokenizer/tokenizer.json"]), U32, TEXT)
 

@@ -1,0 +1,66 @@
+"""A task for a target that writes Python: its prompt, and the program that judges an answer to it.
+
+What may live here: prompts as a person writes them and the programs made of answers. It may not know the sandbox, or
+how answers came to be.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from client.text import chat_tokens, raw_tokens
+from netem.experiments.drafts.prompts import Prompt
+from training.demo.check import code_of, function_name
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
+Program = Sequence[str]
+"""Sources that are executed one after another in one module; it passes if none of them raises."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """`program` makes of an answer what judges it, and takes any text.
+
+    The prompt is a message for the target's chat template, or, where it is `raw`, text that the target continues;
+    what follows the first of `stops` in an answer is not judged, so that the target may stop there.
+    """
+
+    name: str
+    prompt: str
+    category: str
+    program: Callable[[str], Program]
+    raw: bool = False
+    stops: tuple[str, ...] = ()
+
+
+def prompt_tokens(tokenizer: "Tokenizer", task: Task) -> list[int]:
+    """Raises MisuseError where the target has no chat template and the task needs one."""
+    if task.raw:
+        return raw_tokens(tokenizer, task.prompt)
+    return chat_tokens(tokenizer, [{"role": "user", "content": task.prompt}])
+
+
+def tasks_of(prompts: Iterable[Prompt]) -> list[Task]:
+    """Of the prompts that have tests, named by category and place among them."""
+    tested = [prompt for prompt in prompts if prompt.tests]
+    return [
+        Task(f"{prompt.category}-{place}", prompt.text, prompt.category, partial(candidate_program, prompt.tests))
+        for place, prompt in enumerate(tested)
+    ]
+
+
+def candidate_program(tests: Sequence[str], answer: str) -> Program:
+    """The code of the answer, then tests of its last function by the name `candidate`."""
+    code = code_of(answer)
+    return [code, _naming_candidate(code), *tests]
+
+
+def _naming_candidate(code: str) -> str:
+    try:
+        name = function_name(code)
+    except (RecursionError, MemoryError):  # a target that repeats itself nests deeper than the parser goes
+        name = None
+    return f"candidate = {name}" if name else "raise NameError('the answer has no function')"

@@ -1,0 +1,48 @@
+"""One session with what the server holds for it, as data. It may not know passes, streams or any other session."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from common.protocol.messages import FromServer, StateRequest
+from common.protocol.server_session import ServerSession
+from common.protocol.transitions import ServerState
+from server.assistance import Aide
+from server.scheduler import Demand
+from server.sequence import HeldSequence
+
+
+class Listener(Protocol):
+    """Where a session's messages go: one client's stream."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    def put(self, message: FromServer) -> None:
+        """Ends by itself where too much waits to be read."""
+
+    def end(self) -> None:
+        """Nothing more will come."""
+
+
+@dataclass(eq=False, slots=True)
+class Member:
+    session: ServerSession
+    sequence: HeldSequence
+    listener: Listener
+    served: int  # the number of the last pass that it took part in
+    wanted: StateRequest | None  # the draft state that it is sent
+    fed: int = 0  # the number of its last claim of draft state, among those of all sessions
+    silent: bool = False  # its client has closed its side of the stream
+    aide: Aide | None = None  # what drafts for it here, once it does
+    in_pass: bool = False
+    assisted: int = 0  # the number of its last level drafted here, among those of all sessions
+    assisted_turn: int = -1
+
+    @property
+    def demand(self) -> Demand:
+        tree = self.session.tree
+        return Demand(tree.frontier - self.session.processed, len(tree), self.served)
+
+    @property
+    def is_running(self) -> bool:
+        return self.session.state is not ServerState.FINISHED

@@ -1,0 +1,33 @@
+"""What due sessions ask of a pass: where a wider one takes longer, only the nodes that are worth it. Pure.
+
+It may not know how tokens are shared out, nor slots or streams.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from common.protocol.selection import chances
+from server.budget import Cost, worthwhile
+from server.member import Member
+from server.scheduler import Demand
+
+_FREE = 1.05
+"""Times what a pass costs without nodes, up to which nodes count as free."""
+
+
+def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost) -> list[Demand]:
+    demands = [member.demand for member in due]
+    chains = sum(demand.chain for demand in demands)
+    if cost(min(budget, sum(demand.tokens for demand in demands))) <= _FREE * cost(chains):
+        return demands
+    decoding = [place for place, demand in enumerate(demands) if demand.decodes]
+    counts = worthwhile(
+        [chances(due[place].session.tree) for place in decoding],
+        roots=len(decoding),
+        other_tokens=min(budget, chains) - len(decoding),
+        most=max(0, budget - chains),
+        cost=cost,
+    )
+    for place, count in zip(decoding, counts, strict=True):
+        demands[place] = replace(demands[place], nodes=count)
+    return demands

@@ -3,11 +3,13 @@
 The only place that knows all the parts; it decides nothing of drafting and shows nothing but a download.
 """
 
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,10 @@ from client.conversation import Conversation
 from client.depth import Depth, best_depth
 from client.drafting import DraftingLoop
 from client.errors import BundleError, RefusedError
-from client.link import Access, QueuedStream
+from client.known_servers import recall, remember
+from client.link import Access, QueuedStream, dial
+from client.link_state import LinkState
+from client.offline import Offline
 from client.policies import Policy
 from common.bundle import TOKENIZER_FOLDER, BundleManifest, first_damaged
 from common.cache import cache_directory
@@ -26,12 +31,16 @@ from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION, StateRequest
 from common.rpc.description import ServerDescription
+from common.rpc.errors import LinkError
 from common.rpc.stub import Connection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
 _DESCRIBE_SECONDS = 20.0
+
+_FARTHEST = 60.0
+"""Seconds to a server that was not reached, where drafts are weighed by what a miss costs."""
 
 Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
 """Begins to show a download; what it yields is told the bytes in place."""
@@ -65,15 +74,20 @@ class _Trial(Depth):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A server within reach and its bundle at hand."""
+    """A server, what it said of itself when it was last reached, and its bundle at hand."""
 
+    access: Access
     connection: Connection
     description: ServerDescription
     manifest: BundleManifest
     bundle: Path
     tokenizer: "Tokenizer"
     choice: DraftChoice
-    round_trip: float  # seconds, of a call on a connection that stands
+    round_trip: float  # seconds, of a call on a connection that stands; infinite where the server was not reached
+
+    @property
+    def was_reached(self) -> bool:
+        return self.round_trip < math.inf
 
     def require_rule(self, rule: str) -> None:
         """Raises MisuseError where the server does not offer the rule."""
@@ -120,7 +134,7 @@ class Client:
             return self._load_named(*measured)
         # Tried as they are asked for, so that no more than the best so far and the next are in memory.
         trials = (self._try(layers, accept_length) for layers, accept_length in measured.items())
-        return best_depth(trials, self.round_trip).drafter
+        return best_depth(trials, min(self.round_trip, _FARTHEST)).drafter
 
     def _accept_lengths(self) -> dict[int, float]:
         from common.drafts.directory import read_accept_lengths
@@ -158,8 +172,15 @@ class Client:
         )
 
     @asynccontextmanager
-    async def converse(self, policy: Policy, drafter: Drafter | None, pace: float = 0.0) -> AsyncIterator[Conversation]:
-        """A new session on a stream of its own; each drafted level takes at least `pace` seconds."""
+    async def converse(
+        self,
+        policy: Policy,
+        drafter: Drafter | None,
+        pace: float = 0.0,
+        offline: Offline = Offline(),  # noqa: B008
+        told: Callable[[LinkState], None] = lambda state: None,
+    ) -> AsyncIterator[Conversation]:
+        """A new session on streams of its own; each drafted level takes at least `pace` seconds."""
         limits = Limits(
             self.description.fingerprint,
             self.description.vocab_size,
@@ -167,15 +188,22 @@ class Client:
             self.description.max_nodes,
         )
         session = ClientSession(uuid.uuid4().hex, limits, drafter.state if drafter and policy.drafts else None)
-        stream = QueuedStream(self.connection.generate())
-        loop = DraftingLoop(session, policy, has_drafter=drafter is not None)
-        name = self.manifest.draft if drafter is not None else "none"
-        conversation = Conversation(stream, loop, drafter, name, pace, policy.tree)
+        loop = DraftingLoop(session, policy, drafter is not None, self.description.end_tokens)
+        conversation = Conversation(
+            QueuedStream(self.connection.generate()) if self.was_reached else None,
+            loop,
+            drafter,
+            self.manifest.draft if drafter is not None else "none",
+            pace,
+            policy.tree,
+            dial=partial(dial, self.access),
+            offline=offline,
+            told=told,
+        )
         try:
             yield conversation
         finally:
             conversation.close()
-            stream.close()
 
 
 async def describe(connection: Connection) -> ServerDescription:
@@ -226,16 +254,28 @@ def _damage(bundle: Path, manifest: BundleManifest) -> BundleError | None:
 async def client_for(
     access: Access, choice: DraftChoice, cache: Path | None, download: Download
 ) -> AsyncIterator[Client]:
-    """A client of the server, ready to converse."""
+    """A client of the server, ready to converse: without it too, where its bundle is at hand."""
     from common.models.checkpoint import load_tokenizer
 
+    where, address = cache_directory(cache), str(access.address)
     async with access.connect() as connection:
-        description = await describe(connection)
-        # The first call has set up the connection, and may have waited for a server that was loading.
-        began = time.perf_counter()
-        await describe(connection)
-        round_trip = time.perf_counter() - began
-        manifest, bundle = await fetch_bundle(connection, description, choice.draft, cache_directory(cache), download)
+        try:
+            description = await describe(connection)
+            remember(where, address, description)
+            # The first call has set up the connection, and may have waited for a server that was loading.
+            began = time.perf_counter()
+            await describe(connection)
+            round_trip = time.perf_counter() - began
+            manifest, bundle = await fetch_bundle(connection, description, choice.draft, where, download)
+        except LinkError:
+            kept = recall(where, address)
+            if kept is None:
+                raise
+            description, round_trip = kept, math.inf
+            manifest = choose_bundle(kept.bundles, choice.draft)
+            bundle = bundle_directory(where, manifest)
+            if not is_complete(where, manifest):
+                raise
         with _telling_damage(bundle, manifest):
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
-        yield Client(connection, description, manifest, bundle, tokenizer, choice, round_trip)
+        yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip)

@@ -39,6 +39,7 @@ def run(
     cache_dir: option.CacheDir = None,
     *,
     request: option.AnswerRequest,
+    unlinked: option.OfflineRequest,
     credentials: option.Credentials,
 ) -> None:
     """Ask once and show the answer as it is committed."""
@@ -50,7 +51,8 @@ def run(
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
     options = request.options(pace_draft / 1000)
-    asyncio.run(run_command(access, choice, cache_dir, _read_prompt(prompt), options, raw=raw, as_json=as_json))
+    question, offline = _read_prompt(prompt), unlinked.options()
+    asyncio.run(run_command(access, choice, cache_dir, question, options, offline, raw=raw, as_json=as_json))
 
 
 @app.command()
@@ -66,6 +68,7 @@ def chat(
     cache_dir: option.CacheDir = None,
     *,
     request: option.AnswerRequest,
+    unlinked: option.OfflineRequest,
     credentials: option.Credentials,
 ) -> None:
     """Talk, several turns in one session; Ctrl-C stops an answer, /quit leaves."""
@@ -74,7 +77,7 @@ def chat(
 
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    chat_command(access, choice, cache_dir, request.options())
+    chat_command(access, choice, cache_dir, request.options(), unlinked.options())
 
 
 @app.command()

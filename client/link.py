@@ -5,8 +5,10 @@ Knows no sessions and no drafting. Calls fail with sentences already, by `common
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from client.reach import reach
 from client.stats import Traffic
 from common.address import Address
 from common.protocol.errors import OutriderError
@@ -30,10 +32,12 @@ class Access:
 
 
 class QueuedStream:
-    """A generation stream whose messages wait in a queue while the link is slow. Needs a running event loop."""
+    """A generation stream whose messages wait in a queue while the link is slow. Needs a running event loop. `end` ends
+    what the stream alone has used."""
 
-    def __init__(self, stream: GenerateStream):
+    def __init__(self, stream: GenerateStream, end: Callable[[], Awaitable[None]] | None = None):
         self._stream = stream
+        self._end = end
         self._outgoing: asyncio.Queue[FromClient] = asyncio.Queue()
         self._state_bytes: Counter[str] = Counter()
         self._writer = asyncio.create_task(self._write())
@@ -58,6 +62,9 @@ class QueuedStream:
     def close(self) -> None:
         self._stream.close()
         self._writer.cancel()
+        if self._end is not None:
+            self._ending = asyncio.ensure_future(self._end())
+            self._end = None
 
     async def _write(self) -> None:
         try:
@@ -66,3 +73,14 @@ class QueuedStream:
         except OutriderError:
             # Reading fails by the same fault and tells it.
             return
+
+
+async def dial(access: Access) -> QueuedStream:
+    """A stream on a connection of its own, because one that broke waits long before it tries again.
+
+    Raises LinkError where the server refuses or its name is unknown; where nothing answers, it goes on until it is
+    cancelled.
+    """
+    await reach(access.address)
+    connection = access.connect()
+    return QueuedStream(connection.generate(), connection.close)

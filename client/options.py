@@ -17,6 +17,7 @@ import typer
 if TYPE_CHECKING:
     from client.answering import AnswerOptions
     from client.link import Access
+    from client.offline import Offline
 
 Server = Annotated[str, typer.Option("--server", metavar="HOST:PORT", help="Where outriderd listens.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="OUTRIDER_TOKEN", help="The server's bearer token.")]
@@ -74,7 +75,19 @@ PaceDraft = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
+OfflineLimit = Annotated[
+    int, typer.Option("--offline-limit", min=0, metavar="TOKENS", help="Written alone at most, while the link is gone.")
+]
+OfflineWait = Annotated[
+    float,
+    typer.Option("--offline-wait", min=0, metavar="SECONDS", help="For the server, once there is no more to write."),
+]
+OnReconnect = Annotated[
+    str, typer.Option("--on-reconnect", help="What becomes of text written alone: verify it, or keep it as it is.")
+]
+
 _FRESH_SEED_BITS = 63
+_KEEP, _VERIFY = "keep", "verify"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +172,24 @@ class AnswerRequest:
             ),
             stop,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineRequest:
+    """What is to be done while the server is out of reach; each field is an option."""
+
+    offline_limit: OfflineLimit = 256
+    offline_wait: OfflineWait = 30.0
+    on_reconnect: OnReconnect = _VERIFY
+
+    def options(self) -> "Offline":
+        """Raises MisuseError for an unknown wish."""
+        from client.offline import Offline
+        from common.protocol.errors import MisuseError
+
+        if self.on_reconnect not in (_VERIFY, _KEEP):
+            raise MisuseError(f"--on-reconnect is {_VERIFY} or {_KEEP}, not '{self.on_reconnect}'")
+        return Offline(self.offline_limit, self.offline_wait, self.on_reconnect == _KEEP)
 
 
 def with_folded_options(command: Callable[..., None]) -> Callable[..., None]:

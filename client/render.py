@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
-from client.screen import Screen
+from client.screen import Screen, dimmed
 from client.stats import Clock, Stats
 from client.stops import TextBeforeStop
 from client.text import IncrementalText
@@ -16,7 +16,6 @@ from client.text import IncrementalText
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
-_TAIL_ROWS = 4
 _PROVISIONAL_SECONDS = 0.05  # between two redraws of provisional text alone
 
 
@@ -25,7 +24,8 @@ class Paper(Protocol):
 
     def write(self, final: str, provisional: Callable[[], str]) -> None: ...
 
-    def end(self) -> None: ...
+    def end(self, unconfirmed: str) -> None:
+        """Nothing more will come behind text that nobody has judged."""
 
 
 class NoPaper:
@@ -34,7 +34,7 @@ class NoPaper:
     def write(self, final: str, provisional: Callable[[], str]) -> None:
         pass
 
-    def end(self) -> None:
+    def end(self, unconfirmed: str) -> None:
         pass
 
 
@@ -49,8 +49,8 @@ class PlainPaper:
             self._file.write(final)
             self._file.flush()
 
-    def end(self) -> None:
-        self._file.write("\n")
+    def end(self, unconfirmed: str) -> None:
+        self._file.write(unconfirmed + "\n")
         self._file.flush()
 
 
@@ -68,14 +68,16 @@ class LivePaper:
         if not final and now - self._drawn < _PROVISIONAL_SECONDS:
             return
         self._drawn = now
-        self._update(final, provisional(), "")
+        self._update(final, provisional())
 
-    def end(self) -> None:
-        self._update("", "", "\n")
+    def end(self, unconfirmed: str) -> None:
+        self._update("", "")
+        self._console.file.write(dimmed(unconfirmed) + "\n")
+        self._console.file.flush()
 
-    def _update(self, final: str, provisional: str, after: str) -> None:
+    def _update(self, final: str, provisional: str) -> None:
         width, height = self._console.size  # asked each time, because a person may resize a terminal at any time
-        characters = self._screen.update(final, provisional, width, min(_TAIL_ROWS, max(0, height - 2))) + after
+        characters = self._screen.update(final, provisional, width, max(0, height - 2))
         if characters:
             self._console.file.write(characters)
             self._console.file.flush()
@@ -99,10 +101,11 @@ class AnswerView:
         final = self._before_stop.append(self._text.commit(committed))
         self._paper.write(final, lambda: self._before_stop.preview(self._text.preview(provisional)))
 
-    def end(self) -> None:
-        """No more will come, whatever the reason."""
+    def end(self, unconfirmed: Sequence[int] = ()) -> None:
+        """No more will come, whatever the reason; `unconfirmed` tokens stay where they were offered."""
+        text = self._before_stop.preview(self._text.preview(unconfirmed)) if unconfirmed else ""
         self._paper.write(self._before_stop.append(self._text.flush()) + self._before_stop.flush(), str)
-        self._paper.end()
+        self._paper.end(text)
 
 
 def stats_line(stats: Stats, seed: int | None) -> str:
@@ -119,3 +122,13 @@ def stats_line(stats: Stats, seed: int | None) -> str:
 def lossy_line(rule: str) -> str:
     """What a person must know of an answer by a lossy rule."""
     return f"{rule}: lossy, not the target's own distribution"
+
+
+def unreached_line(address: str, draft: str) -> str:
+    """What a person must know who begins without the server."""
+    return f"the server at {address} cannot be reached; the draft '{draft}' writes alone until it can"
+
+
+def provisional_line(tokens: int) -> str:
+    """What a person must know of text that nobody has judged."""
+    return f"the last {tokens} tokens are the draft's own and were never confirmed: the server was out of reach"

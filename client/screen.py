@@ -38,8 +38,7 @@ class Screen:
             return ""
         back = self._before_tail(width) if self._tail else ""
         self._line, self._tail = line, tail
-        dim = f"{_DIM}{_on_terminal(tail)}{_PLAIN}" if tail else ""
-        return _BEGIN + back + _on_terminal(final) + dim + _END
+        return _BEGIN + back + _on_terminal(final) + _dim(tail) + _END
 
     def _before_tail(self, width: int) -> str:
         """Erases the tail, by drawing the final text's last row anew from its first column."""
@@ -54,6 +53,11 @@ def _tail_behind(line: str, provisional: str, width: int, tail_rows: int) -> str
     behind = wrapped(row + provisional, width)[: tail_rows + 1]
     tail = "".join(behind)[len(row) :].removesuffix("\n")
     return "" if _JOINED.search(line + tail) else tail
+
+
+def dimmed(text: str) -> str:
+    """The characters that show text which is not final, for good."""
+    return _dim(printable(text))
 
 
 def printable(text: str) -> str:
@@ -74,6 +78,10 @@ def wrapped(text: str, width: int) -> list[str]:
             rows.append(text[start : index + 1])
             start, used = index + 1, 0
     return [*rows, text[start:]]
+
+
+def _dim(text: str) -> str:
+    return f"{_DIM}{_on_terminal(text)}{_PLAIN}" if text else ""
 
 
 def _on_terminal(text: str) -> str:

@@ -66,7 +66,7 @@ def _add_outrider(server: grpc.aio.Server, options: ServeOptions) -> Engine:
     )
     maker = StateMaker(target.model.pool, load_exporters(offer.state_drafts, target.model))
     terms = offer.terms(options.sessions, capacity, maker.kinds)
-    bounds = Bounds(options.sessions.max_sessions, options.sessions.pass_tokens)
+    bounds = Bounds(options.sessions.max_sessions, options.sessions.pass_tokens, options.sessions.lease_seconds)
     site = Site(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
     aides = OwnAides(offer.own_drafts, maker, site)
     engine = Engine(Sessions(terms, bounds, capacity), target, options.sessions.pace, maker, aides)

@@ -51,6 +51,9 @@ def serve(
     cache_tokens: Annotated[int, typer.Option(min=1, help="Tokens of K/V for all sessions together.")] = 32768,
     pass_tokens: Annotated[int, typer.Option(min=4, help="Tokens of one pass.")] = 512,
     max_sessions: Annotated[int, typer.Option(min=1)] = 64,
+    lease: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="A session waits so long for a client that is gone.")
+    ] = 120.0,
     threads: Annotated[int, typer.Option(min=0, help="Of torch; 0 leaves it to torch.")] = 0,
     drain_seconds: Annotated[float, typer.Option(min=0, help="For running answers, once asked to stop.")] = 30.0,
 ) -> None:
@@ -63,6 +66,7 @@ def serve(
             pass_tokens,
             max_sessions,
             Pace(parse_duration(pace_pass), parse_duration(pace_token), parse_duration(pace_draft)),
+            lease,
         ),
         access=AccessOptions(parse_address(listen), tls_cert, tls_key, client_ca, token_file, insecure),
         drain_seconds=drain_seconds,

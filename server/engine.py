@@ -93,7 +93,7 @@ class Engine:
         self._stir()
 
     def leave(self, listener: Listener) -> None:
-        self.sessions.leave(listener)
+        self.sessions.leave(listener, self._clock())
         self._stir()
 
     async def run(self) -> None:

@@ -46,3 +46,8 @@ class Member:
     @property
     def is_running(self) -> bool:
         return self.session.state is not ServerState.FINISHED
+
+    def release(self) -> None:
+        """Gives back all that is held for it."""
+        self.sequence.cut(0)
+        self.aide = None

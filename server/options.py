@@ -35,6 +35,7 @@ class SessionOptions:
     pass_tokens: int
     max_sessions: int
     pace: Pace
+    lease_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Servicer(OutriderService):
         return self._shelf.read(request)
 
     async def generate(self, messages: AsyncIterator[FromClient]) -> AsyncGenerator[FromServer]:
-        """However the stream ends, its session's slots are free when this returns."""
+        """However the stream ends, its session is over or on lease when this returns."""
         stream = Stream()
         listening = asyncio.create_task(self._listen(messages, stream))
         try:

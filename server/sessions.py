@@ -5,7 +5,6 @@ pass and then calls `complete`. Passes do not overlap, so a slot given back in m
 """
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from server.assistance import Assistance, Level, claim_assistance, dismiss_one_a
 from server.batch import Batch, Outcome, Part, computed_tokens, make_segment
 from server.counters import Counters
 from server.exports import Export, claim
+from server.leases import Leases
 from server.member import Listener, Member
 from server.pass_cost import PassCost
 from server.scheduler import share
@@ -35,6 +35,7 @@ class Bounds:
 
     max_sessions: int
     pass_tokens: int  # packed tokens of one pass
+    lease_seconds: float = 0.0  # for which a session is kept whose stream is gone
 
 
 class Sessions:
@@ -48,12 +49,18 @@ class Sessions:
         self._cost = PassCost()
         self._members: dict[str, Member] = {}
         self._by_listener: dict[Listener, Member] = {}
+        self._leases = Leases(bounds.lease_seconds)
         self._pass = 0  # the number of the latest plan: the clock of fairness
         self._level = 0  # the number of the latest claim of a level
         self._draining = False
 
     def __len__(self) -> int:
         return len(self._members)
+
+    @property
+    def away(self) -> int:
+        """Sessions that are kept for clients to come back to."""
+        return len(self._leases)
 
     @property
     def free_slots(self) -> int:
@@ -88,16 +95,22 @@ class Sessions:
             member.silent = True
             self._dismiss_if_over(member)
 
-    def leave(self, listener: Listener) -> None:
-        """The stream is gone: drops its session, if it still has one."""
+    def leave(self, listener: Listener, now: float) -> None:
+        """The stream is gone: its session, if it still has one, is kept for a while."""
         member = self._by_listener.get(listener)
         if member is not None:
-            self._drop(member)
+            self._forget(member)
+            if self._draining:
+                member.release()
+            else:
+                self._leases.keep(member, now)
 
     def fail(self, listener: Listener, error: PeerError) -> None:
         """Ends one stream and its session, if it has one, with a sentence for the person."""
         self.counters.failures += 1
-        self.leave(listener)
+        member = self._by_listener.get(listener)
+        if member is not None:
+            self._drop(member)
         listener.put(Failed(error.code, str(error)))
         listener.end()
 
@@ -106,6 +119,7 @@ class Sessions:
     def drain(self) -> None:
         """Takes no new sessions or turns from here on; answers that are being made go on."""
         self._draining = True
+        self._leases.end()
         for member in list(self._members.values()):
             self._dismiss_if_over(member)
 
@@ -116,11 +130,13 @@ class Sessions:
     # What passes do.
 
     def next_due(self) -> float:
-        """The earliest time at which a session wants a pass; infinite while all must first hear from their clients."""
-        return min((member.session.due() for member in self._members.values()), default=math.inf)
+        """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
+        their clients."""
+        return min([self._leases.next_end, *(member.session.due() for member in self._members.values())])
 
     def plan(self, now: float) -> Batch[Member] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
+        self._leases.expire(now)
         due = [member for member in self._members.values() if member.session.due() <= now]
         self._make_room(due)
         due = [member for member in due if self._is_here(member)]
@@ -211,21 +227,37 @@ class Sessions:
         if self._draining:
             raise PeerError("the server is going away; try another or come back later", FailureCode.DRAINING)
         member = self._members.get(opened.session)
-        if member is None:
-            member = self._admit(listener, opened, now)
+        if member is not None:
+            self._reopen(member, listener, opened, now)
+        elif (member := self._leases.take(opened.session)) is not None:
+            self._readmit(member, listener, opened, now)
         else:
-            tree = member.session.tree
-            member.session.reopen(opened, now)
-            if opened.state != member.wanted or member.session.tree is not tree:
-                # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.
-                member.wanted, member.aide = opened.state, None
-            older, member.listener, member.silent = member.listener, listener, False
-            del self._by_listener[older]
-            older.end()
+            member = self._admit(listener, opened, now)
         self._by_listener[listener] = member
         self._deliver(member, member.session.greeting)
 
+    def _readmit(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
+        try:
+            self._reopen(member, listener, opened, now)
+        except PeerError:
+            member.release()
+            raise
+        self._members[opened.session] = member
+
+    def _reopen(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
+        """Joins a session to a newer stream. Raises PeerError, and changes nothing, where it cannot go on there."""
+        tree = member.session.tree
+        member.session.reopen(opened, now)
+        if opened.state != member.wanted or member.session.tree is not tree:
+            # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.
+            member.wanted, member.aide = opened.state, None
+        older, member.listener, member.silent = member.listener, listener, False
+        self._by_listener.pop(older, None)
+        older.end()
+
     def _admit(self, listener: Listener, opened: Open, now: float) -> Member:
+        while len(self._members) + len(self._leases) >= self._bounds.max_sessions and self._leases.drop_oldest():
+            pass
         if len(self._members) >= self._bounds.max_sessions:
             raise PeerError("the server has no room for another session; try again later", FailureCode.OVERLOADED)
         session = ServerSession(opened, self.terms, now, self._pulse)
@@ -244,8 +276,11 @@ class Sessions:
         return member
 
     def _make_room(self, due: Sequence[Member]) -> None:
-        """Parks finished sessions for what the due ones ask; where still nobody could move on, fails one."""
+        """Drops absent sessions and parks finished ones for what the due ones ask; where still nobody could move on,
+        fails one."""
         wanted = min(self._bounds.pass_tokens, sum(member.demand.tokens for member in due))
+        while self._pool.free < wanted and self._leases.drop_oldest():
+            pass
         holders = [member for member in self._members.values() if len(member.sequence)]
         for member in sorted(holders, key=lambda member: member.served):
             if self._pool.free >= wanted:
@@ -335,6 +370,9 @@ class Sessions:
         return self._members.get(member.session.id) is member
 
     def _drop(self, member: Member) -> None:
+        self._forget(member)
+        member.release()
+
+    def _forget(self, member: Member) -> None:
         del self._members[member.session.id]
         del self._by_listener[member.listener]
-        member.sequence.cut(0)

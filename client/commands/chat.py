@@ -13,15 +13,16 @@ from client.conversation import Answer, Conversation
 from client.errors import BrokenOffError
 from client.interrupt import until_interrupted
 from client.link import Access
+from client.offline import Offline
 from client.progress import download_bar
-from client.render import AnswerView, lossy_line, paper_for, stats_line
+from client.render import AnswerView, lossy_line, paper_for, provisional_line, stats_line, unreached_line
 from client.stops import before_stop
 from client.text import Message, chat_tokens, decode, valid_text
 
 _QUIT = "/quit"
 
 
-def chat(access: Access, choice: DraftChoice, cache: Path | None, options: AnswerOptions) -> None:
+def chat(access: Access, choice: DraftChoice, cache: Path | None, options: AnswerOptions, offline: Offline) -> None:
     """Talks until /quit or the end of input.
 
     Ctrl-C stops an answer, and leaves only where the answer does not end: then KeyboardInterrupt is raised. Raises
@@ -33,7 +34,9 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
-            client, conversation = runner.run(_begin(stack, access, choice, cache, options))
+            client, conversation = runner.run(_begin(stack, access, choice, cache, options, offline))
+            if not client.was_reached:
+                notes.print(unreached_line(str(access.address), client.manifest.draft), markup=False)
             if console.is_terminal:
                 greeting = f"{client.description.model}, draft {client.manifest.draft}; {_QUIT} leaves"
                 notes.print(greeting, style="dim", markup=False)
@@ -52,25 +55,32 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
                     notes.print(stats_line(answer.stats, options.seed), style="dim", markup=False)
                 if options.lossy:
                     notes.print(lossy_line(options.rule), style="dim", markup=False)
+                if answer.provisional:
+                    notes.print(provisional_line(len(answer.provisional)), style="dim", markup=False)
                 if answer.note:
                     notes.print(answer.note, markup=False)
                 if answer.failure:
                     raise BrokenOffError(answer.failure)
                 # What the target reads of its answer is what the person has read.
-                shown = before_stop(decode(client.tokenizer, answer.tokens), options.stop)
+                shown = before_stop(decode(client.tokenizer, (*answer.tokens, *answer.provisional)), options.stop)
                 messages.append({"role": "assistant", "content": shown})
         finally:
             runner.run(stack.aclose())
 
 
 async def _begin(
-    stack: AsyncExitStack, access: Access, choice: DraftChoice, cache: Path | None, options: AnswerOptions
+    stack: AsyncExitStack,
+    access: Access,
+    choice: DraftChoice,
+    cache: Path | None,
+    options: AnswerOptions,
+    offline: Offline,
 ) -> tuple[Client, Conversation]:
     client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
     client.require_rule(options.rule)
     chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])  # fails now where there is no template
     drafter = client.load_drafter() if options.policy.drafts else None
-    conversation = await stack.enter_async_context(client.converse(options.policy, drafter, options.pace))
+    conversation = await stack.enter_async_context(client.converse(options.policy, drafter, options.pace, offline))
     return client, conversation
 
 
@@ -101,7 +111,9 @@ async def _answer(
     conversation: Conversation, tokens: list[int], options: AnswerOptions, view: AnswerView
 ) -> Answer | None:
     """None where the answer was abandoned."""
+    answer = None
     try:
-        return await until_interrupted(conversation.answer(tokens, options.settings(), view), conversation.cancel)
+        answer = await until_interrupted(conversation.answer(tokens, options.settings(), view), conversation.cancel)
     finally:
-        view.end()
+        view.end(() if answer is None else answer.provisional)
+    return answer

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -11,8 +12,10 @@ from client.answering import AnswerOptions
 from client.assembly import DraftChoice, client_for
 from client.errors import BrokenOffError
 from client.link import Access
+from client.link_log import LinkLog
+from client.offline import Offline
 from client.progress import download_bar
-from client.render import AnswerView, NoPaper, lossy_line, paper_for, stats_line
+from client.render import AnswerView, NoPaper, lossy_line, paper_for, provisional_line, stats_line, unreached_line
 from client.stops import before_stop
 from client.text import chat_tokens, decode, raw_tokens
 
@@ -23,6 +26,7 @@ async def run(
     cache: Path | None,
     prompt: str,
     options: AnswerOptions,
+    offline: Offline,
     *,
     raw: bool,
     as_json: bool,
@@ -31,23 +35,32 @@ async def run(
 
     Raises BrokenOffError after showing what was committed.
     """
+    notes = Console(stderr=True, highlight=False, soft_wrap=True)
     async with client_for(access, choice, cache, download_bar) as client:
         client.require_rule(options.rule)
+        if not client.was_reached:
+            notes.print(unreached_line(str(access.address), client.manifest.draft), style="dim", markup=False)
         tokenizer = client.tokenizer
         tokens = raw_tokens(tokenizer, prompt) if raw else chat_tokens(tokenizer, [{"role": "user", "content": prompt}])
         drafter = client.load_drafter() if options.policy.drafts else None
         paper = NoPaper() if as_json else paper_for(Console(), time.monotonic)
         view = AnswerView(tokenizer, paper, options.stop)
-        async with client.converse(options.policy, drafter, options.pace) as conversation:
+        log = LinkLog(time.monotonic)
+        async with client.converse(options.policy, drafter, options.pace, offline, log) as conversation:
+            unconfirmed: Sequence[int] = ()
             try:
                 answer = await conversation.answer(tokens, options.settings(), view)
+                unconfirmed = answer.provisional
             finally:
-                view.end()
+                view.end(unconfirmed)
     if as_json:
         result = {
             "text": before_stop(decode(tokenizer, answer.tokens), options.stop),
             "token_ids": list(answer.tokens),
+            "provisional_text": decode(tokenizer, answer.provisional),
+            "provisional_token_ids": list(answer.provisional),
             "finish_reason": answer.finish_reason,
+            "link": log.as_list(),
             "seed": options.seed,
             "lossy": options.lossy,
             "stats": answer.stats.as_dict(),
@@ -57,6 +70,8 @@ async def run(
         typer.echo(stats_line(answer.stats, options.seed), err=True)
         if options.lossy:
             typer.echo(lossy_line(options.rule), err=True)
+    if answer.provisional:
+        notes.print(provisional_line(len(answer.provisional)), markup=False)
     if answer.note:
         typer.echo(answer.note, err=True)
     if answer.failure:

@@ -9,6 +9,8 @@ from dataclasses import asdict, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from google.protobuf.message import DecodeError
+
 from common.bundle import BundleFile, BundleManifest, make_manifest, stays_inside
 from common.protocol.errors import PeerError
 from common.protocol.messages import (
@@ -299,6 +301,20 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
         idle_policies=tuple(frame.idle_policies),
         bundles=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.bundles),
     )
+
+
+def description_bytes(description: ServerDescription) -> bytes:
+    """For a file."""
+    return description_frame(description).SerializeToString()
+
+
+def description_from_bytes(data: bytes) -> ServerDescription:
+    """Raises PeerError for what is no description."""
+    try:
+        frame = pb.DescribeReply.FromString(data)
+    except DecodeError as error:
+        raise PeerError("what was kept of a server cannot be read") from error
+    return description(frame)
 
 
 def file_request_frame(request: FileRequest) -> pb.FetchBundleRequest:

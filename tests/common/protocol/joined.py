@@ -48,6 +48,7 @@ class Weather:
     delay: float = 0.05  # mean seconds one way
     repeat: float = 0.0  # frames delivered again later
     lose: float = 0.0  # streams broken, per delivered frame
+    away: float = 0.3  # seconds at most until a broken stream is made anew
     restart: float = 0.0  # of broken streams, those that find a server without the session
     cancel: float = 0.0  # answers cancelled, per drafted level
     silent: float = 0.0  # levels at which the client says nothing at all
@@ -72,6 +73,8 @@ class Joined:
         self.passes = 0
         self.planted = 0  # nodes that the server drafted itself
         self.cancelled: set[int] = set()
+        self.breaks = 0
+        self.regrown = 0  # nodes that a new stream began with
         self._now = 0.0
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -125,16 +128,16 @@ class Joined:
     # The client.
 
     def _draft(self) -> None:
-        if self.client.state not in (ClientState.OPENING, ClientState.GENERATING):
-            if self.client.state is ClientState.LOST:
-                self._at(0.02, self._draft)
+        if self.client.state not in (ClientState.OPENING, ClientState.GENERATING, ClientState.LOST):
             return
         self._at(self.random.expovariate(100), self._draft)
         if self.random.random() < self.weather.silent:
             return
         if self.random.random() < self.weather.cancel:
             self.cancelled.add(self.client.turn)
-            self._send(self.client.cancel())
+            cancel = self.client.cancel()
+            if cancel is not None:
+                self._send(cancel)
             return
         view = self.client.view()
         self._propose(len(view.tokens), self._level(view))
@@ -163,7 +166,9 @@ class Joined:
         return Proposal(parent, token, -self.random.random())
 
     def _client_receives(self, frame: FromServer) -> None:
+        final = list(self.client.tree.tokens)
         self.client.receive(frame)
+        assert self.client.tree.tokens[: len(final)] == final, "what was final is retracted"
         if isinstance(frame, State):
             if frame.turn == self.client.turn:
                 self._hold(frame.kind, frame.start, frame.payload)
@@ -348,17 +353,19 @@ class Joined:
 
     def _break(self) -> None:
         self._stream += 1
+        self.breaks += 1
         self.client.lost()
         if self.random.random() < self.weather.restart:
             self.server = None
             self._pass_running = False
         self._arrival = {"up": 0.0, "down": 0.0}
-        self._at(self.random.uniform(0, 0.3), self._reconnect)
+        self._at(self.random.uniform(0, self.weather.away), self._reconnect)
 
     def _reconnect(self) -> None:
         if self.client.state is not ClientState.LOST:
             return
         for frame in self.client.reopen():
+            self.regrown += len(frame.nodes) if isinstance(frame, Grow) else 0
             self._send(frame)
 
     def _at(self, after: float, act: Callable[[], None]) -> None:

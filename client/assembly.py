@@ -20,7 +20,6 @@ from client.drafting import DraftingLoop
 from client.errors import BundleError, RefusedError
 from client.known_servers import recall, remember
 from client.link import Access, QueuedStream, dial
-from client.link_state import LinkState
 from client.offline import Offline
 from client.policies import Policy
 from common.bundle import TOKENIZER_FOLDER, BundleManifest, first_damaged
@@ -178,7 +177,6 @@ class Client:
         drafter: Drafter | None,
         pace: float = 0.0,
         offline: Offline = Offline(),  # noqa: B008
-        told: Callable[[LinkState], None] = lambda state: None,
     ) -> AsyncIterator[Conversation]:
         """A new session on streams of its own; each drafted level takes at least `pace` seconds."""
         limits = Limits(
@@ -198,7 +196,6 @@ class Client:
             policy.tree,
             dial=partial(dial, self.access),
             offline=offline,
-            told=told,
         )
         try:
             yield conversation

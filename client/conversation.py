@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from client.controller import Controller, FixedTree, Steering
 from client.drafting import DraftingLoop
 from client.errors import RefusedError
-from client.lifeline import Dial, Lifeline, Stream
+from client.lifeline import Dial, Lifeline, Stream, Told
 from client.link_state import LinkState
 from client.offline import Offline
 from client.pace import Levels, PacedDrafter
@@ -59,7 +59,7 @@ class Answer:
 class Conversation:
     """`drafter` may be None. Each drafted level takes at least `pace` seconds. `tree` bounds the drafter's tree; a
     controller does where it is None. `stream` is None where the server could not be reached; `dial` makes a new one
-    for one that broke, and without it the answer breaks off. `told` hears how the link is."""
+    for one that broke, and without it the answer breaks off."""
 
     def __init__(
         self,
@@ -73,7 +73,6 @@ class Conversation:
         hire: Hire = PacedThread,
         dial: Dial | None = None,
         offline: Offline = Offline(),  # noqa: B008
-        told: Callable[[LinkState], None] = lambda state: None,
     ):
         self._lifeline = Lifeline(stream, dial, self._link_changed, clock)
         self._loop = loop
@@ -82,21 +81,23 @@ class Conversation:
         self._draft_name = draft_name
         self._clock = clock
         self._offline = offline
-        self._told = told
+        self._told: Told = lambda state: None
         self._changed = asyncio.Event()
         self._rtt = 0.0
         self._note = ""
         self._was_served = False
         self._abandoned = False
 
-    async def answer(self, tokens: Sequence[int], settings: Settings, watch: Watch) -> Answer:
-        """The answer that follows `tokens`.
+    async def answer(
+        self, tokens: Sequence[int], settings: Settings, watch: Watch, told: Told = lambda state: None
+    ) -> Answer:
+        """The answer that follows `tokens`; `told` hears how the link is meanwhile.
 
         Raises OutriderError where nothing of it came; one that breaks off later is returned with its `failure`.
         What `watch` raises is raised.
         """
         session = self._loop.session
-        self._note, self._abandoned = "", False
+        self._note, self._abandoned, self._told = "", False, told
         self._steering.begin_turn()
         opening = self._loop.begin_turn(tokens, settings)
         self._follow_link()

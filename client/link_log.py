@@ -7,7 +7,7 @@ from client.stats import Clock
 
 
 class LinkLog:
-    """Call it with every new state; times are in seconds since it was made."""
+    """Call it with every new state; times are in seconds since it was made. Of tries that failed nothing is kept."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
@@ -15,7 +15,11 @@ class LinkLog:
         self._states: list[tuple[float, LinkState]] = []
 
     def __call__(self, state: LinkState) -> None:
-        self._states.append((self._clock() - self._began, state))
+        before = [each for _, each in self._states[-2:]]
+        if state is LinkState.OFFLINE and before == [LinkState.OFFLINE, LinkState.RESUMING]:
+            self._states.pop()
+        else:
+            self._states.append((self._clock() - self._began, state))
 
     def as_list(self) -> list[dict[str, Any]]:
         return [{"seconds": round(seconds, 3), "state": state.value} for seconds, state in self._states]

@@ -179,7 +179,7 @@ class OfflineRequest:
     """What is to be done while the server is out of reach; each field is an option."""
 
     offline_limit: OfflineLimit = 256
-    offline_wait: OfflineWait = 30.0
+    offline_wait: OfflineWait = 10.0
     on_reconnect: OnReconnect = _VERIFY
 
     def options(self) -> "Offline":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
+from client.link_state import LinkState
 from client.screen import Screen, dimmed
 from client.stats import Clock, Stats
 from client.stops import TextBeforeStop
@@ -15,6 +16,9 @@ from client.text import IncrementalText
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
+
+_MARKS = {LinkState.SUSPECT: " [?]", LinkState.OFFLINE: " [offline]", LinkState.RESUMING: " [offline]"}
+"""What a person sees behind provisional text of the link."""
 
 _PROVISIONAL_SECONDS = 0.05  # between two redraws of provisional text alone
 
@@ -97,15 +101,27 @@ class AnswerView:
         self._before_stop = TextBeforeStop(stops)
         self._paper = paper
 
+        self._link = LinkState.ONLINE
+        self._provisional: tuple[int, ...] = ()
+
     def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
-        final = self._before_stop.append(self._text.commit(committed))
-        self._paper.write(final, lambda: self._before_stop.preview(self._text.preview(provisional)))
+        self._provisional = tuple(provisional)
+        self._paper.write(self._before_stop.append(self._text.commit(committed)), self._preview)
+
+    def link_changed(self, state: LinkState) -> None:
+        self._link = state
+        self._paper.write("", self._preview)
 
     def end(self, unconfirmed: Sequence[int] = ()) -> None:
         """No more will come, whatever the reason; `unconfirmed` tokens stay where they were offered."""
-        text = self._before_stop.preview(self._text.preview(unconfirmed)) if unconfirmed else ""
-        self._paper.write(self._before_stop.append(self._text.flush()) + self._before_stop.flush(), str)
-        self._paper.end(text)
+        if unconfirmed:
+            self._paper.end(self._before_stop.preview(self._text.preview(unconfirmed)))
+        else:
+            self._paper.write(self._before_stop.append(self._text.flush()) + self._before_stop.flush(), str)
+            self._paper.end("")
+
+    def _preview(self) -> str:
+        return self._before_stop.preview(self._text.preview(self._provisional)) + _MARKS.get(self._link, "")
 
 
 def stats_line(stats: Stats, seed: int | None) -> str:

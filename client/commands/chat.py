@@ -1,8 +1,9 @@
 """`outrider chat`: several turns in one session, on a terminal or through a pipe."""
 
 import asyncio
+import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +13,9 @@ from client.assembly import Client, DraftChoice, client_for
 from client.conversation import Answer, Conversation
 from client.errors import BrokenOffError
 from client.interrupt import until_interrupted
+from client.keys import Keys
 from client.link import Access
+from client.link_state import LinkState
 from client.offline import Offline
 from client.progress import download_bar
 from client.render import AnswerView, lossy_line, paper_for, provisional_line, stats_line, unreached_line
@@ -38,7 +41,10 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
             if not client.was_reached:
                 notes.print(unreached_line(str(access.address), client.manifest.draft), markup=False)
             if console.is_terminal:
-                greeting = f"{client.description.model}, draft {client.manifest.draft}; {_QUIT} leaves"
+                greeting = (
+                    f"{client.description.model}, draft {client.manifest.draft}; {_QUIT} leaves; while the server is "
+                    "out of reach, any key tries it at once"
+                )
                 notes.print(greeting, style="dim", markup=False)
             while (question := _ask(console, notes)) is not None:
                 messages.append({"role": "user", "content": question})
@@ -112,8 +118,16 @@ async def _answer(
 ) -> Answer | None:
     """None where the answer was abandoned."""
     answer = None
-    try:
-        answer = await until_interrupted(conversation.answer(tokens, options.settings(), view), conversation.cancel)
-    finally:
-        view.end(() if answer is None else answer.provisional)
+    with Keys(conversation.hurry) if sys.stdin.isatty() else nullcontext() as keys:
+
+        def heard(state: LinkState) -> None:
+            view.link_changed(state)
+            if keys is not None:
+                keys.listen(state is not LinkState.ONLINE)
+
+        asked = conversation.answer(tokens, options.settings(), view, heard)
+        try:
+            answer = await until_interrupted(asked, conversation.cancel)
+        finally:
+            view.end(() if answer is None else answer.provisional)
     return answer

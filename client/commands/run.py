@@ -13,6 +13,7 @@ from client.assembly import DraftChoice, client_for
 from client.errors import BrokenOffError
 from client.link import Access
 from client.link_log import LinkLog
+from client.link_state import LinkState
 from client.offline import Offline
 from client.progress import download_bar
 from client.render import AnswerView, NoPaper, lossy_line, paper_for, provisional_line, stats_line, unreached_line
@@ -46,10 +47,15 @@ async def run(
         paper = NoPaper() if as_json else paper_for(Console(), time.monotonic)
         view = AnswerView(tokenizer, paper, options.stop)
         log = LinkLog(time.monotonic)
-        async with client.converse(options.policy, drafter, options.pace, offline, log) as conversation:
+
+        def heard(state: LinkState) -> None:
+            log(state)
+            view.link_changed(state)
+
+        async with client.converse(options.policy, drafter, options.pace, offline) as conversation:
             unconfirmed: Sequence[int] = ()
             try:
-                answer = await conversation.answer(tokens, options.settings(), view)
+                answer = await conversation.answer(tokens, options.settings(), view, heard)
                 unconfirmed = answer.provisional
             finally:
                 view.end(unconfirmed)

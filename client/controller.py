@@ -21,14 +21,14 @@ _FORGETTING = 0.98  # of the fit, with each level
 _LEVELS_BETWEEN_STEPS = 8
 _STEP = 1.5  # the most that a bound changes by at once
 _BREADTHS = (2, 16)
-_NODES = (32, 256)
-_PROBABILITIES = (0.002, 0.1)
+_NODES = (32, 320)
+_PROBABILITIES = (0.001, 0.1)
 
 _RECENT_TRIPS = 8
 _QUEUE_SECONDS = 0.03  # of queue that may be jitter or a wait for a pass
 _QUEUE_SHARE = 0.5  # of the least round trip, that may be
 _PRICE_UP, _PRICE_DOWN = 2.0, 1.25
-_LEAST_PRICE, _MOST_PRICE = 1e-4, 4e-3  # beyond which the least probability is at its bound anyway
+_LEAST_PRICE, _MOST_PRICE = 5e-5, 4e-3  # beyond which the least probability is at its bound anyway
 _LEAST_SECONDS = 10.0  # for once or twice as long is a least round trip remembered: paths change
 
 

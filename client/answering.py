@@ -30,6 +30,8 @@ class AnswerOptions:
         _check_known("rule", self.rule, RULES)
         if not 0 <= self.pace < math.inf:
             raise MisuseError(f"a drafted level takes a finite time, 0 ms or more, not {self.pace * 1000:g}")
+        if self.max_new_tokens < 1:
+            raise MisuseError("max_new_tokens must be at least 1")
         try:
             check_settings(replace(self.settings(), idle=""))  # a server may have idle policies that we do not know
         except PeerError as error:

@@ -20,10 +20,14 @@ from client.drafting import DraftingLoop
 from client.errors import BundleError, RefusedError
 from client.known_servers import recall, remember
 from client.link import Access, QueuedStream, dial
+from client.monologue import Bounds
 from client.offline import Offline
 from client.policies import Policy
+from client.secluded import Confidant
+from client.text import decode
 from common.bundle import TOKENIZER_FOLDER, BundleManifest, first_damaged
 from common.cache import cache_directory
+from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.draft_state import WIRE_DTYPES
@@ -122,7 +126,8 @@ class Client:
         return drafter
 
     def _load_fastest(self) -> Drafter:
-        """Tries every depth that was measured after training; where none was, runs no layer of the target.
+        """Tries every depth that was measured after training; where none was, runs no layer of the target. What runs
+        none goes to the deepest while it writes alone.
 
         Raises BundleError where the bundle names what cannot be: nobody here has chosen a depth.
         """
@@ -133,7 +138,14 @@ class Client:
             return self._load_named(*measured)
         # Tried as they are asked for, so that no more than the best so far and the next are in memory.
         trials = (self._try(layers, accept_length) for layers, accept_length in measured.items())
-        return best_depth(trials, min(self.round_trip, _FARTHEST)).drafter
+        best, deepest = best_depth(trials, min(self.round_trip, _FARTHEST)), max(measured)
+        if best.layers or not deepest:
+            return best.drafter
+        return DeepeningDrafter(
+            best.drafter,
+            self._load_named(deepest),
+            StateRequest(self.manifest.draft, deepest, self.choice.state, later=True),
+        )
 
     def _accept_lengths(self) -> dict[int, float]:
         from common.drafts.directory import read_accept_lengths
@@ -201,6 +213,11 @@ class Client:
             yield conversation
         finally:
             conversation.close()
+
+    def confidant(self, conversation: Conversation) -> Confidant:
+        """Keeps to this machine what of a conversation is private."""
+        ends = frozenset(self.description.end_tokens)
+        return Confidant(conversation, Bounds(self.description.context, ends, partial(decode, self.tokenizer)))
 
 
 async def describe(connection: Connection) -> ServerDescription:

@@ -35,6 +35,7 @@ def run(
     state: option.StateDtype = "int8",
     raw: Annotated[bool, typer.Option("--raw", help="Send the prompt as it is, without the chat template.")] = False,
     as_json: option.AsJson = False,
+    private_file: option.PrivateFile = None,
     pace_draft: option.PaceDraft = 0.0,
     cache_dir: option.CacheDir = None,
     *,
@@ -42,7 +43,9 @@ def run(
     unlinked: option.OfflineRequest,
     credentials: option.Credentials,
 ) -> None:
-    """Ask once and show the answer as it is committed."""
+    r"""Ask once and show the answer as it is committed.
+
+    From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft answers alone."""
     import asyncio
 
     from client.assembly import DraftChoice
@@ -51,7 +54,7 @@ def run(
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
     options = request.options(pace_draft / 1000)
-    question, offline = _read_prompt(prompt), unlinked.options()
+    question, offline = _read_prompt(prompt, private_file), unlinked.options()
     asyncio.run(run_command(access, choice, cache_dir, question, options, offline, raw=raw, as_json=as_json))
 
 
@@ -71,7 +74,9 @@ def chat(
     unlinked: option.OfflineRequest,
     credentials: option.Credentials,
 ) -> None:
-    """Talk, several turns in one session; Ctrl-C stops an answer, /quit leaves."""
+    r"""Talk, several turns in one session; Ctrl-C stops an answer, /quit leaves.
+
+    From [\[private]] ... [\[/private]] on, the conversation stays on this machine, where the draft answers alone."""
     from client.assembly import DraftChoice
     from client.commands.chat import chat as chat_command
 
@@ -136,14 +141,24 @@ def demo(
     asyncio.run(demo_command(DemoOptions(prompts, max_new_tokens, profile, seed, models), as_json=as_json))
 
 
-def _read_prompt(argument: str) -> str:
+def _read_prompt(argument: str, private_file: Path | None) -> str:
+    from client.private import as_private, before_private
     from client.text import valid_text
     from common.protocol.errors import MisuseError
 
     try:
-        return valid_text(sys.stdin.read() if argument == "-" else argument)
+        prompt = valid_text(sys.stdin.read() if argument == "-" else argument)
     except UnicodeError as error:
         raise MisuseError("the prompt is not valid text; give it in UTF-8") from error
+    if private_file is not None:
+        try:
+            prompt = f"{prompt}\n{as_private(private_file.read_text(encoding='utf-8'))}"
+        except UnicodeError as error:
+            raise MisuseError(f"the private file {private_file} is not valid text; give it in UTF-8") from error
+        except OSError as error:
+            raise MisuseError(f"the private file {private_file} cannot be read; check its name and rights") from error
+    before_private(prompt)  # fails now where its spans cannot be
+    return prompt
 
 
 def main() -> NoReturn:

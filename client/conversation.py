@@ -22,7 +22,7 @@ from client.stats import Clock, Meter, Stats, Traffic, per
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.pacing import Hire, PacedThread
-from common.protocol.errors import OutriderError
+from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import (
     Commit,
     Failed,
@@ -31,11 +31,16 @@ from common.protocol.messages import (
     FinishReason,
     FromClient,
     Grow,
+    Open,
     Opened,
     Settings,
+    State,
 )
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
+
+OFFLINE = "offline"
+"""The finish reason of an answer whose server did not come back."""
 
 _PASSING = (FailureCode.OVERLOADED, FailureCode.DRAINING)
 """Failures of a server, not of a session: it, or another, may well go on with it later."""
@@ -47,13 +52,24 @@ Watch = Callable[[Sequence[int], Sequence[int]], None]
 @dataclass(frozen=True, slots=True)
 class Answer:
     tokens: tuple[int, ...]  # committed, the end token included
-    finish_reason: str  # a FinishReason, "offline" or "error"
+    finish_reason: str  # a FinishReason, "offline", "private" (see `monologue`) or "error"
     stats: Stats
     provisional: tuple[int, ...] = ()  # written alone behind them, and never judged
     levels: int = 0  # drafted
     overrun_levels: int = 0  # of these, that took longer than the stated pace
     failure: str = ""  # why the answer broke off
     note: str = ""  # what a person should know of an answer that is whole
+    private: bool = False  # written here alone, because the server must not see what it follows
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What is left of a conversation whose link was ended for good: its drafter, and the draft state that it has not
+    seen."""
+
+    drafter: PacedDrafter
+    draft_name: str
+    states: tuple[State, ...]
 
 
 class Conversation:
@@ -83,6 +99,7 @@ class Conversation:
         self._offline = offline
         self._told: Told = lambda state: None
         self._changed = asyncio.Event()
+        self._opened_at = 0.0
         self._rtt = 0.0
         self._note = ""
         self._was_served = False
@@ -137,6 +154,28 @@ class Conversation:
         """Tries a lost server at once."""
         self._lifeline.hurry()
 
+    @property
+    def drafts(self) -> bool:
+        return self._drafter is not None
+
+    @property
+    def wants_state(self) -> bool:
+        """Whether the server is asked for draft state."""
+        return self._loop.session.wanted_state is not None
+
+    @property
+    def traffic(self) -> Traffic:
+        return self._lifeline.traffic
+
+    def withdraw(self) -> Withdrawn:
+        """Ends the link for good, between two answers: nothing more is said or heard. Raises MisuseError where nothing
+        drafts."""
+        if self._drafter is None:
+            raise MisuseError("without a drafter there is no going on without a link")
+        self._lifeline.close()
+        self._lifeline = Lifeline(None)
+        return Withdrawn(self._drafter, self._draft_name, self._loop.undrafted_states)
+
     def close(self) -> None:
         """Ends the stream, and waits for a level that is still being drafted."""
         self._lifeline.close()
@@ -151,6 +190,8 @@ class Conversation:
         for message in messages:
             if isinstance(message, Grow) and message.nodes:
                 self._steering.sent(message.nodes[-1].id, self._clock())
+            if isinstance(message, Open):
+                self._opened_at = self._clock()
             self._lifeline.send(message)
 
     def _link_changed(self, state: LinkState) -> None:
@@ -185,7 +226,7 @@ class Conversation:
             match message:
                 case Opened():
                     self._was_served = True
-                    self._rtt = turn.meter.elapsed()
+                    self._rtt = self._clock() - self._opened_at
                 case Commit() if tokens:
                     self._steering.committed(len(tokens), message.seen, self._clock())
                     turn.meter.committed()
@@ -285,7 +326,7 @@ class Conversation:
         if failure is not None:
             return "error"
         if finished is None:
-            return FinishReason.CANCELLED.value if self._abandoned else "offline"
+            return FinishReason.CANCELLED.value if self._abandoned else OFFLINE
         return finished.reason.value
 
 

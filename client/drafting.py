@@ -20,7 +20,8 @@ from common.protocol.views import Proposal, TreeView
 
 _ANSWERING = (ClientState.OPENING, ClientState.GENERATING, ClientState.LOST)
 
-_ONE_TOKEN = Expansion(breadth=1, children=8, nodes=1, least_probability=1e-30)
+ONE_TOKEN = Expansion(breadth=1, children=8, nodes=1, least_probability=1e-30)
+"""Bounds of a level that is written alone."""
 
 _UNTOLD_AT_MOST = 16
 """Tokens that a step in progress may leave unacknowledged, far fewer than a server runs ahead. Not every commit is
@@ -82,8 +83,9 @@ class DraftingLoop:
 
     def write_alone(self, limit: int) -> None:
         """Nobody judges what is drafted for now: go on with one run of at most `limit` tokens behind what is final."""
+        if self._alone_limit is None:
+            self._spent_below = -1
         self._alone_limit = limit
-        self._spent_below = -1
 
     def write_together(self) -> None:
         """What is drafted will be judged again."""
@@ -126,8 +128,8 @@ class DraftingLoop:
         self._carried, self._states = tuple(self._states), []
         view = self.session.view()
         tokens = (*view.tokens, *(node.token for node in run))
-        alone = replace(view, tokens=tokens, nodes=(), provisional=len(run))
-        return Step(self.session.turn, alone, states=self._carried, expansion=_ONE_TOKEN, root=leaf)
+        alone = replace(view, tokens=tokens, nodes=(), alone=True, provisional=len(run))
+        return Step(self.session.turn, alone, states=self._carried, expansion=ONE_TOKEN, root=leaf)
 
     def drafted(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         """Takes the drafter's result for `step`; what a later turn or commit has overtaken is dropped."""
@@ -151,8 +153,13 @@ class DraftingLoop:
             self._spent_below = step.root
             return []
         below = [replace(each, parent=each.parent or step.root) for each in proposals]
+        newest = self.session.tree.last_id
         grow = self.session.propose(len(step.view.tokens) - step.view.provisional, below)
-        return [] if grow is None else [grow]
+        if self.session.tree.last_id == newest:
+            self._spent_below = step.root  # the tree is full
+        # What waits to leave has smaller ids, and the run may hang from it.
+        held, self._held = self._held, None
+        return [message for message in (held, grow) if message is not None]
 
     def received(self, message: FromServer) -> tuple[tuple[int, ...], list[FromClient]]:
         """Takes a frame; returns the tokens that it made final, and what to send.
@@ -185,7 +192,7 @@ class DraftingLoop:
 
     @property
     def _has_something_to_draft(self) -> bool:
-        drafts = self._policy.drafts and self._has_drafter and self.answering
+        drafts = self._policy.drafts and self._has_drafter and self.answering and self.session.room > 0
         return drafts and (self._warms_up or self._resting_at != self.session.tree.frontier)
 
     def _take_state(self, state: State) -> list[FromClient]:
@@ -199,11 +206,15 @@ class DraftingLoop:
         acknowledgement = self.session.acknowledge_state()
         return [] if acknowledgement is None else [acknowledgement]
 
+    @property
+    def undrafted_states(self) -> tuple[State, ...]:
+        """The draft state that no finished step has carried. A step that is still under way may never run, so that what
+        it carries is among it; the server believes that we have it."""
+        return (*self._carried, *self._states) if self._stepping else tuple(self._states)
+
     def _keep_states(self, keep: int) -> None:
-        """History is rewritten from `keep` on. A step that is still under way may never run, so that what it carries
-        is offered again; the server believes that we have it."""
-        offered = (*self._carried, *self._states) if self._stepping else self._states
-        kept = [state for state in offered if state.start < keep]
+        """History is rewritten from `keep` on."""
+        kept = [state for state in self.undrafted_states if state.start < keep]
         self._states = [replace(state, count=min(state.count, keep - state.start)) for state in kept]
 
     def _start_afresh(self, told: int) -> None:

@@ -1,16 +1,18 @@
 """What servers said of themselves when they were last asked, so that a client can begin without them.
 
-One file for each address, beside the bundles. Knows no link and no bundles.
+One file for each address, beside the bundles: a checksum, and behind it the description. Knows no link and no bundles.
 """
 
 from hashlib import sha256
 from pathlib import Path
 
 from common.protocol.errors import PeerError
+from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.convert import description_bytes, description_from_bytes
 from common.rpc.description import ServerDescription
 
 _FOLDER = "servers"
+_DIGEST_BYTES = sha256().digest_size
 
 
 def remember(cache: Path, address: str, description: ServerDescription) -> None:
@@ -19,18 +21,23 @@ def remember(cache: Path, address: str, description: ServerDescription) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(".part")
-        part.write_bytes(description_bytes(description))
+        kept = description_bytes(description)
+        part.write_bytes(sha256(kept).digest() + kept)
         part.replace(file)
     except OSError:
         return
 
 
 def recall(cache: Path, address: str) -> ServerDescription | None:
-    """None where nothing that can be read was kept."""
+    """None where nothing that can be read was kept, or of another version of the protocol."""
     try:
-        return description_from_bytes(_file(cache, address).read_bytes())
+        data = _file(cache, address).read_bytes()
+        digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        description = description_from_bytes(kept) if sha256(kept).digest() == digest else None
     except (OSError, PeerError):
         return None
+    is_spoken = description is not None and description.version == PROTOCOL_VERSION
+    return description if is_spoken else None
 
 
 def _file(cache: Path, address: str) -> Path:

@@ -15,7 +15,7 @@ from typing import Protocol
 from client.link_state import LinkAction, LinkState, LinkWatch
 from client.stats import Clock, Traffic
 from common.protocol.errors import MisuseError
-from common.protocol.messages import FromClient, FromServer, Ping, Pong
+from common.protocol.messages import Failed, FromClient, FromServer, Ping, Pong
 from common.rpc.errors import LinkError
 
 
@@ -37,7 +37,7 @@ class Stream(Protocol):
 
 
 Dial = Callable[[], Awaitable[Stream]]
-"""A new stream to the server. Raises LinkError where it cannot be reached."""
+"""A new stream to the server, however long it takes until one stands. Raises LinkError where the server refuses."""
 
 Told = Callable[[LinkState], None]
 
@@ -119,8 +119,9 @@ class Lifeline:
                 raise
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
-            self._watch.heard(self._clock())
-            self._tell()
+            if not isinstance(message, Failed):  # which ends the stream: a server that refuses is none that is back
+                self._watch.heard(self._clock())
+                self._tell()
             if not isinstance(message, Pong):
                 return message
 
@@ -134,15 +135,14 @@ class Lifeline:
             if self._watch.tick(self._clock()) is not LinkAction.RETRY:
                 await self._wait(self._watch.due - self._clock())
                 continue
+            try:
+                self._stream = await self._dial()
+            except LinkError:
+                self._watch.broken(self._clock())
+                continue
             self._watch.retried(self._clock())
             self._tell()
-            try:
-                async with asyncio.timeout(self._watch.due - self._clock()):
-                    self._stream = await self._dial()
-                self._stirred.set()
-                return
-            except (LinkError, TimeoutError):
-                self._lose()
+            return
 
     async def keep(self) -> None:
         """Asks for signs of life, and gives up a stream that shows none. Runs until it is cancelled."""

@@ -144,8 +144,9 @@ class LinkWatch:
             self._probed_at = None
 
     def rest(self) -> None:
-        """The server has nothing more to say."""
+        """The server has nothing more to say, and nobody reads what it says."""
         self._expects = False
+        self._trips.restart()
 
     def probed(self, now: float) -> int:
         """A probe leaves; returns its number."""

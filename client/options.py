@@ -73,6 +73,12 @@ PolicyName = Annotated[
 PaceDraft = Annotated[
     float, typer.Option("--pace-draft", min=0, metavar="MS", help="Each drafted level takes at least this long.")
 ]
+PrivateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--private-file", metavar="FILE", help="A text to add to the prompt that must not leave this machine."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 OfflineLimit = Annotated[

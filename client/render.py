@@ -28,6 +28,9 @@ class Paper(Protocol):
 
     def write(self, final: str, provisional: Callable[[], str]) -> None: ...
 
+    def redraw(self, provisional: Callable[[], str]) -> None:
+        """What is provisional has changed for good."""
+
     def end(self, unconfirmed: str) -> None:
         """Nothing more will come behind text that nobody has judged."""
 
@@ -36,6 +39,9 @@ class NoPaper:
     """Shows nothing, for output that a program reads."""
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
+        pass
+
+    def redraw(self, provisional: Callable[[], str]) -> None:
         pass
 
     def end(self, unconfirmed: str) -> None:
@@ -52,6 +58,9 @@ class PlainPaper:
         if final:
             self._file.write(final)
             self._file.flush()
+
+    def redraw(self, provisional: Callable[[], str]) -> None:
+        pass
 
     def end(self, unconfirmed: str) -> None:
         self._file.write(unconfirmed + "\n")
@@ -73,6 +82,9 @@ class LivePaper:
             return
         self._drawn = now
         self._update(final, provisional())
+
+    def redraw(self, provisional: Callable[[], str]) -> None:
+        self._update("", provisional())
 
     def end(self, unconfirmed: str) -> None:
         self._update("", "")
@@ -110,7 +122,7 @@ class AnswerView:
 
     def link_changed(self, state: LinkState) -> None:
         self._link = state
-        self._paper.write("", self._preview)
+        self._paper.redraw(self._preview)
 
     def end(self, unconfirmed: Sequence[int] = ()) -> None:
         """No more will come, whatever the reason; `unconfirmed` tokens stay where they were offered."""
@@ -145,6 +157,17 @@ def unreached_line(address: str, draft: str) -> str:
     return f"the server at {address} cannot be reached; the draft '{draft}' writes alone until it can"
 
 
+def private_line(tokens: int, stats: Stats) -> str:
+    """What a person must know of an answer to a private prompt."""
+    return (
+        f"the answer is the draft's own, because the prompt is private: {tokens} tokens by {stats.draft} alone in "
+        f"{stats.seconds:.1f} s; of what precedes the first private span {stats.bytes_up / 1000:.1f} kB went up and "
+        f"{stats.bytes_down / 1000:.1f} kB came down"
+    )
+
+
 def provisional_line(tokens: int) -> str:
-    """What a person must know of text that nobody has judged."""
+    """What a person must know of an answer that ended without its server, and of text that nobody has judged."""
+    if not tokens:
+        return "the answer is not whole: the server was out of reach"
     return f"the last {tokens} tokens are the draft's own and were never confirmed: the server was out of reach"

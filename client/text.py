@@ -4,8 +4,9 @@ Knows a tokenizer and nothing of sessions or screens.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from client.private import BEGIN, Prompt, before_private, without_marks
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -31,15 +32,53 @@ def chat_tokens(tokenizer: "Tokenizer", messages: list[Message]) -> list[int]:
 
     Raises MisuseError where the target has no template or it refuses the conversation.
     """
+    return list(_through_template(tokenizer, messages, tokenize=True))
+
+
+def raw_prompt(tokenizer: "Tokenizer", text: str) -> Prompt:
+    """A text as it is. Raises MisuseError for private spans that cannot be."""
+    safe = before_private(text)
+    if safe is None:
+        return Prompt(tuple(raw_tokens(tokenizer, text)))
+    return Prompt(tuple(raw_tokens(tokenizer, safe)), _plain_tokens(tokenizer, without_marks(text[len(safe) :])))
+
+
+def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> Prompt:
+    """A conversation as `chat_tokens` has it. A person's messages may have private spans; an answer that quotes a mark
+    has none.
+
+    Raises MisuseError as `chat_tokens` does, for private spans that cannot be, and for a template that does not leave
+    what precedes the first one as it is.
+    """
+    before = [before_private(message["content"]) if message["role"] == "user" else None for message in messages]
+    first = next((index for index, text in enumerate(before) if text is not None), None)
+    if first is None:
+        return Prompt(tuple(chat_tokens(tokenizer, messages)))
+    # Rendered without what is private, so that not even a template's whim can show any of it.
+    opening = [*messages[:first], {"role": "user", "content": f"{before[first]}{BEGIN}"}]
+    safe, mark, _ = str(_through_template(tokenizer, opening, tokenize=False)).rpartition(BEGIN)
+    whole = str(_through_template(tokenizer, messages, tokenize=False))
+    if not mark or not whole.startswith(safe + mark):
+        raise MisuseError(
+            "the target's chat template does not keep private text apart; give it plain text with `outrider run --raw`"
+        )
+    return Prompt(_plain_tokens(tokenizer, safe), _plain_tokens(tokenizer, without_marks(whole[len(safe) :])))
+
+
+def _plain_tokens(tokenizer: "Tokenizer", text: str) -> tuple[int, ...]:
+    """A part of a text that has its special tokens already, or needs none."""
+    return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _through_template(tokenizer: "Tokenizer", messages: list[Message], *, tokenize: bool) -> Any:
     if tokenizer.chat_template is None:
         raise MisuseError("this target has no chat template; give it plain text with `outrider run --raw`")
     try:
-        tokens = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+        return tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=tokenize, return_dict=False)
     except Exception as error:  # a template is a program, and may fail as any program may
         raise MisuseError(
             f"the target's chat template fails ({error}); give it plain text with `outrider run --raw`"
         ) from error
-    return list(tokens)
 
 
 def decode(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:

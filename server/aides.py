@@ -87,7 +87,9 @@ class OwnAides:
 
     def make(self, wanted: StateRequest | None) -> OwnAide:
         draft = self._drafts.get(wanted.draft, self._default) if wanted is not None else self._default
-        depth = wanted.layers if wanted is not None and wanted.layers in draft.depths else min(draft.depths)
+        # Layers that the client can wait for are not what it drafts with now.
+        runs_layers = wanted is not None and not wanted.later and wanted.layers in draft.depths
+        depth = wanted.layers if wanted is not None and runs_layers else min(draft.depths)
         if (draft.name, depth) not in self._loaded:
             self._loaded[draft.name, depth] = self._load(draft, depth)
         return OwnAide(self._loaded[draft.name, depth](), self._maker)

@@ -11,6 +11,7 @@ import sys
 
 from server.assembly import Assembled, assemble
 from server.options import ServeOptions
+from server.sessions import Sessions
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -33,16 +34,27 @@ async def _live(options: ServeOptions) -> None:
 
     stopping = asyncio.create_task(asked_to_stop.wait())
     await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+    held = _held(parts.engine.sessions)
     if stopping.done():
         asked_to_stop.clear()
         await _drain(parts, options.drain_seconds, asked_to_stop)
         running.cancel()
     await parts.server.stop(0)
-    _say(f"summary {json.dumps(parts.engine.counters.summary())}")
+    _say(f"summary {json.dumps({**parts.engine.counters.summary(), 'held': held})}")
     try:
         await running
     except asyncio.CancelledError:
         return
+
+
+def _held(sessions: Sessions) -> dict[str, int]:
+    """What was in use when the server was asked to stop: what nobody uses then has leaked."""
+    return {
+        "sessions": len(sessions),
+        "leases": sessions.away,
+        "slots": sessions.held_slots,
+        "tasks": len(asyncio.all_tasks()),
+    }
 
 
 async def _drain(parts: Assembled, seconds: float, asked_again: asyncio.Event) -> None:

@@ -66,6 +66,10 @@ class Sessions:
     def free_slots(self) -> int:
         return self._pool.free
 
+    @property
+    def held_slots(self) -> int:
+        return self._pool.capacity - self._pool.free
+
     # What clients do.
 
     def receive(self, listener: Listener, message: FromClient, now: float) -> None:
@@ -215,6 +219,7 @@ class Sessions:
                 continue
             if payload is None:
                 export.owner.wanted = None
+                self._deliver(export.owner, export.owner.session.forgo_state())
                 continue
             frame = export.owner.session.state_frame(export.span, payload, now)
             if frame is not None:

@@ -10,17 +10,20 @@ from rich.console import Console
 
 from client.answering import AnswerOptions
 from client.assembly import Client, DraftChoice, client_for
-from client.conversation import Answer, Conversation
+from client.conversation import OFFLINE, Answer
 from client.errors import BrokenOffError
 from client.interrupt import until_interrupted
 from client.keys import Keys
 from client.link import Access
 from client.link_state import LinkState
 from client.offline import Offline
+from client.private import Prompt, before_private
 from client.progress import download_bar
-from client.render import AnswerView, lossy_line, paper_for, provisional_line, stats_line, unreached_line
+from client.render import AnswerView, lossy_line, paper_for, private_line, provisional_line, stats_line, unreached_line
+from client.secluded import Confidant
 from client.stops import before_stop
-from client.text import Message, chat_tokens, decode, valid_text
+from client.text import Message, chat_prompt, chat_tokens, decode, valid_text
+from common.protocol.errors import MisuseError
 
 _QUIT = "/quit"
 
@@ -37,7 +40,7 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
-            client, conversation = runner.run(_begin(stack, access, choice, cache, options, offline))
+            client, confidant = runner.run(_begin(stack, access, choice, cache, options, offline))
             if not client.was_reached:
                 notes.print(unreached_line(str(access.address), client.manifest.draft), markup=False)
             if console.is_terminal:
@@ -48,20 +51,22 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
                 notes.print(greeting, style="dim", markup=False)
             while (question := _ask(console, notes)) is not None:
                 messages.append({"role": "user", "content": question})
-                tokens = chat_tokens(client.tokenizer, messages)
-                if len(tokens) >= client.description.context:
-                    notes.print(_too_long(len(tokens), client.description.context))
+                prompt = chat_prompt(client.tokenizer, messages)
+                if len(prompt.tokens) >= client.description.context:
+                    notes.print(_too_long(len(prompt.tokens), client.description.context))
                     messages.pop()
                     continue
                 view = AnswerView(client.tokenizer, paper_for(console, time.monotonic), options.stop)
-                answer = runner.run(_answer(conversation, tokens, options, view))
+                answer = runner.run(_answer(confidant, prompt, options, view))
                 if answer is None:
                     raise KeyboardInterrupt
-                if console.is_terminal:
+                if console.is_terminal and not answer.private:
                     notes.print(stats_line(answer.stats, options.seed), style="dim", markup=False)
-                if options.lossy:
+                if options.lossy and not answer.private:
                     notes.print(lossy_line(options.rule), style="dim", markup=False)
-                if answer.provisional:
+                if answer.private:
+                    notes.print(private_line(len(answer.provisional), answer.stats), style="dim", markup=False)
+                elif answer.provisional or answer.finish_reason == OFFLINE:
                     notes.print(provisional_line(len(answer.provisional)), style="dim", markup=False)
                 if answer.note:
                     notes.print(answer.note, markup=False)
@@ -81,20 +86,22 @@ async def _begin(
     cache: Path | None,
     options: AnswerOptions,
     offline: Offline,
-) -> tuple[Client, Conversation]:
+) -> tuple[Client, Confidant]:
     client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
     client.require_rule(options.rule)
     chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])  # fails now where there is no template
     drafter = client.load_drafter() if options.policy.drafts else None
     conversation = await stack.enter_async_context(client.converse(options.policy, drafter, options.pace, offline))
-    return client, conversation
+    return client, client.confidant(conversation)
 
 
 def _ask(console: Console, notes: Console) -> str | None:
-    """The next question; None to leave."""
+    """The next question; None to leave. Raises MisuseError for private spans that cannot be, where nobody can type
+    them again."""
     while True:
         try:
             question = valid_text(console.input("[bold]> [/]" if console.is_terminal else "")).strip()
+            before_private(question)
         except EOFError:
             return None
         except KeyboardInterrupt:
@@ -102,6 +109,11 @@ def _ask(console: Console, notes: Console) -> str | None:
             continue
         except UnicodeError:
             notes.print("that was not valid text; type it again")
+            continue
+        except MisuseError as error:
+            if not console.is_terminal:
+                raise
+            notes.print(str(error), markup=False)
             continue
         if question == _QUIT:
             return None
@@ -113,21 +125,19 @@ def _too_long(tokens: int, context: int) -> str:
     return f"with that the conversation has {tokens} tokens, but the target holds {context}; ask less, or start anew"
 
 
-async def _answer(
-    conversation: Conversation, tokens: list[int], options: AnswerOptions, view: AnswerView
-) -> Answer | None:
+async def _answer(confidant: Confidant, prompt: Prompt, options: AnswerOptions, view: AnswerView) -> Answer | None:
     """None where the answer was abandoned."""
     answer = None
-    with Keys(conversation.hurry) if sys.stdin.isatty() else nullcontext() as keys:
+    with Keys(confidant.hurry) if sys.stdin.isatty() else nullcontext() as keys:
 
         def heard(state: LinkState) -> None:
             view.link_changed(state)
             if keys is not None:
                 keys.listen(state is not LinkState.ONLINE)
 
-        asked = conversation.answer(tokens, options.settings(), view, heard)
+        asked = confidant.answer(prompt, options.settings(), view, heard)
         try:
-            answer = await until_interrupted(asked, conversation.cancel)
+            answer = await until_interrupted(asked, confidant.cancel)
         finally:
             view.end(() if answer is None else answer.provisional)
     return answer

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -10,15 +9,25 @@ from rich.console import Console
 
 from client.answering import AnswerOptions
 from client.assembly import DraftChoice, client_for
+from client.conversation import OFFLINE
 from client.errors import BrokenOffError
 from client.link import Access
 from client.link_log import LinkLog
 from client.link_state import LinkState
 from client.offline import Offline
 from client.progress import download_bar
-from client.render import AnswerView, NoPaper, lossy_line, paper_for, provisional_line, stats_line, unreached_line
+from client.render import (
+    AnswerView,
+    NoPaper,
+    lossy_line,
+    paper_for,
+    private_line,
+    provisional_line,
+    stats_line,
+    unreached_line,
+)
 from client.stops import before_stop
-from client.text import chat_tokens, decode, raw_tokens
+from client.text import chat_prompt, decode, raw_prompt
 
 
 async def run(
@@ -42,7 +51,7 @@ async def run(
         if not client.was_reached:
             notes.print(unreached_line(str(access.address), client.manifest.draft), style="dim", markup=False)
         tokenizer = client.tokenizer
-        tokens = raw_tokens(tokenizer, prompt) if raw else chat_tokens(tokenizer, [{"role": "user", "content": prompt}])
+        asked = raw_prompt(tokenizer, prompt) if raw else chat_prompt(tokenizer, [{"role": "user", "content": prompt}])
         drafter = client.load_drafter() if options.policy.drafts else None
         paper = NoPaper() if as_json else paper_for(Console(), time.monotonic)
         view = AnswerView(tokenizer, paper, options.stop)
@@ -53,9 +62,9 @@ async def run(
             view.link_changed(state)
 
         async with client.converse(options.policy, drafter, options.pace, offline) as conversation:
-            unconfirmed: Sequence[int] = ()
+            confidant, unconfirmed = client.confidant(conversation), tuple[int, ...]()
             try:
-                answer = await conversation.answer(tokens, options.settings(), view, heard)
+                answer = await confidant.answer(asked, options.settings(), view, heard)
                 unconfirmed = answer.provisional
             finally:
                 view.end(unconfirmed)
@@ -66,17 +75,20 @@ async def run(
             "provisional_text": decode(tokenizer, answer.provisional),
             "provisional_token_ids": list(answer.provisional),
             "finish_reason": answer.finish_reason,
+            "private": answer.private,
             "link": log.as_list(),
             "seed": options.seed,
             "lossy": options.lossy,
             "stats": answer.stats.as_dict(),
         }
         typer.echo(json.dumps(result))
-    else:
+    elif not answer.private:
         typer.echo(stats_line(answer.stats, options.seed), err=True)
         if options.lossy:
             typer.echo(lossy_line(options.rule), err=True)
-    if answer.provisional:
+    if answer.private:
+        notes.print(private_line(len(answer.provisional), answer.stats), markup=False)
+    elif answer.provisional or answer.finish_reason == OFFLINE:
         notes.print(provisional_line(len(answer.provisional)), markup=False)
     if answer.note:
         typer.echo(answer.note, err=True)

@@ -61,6 +61,10 @@ class Child:
             with suppress(ProcessLookupError):
                 self._process.terminate()
 
+    def kill(self) -> None:
+        """As a crash would: without last words."""
+        self._process.kill()
+
     async def stop(self) -> None:
         """Asks it to end, and kills it where it takes too long or we are in a hurry ourselves."""
         self.ask_to_end()

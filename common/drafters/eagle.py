@@ -19,9 +19,9 @@ from common.codec import decode
 from common.drafters.drafter import NOTHING
 from common.drafters.packed_layer import PackedLayer
 from common.drafts.eagle import KIND, EagleDraft
-from common.drafts.exporters import HIDDEN
 from common.drafts.vocabulary import trim_head
 from common.models.segment import Segment
+from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
 
 _PASSES = 3

@@ -43,7 +43,7 @@ class LookupDrafter:
         self._open: dict[int, tuple[int, int]] = {}  # position -> the token proposed there, and its match length
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
-        self._follow(view.tokens)
+        self._follow(view.tokens, len(view.tokens) - view.provisional)
         parent, path = _tip(view)
         depth = len(path)
         if depth >= _DEEPEST:
@@ -66,13 +66,15 @@ class LookupDrafter:
                 return length, at
         return 0, 0
 
-    def _follow(self, tokens: tuple[int, ...]) -> None:
+    def _follow(self, tokens: tuple[int, ...], judged: int) -> None:
+        """Of the first `judged` tokens alone there is anything to learn."""
         known = len(self._tokens)
         if tuple(self._tokens) != tokens[:known]:
             known = 0
             self._tokens, self._next, self._open = [], {}, {}
         for position in range(known, len(tokens)):
-            self._judge(position, tokens[position])
+            if position < judged:
+                self._judge(position, tokens[position])
             self._index(position)
             self._tokens.append(tokens[position])
 

@@ -25,8 +25,8 @@ from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
 from common.drafters.drafter import NOTHING
 from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
-from common.drafts.exporters import HIDDEN
 from common.drafts.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
+from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.rules import RULES
@@ -79,7 +79,7 @@ class MedusaDrafter:
         self._proposed = now
         read = (newest, view.rule, view.sampling)
         if read != self._read:
-            self._learn(view.tokens)
+            self._learn(view.tokens[: len(view.tokens) - view.provisional])
             self._read, self._offers = read, self._offer(newest, view)
         said = view.tokens[newest + 2 :]
         offered = [[token for token, _ in offer.candidates] for offer in self._offers]

@@ -15,13 +15,13 @@ from transformers import PreTrainedModel
 from common.codec import decode
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
-from common.drafts.exporters import KEY_VALUES, LSA
 from common.drafts.layers import full_attention
 from common.drafts.moa import KIND, MoaDraft
 from common.drafts.vocabulary import trim_head
 from common.models.attention import ATTENTION, PassContext
 from common.models.plan import PassPlan
 from common.models.segment import Segment
+from common.protocol.draft_state import KEY_VALUES, LSA
 from common.protocol.messages import State, StateRequest
 
 

@@ -9,8 +9,7 @@ import torch
 
 from common.drafts.lsa import StateMixer
 from common.models.key_values import KeyValuePool
-
-LSA, HIDDEN, KEY_VALUES = "lsa", "hidden", "kv"
+from common.protocol.draft_state import HIDDEN, KEY_VALUES, LSA
 
 
 class StateExporter(Protocol):

@@ -81,8 +81,8 @@ def check_settings(settings: Settings) -> None:
     sampling_fault = rule_fault(settings.rule, settings.sampling)
     if sampling_fault:
         raise PeerError(sampling_fault, FailureCode.INVALID)
-    if settings.max_new_tokens < 1:
-        raise PeerError("max_new_tokens must be at least 1", FailureCode.INVALID)
+    if settings.max_new_tokens < 0:
+        raise PeerError("max_new_tokens must be at least 0", FailureCode.INVALID)
     if len(settings.stop) > _MOST_STOP_STRINGS:
         raise PeerError(f"at most {_MOST_STOP_STRINGS} stop strings are allowed", FailureCode.INVALID)
     if not all(0 < len(string) <= _LONGEST_STOP_STRING for string in settings.stop):

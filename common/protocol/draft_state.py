@@ -22,7 +22,9 @@ BITS: Mapping[str, int] = {"float16": 16, "int8": 8, "int6": 6, "int4": 4}
 WIRE_DTYPES = ("int8", "float16")
 """Those of them that a session may ask for; the others are for experiments."""
 
-DIMENSIONS: Mapping[str, int] = {"lsa": 1, "hidden": 1, "kv": 3}
+LSA, HIDDEN, KEY_VALUES = "lsa", "hidden", "kv"
+
+DIMENSIONS: Mapping[str, int] = {LSA: 1, HIDDEN: 1, KEY_VALUES: 3}
 """Every kind of draft state, and how many axes one position of it has: `lsa [2 * E_kv]` is the layer
 self-attention's vector, `hidden [E]` the last hidden state, `kv [layers, 2, E_kv]` the keys (after their rotation)
 and the values of the last layers."""

@@ -30,13 +30,21 @@ class FailureCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How one answer is made. `idle` names an idle policy, empty for the server's own choice."""
+    """How one answer is made. `idle` names an idle policy, empty for the server's own choice.
+
+    With `max_new_tokens` 0 no answer is wanted but the draft state of the whole prompt, its last token included: the
+    turn is over once that has been acknowledged.
+    """
 
     max_new_tokens: int
     rule: str = "greedy"
     stop: tuple[str, ...] = ()
     idle: str = ""
     sampling: Sampling = LIKELIEST
+
+    @property
+    def wants_state_alone(self) -> bool:
+        return self.max_new_tokens == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +74,12 @@ class GrownNode:
 @dataclass(frozen=True, slots=True)
 class StateRequest:
     """The draft state that a session asks for: what the draft named `draft` needs to run the target's last `layers`
-    layers itself, in numbers of `dtype`."""
+    layers itself, in numbers of `dtype`. K/V that are wanted `later` go when the link has nothing else to carry."""
 
     draft: str
     layers: int = 0
     dtype: str = "int8"
+    later: bool = False
 
 
 # Client to server.

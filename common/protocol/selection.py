@@ -52,3 +52,17 @@ def _ranked(tree: TokenTree, parent: Node) -> list[tuple[float, int, _Group]]:
     if not tree.grouped:
         return [(-child.score, child.id, [child]) for child in children]
     return [(-parent.score, children[0].id, children)] if children else []
+
+
+class LikelyGrowth:
+    """`likely_growth`, walked once for each state of a tree: below one root nodes only come."""
+
+    def __init__(self) -> None:
+        self._walked: tuple[Node, int, int] | None = None
+        self._growth = 0.0
+
+    def of(self, tree: TokenTree, limit: int) -> float:
+        state = (tree.root, len(tree), limit)
+        if state != self._walked:
+            self._walked, self._growth = state, likely_growth(tree, limit)
+        return self._growth

@@ -36,12 +36,12 @@ from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
 from common.protocol.rules.question import question_about
 from common.protocol.run_ahead import most_ahead
-from common.protocol.selection import likeliest, likely_growth
+from common.protocol.selection import LikelyGrowth, likeliest
 from common.protocol.state_feed import Span, StateFeed
 from common.protocol.tempo import Tempo
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
-from common.protocol.tree import Node, TokenTree
+from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
 from common.protocol.work import Progress, Replies, Work
 
@@ -59,20 +59,17 @@ class ServerSession:
         self._tempo = Tempo()
         self._pulse = pulse or Pulse()
         self._assistable = terms.assists
-        self._reached_in: tuple[Node, int, int] | None = None
-        self._reached = 0.0
+        self._growth = LikelyGrowth()
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
         self._adopt(opened, now)
-        self.greeting = self._greet(self._end_if_over())
+        self.greeting: Replies = (Opened(self.id), *self._end_if_over())
 
     # What arrives.
 
     def reopen(self, opened: Open, now: float) -> None:
-        """A newer stream of this session: resume it, or rebuild it where the client knows more or otherwise.
-
-        `greeting` then holds the replies. A resumed turn keeps the settings it began with.
-        """
+        """A newer stream of this session: resume it, or rebuild it where the client knows more or otherwise, or asks
+        for something else. `greeting` then holds the replies."""
         check_open(opened, self._terms)
         if opened.state != self._wanted_state:
             self.feed = self._new_feed(opened.state)
@@ -81,6 +78,7 @@ class ServerSession:
         resumed = (
             opened.turn == self.turn
             and opened.prompt_length == self._prompt_length
+            and opened.settings == self._settings
             and tuple(self.tree.tokens[:known]) == opened.tokens
         )
         if resumed:
@@ -88,7 +86,7 @@ class ServerSession:
             self._acked = known
             self._answered_at = self._exhausted_at = 0
             self._response_time.restart()
-            self.greeting = self._greet(self._replay(known))
+            self.greeting = (Opened(self.id), *self._replay(known), *self._end_if_fed())
         else:
             same = common_prefix(self.tree.tokens, opened.tokens)
             self.processed = min(self.processed, same, len(opened.tokens) - 1)
@@ -97,7 +95,7 @@ class ServerSession:
             self.state = server_after(self.state, Open)
             self.epoch += 1
             self._adopt(opened, now)
-            self.greeting = self._greet(self._end_if_over())
+            self.greeting = (Opened(self.id), *self._end_if_over())
         if self.feed is not None:
             self.feed.restart()
 
@@ -135,7 +133,7 @@ class ServerSession:
         if self.feed is None:
             raise PeerError("a StateAck came, but no draft state was asked for")
         self.feed.acknowledge(ack.frames, now)
-        return ()
+        return self._end_if_fed()
 
     def _receive_cancel(self, cancel: Cancel, now: float) -> Replies:
         if self._is_stale(cancel.turn) or self.state is ServerState.FINISHED:
@@ -159,7 +157,7 @@ class ServerSession:
         if self.feed is not None:
             self.feed.rewrite(extend.keep)
         self._begin_turn(extend.turn, len(tokens), extend.settings, now)
-        return ()
+        return self._end_if_fed()
 
     def park(self) -> None:
         """The engine gives away the K/V of this finished session; a next turn computes them again.
@@ -178,6 +176,8 @@ class ServerSession:
             return math.inf
         if self.tree.frontier - self.processed > 1:
             return self._since
+        if self._settings.wants_state_alone:
+            return self._since if self.processed < self.tree.frontier else math.inf
         if self.stalled:
             return math.inf
         waiting = Waiting(
@@ -186,7 +186,7 @@ class ServerSession:
             exhausted=self._exhausted_at == self.tree.frontier,
             since=self._since,
             response_time=self._response_time.allowance(),
-            reach=self._reach if self.may_be_assisted else 0.0,
+            reach=self._growth.of(self.tree, self._limit - 1) if self.may_be_assisted else 0.0,
             speed=self._tempo.speed,
             miss=self._tempo.miss,
             level_seconds=self._pulse.level_seconds,
@@ -194,14 +194,6 @@ class ServerSession:
             pass_seconds=self._pulse.pass_seconds,
         )
         return self._idle.due(waiting)
-
-    @property
-    def _reach(self) -> float:
-        """Walks the tree once for each state of it: below one root nodes only come."""
-        state = (self.tree.root, len(self.tree), self._limit)
-        if state != self._reached_in:
-            self._reached_in, self._reached = state, likely_growth(self.tree, self._limit - 1)
-        return self._reached
 
     @property
     def stalled(self) -> bool:
@@ -218,7 +210,7 @@ class ServerSession:
         """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""
         tokens = self.tree.tokens
         chain = tuple(tokens[self.processed : self.processed + budget])
-        if self.processed + len(chain) < len(tokens):
+        if self.processed + len(chain) < len(tokens) or self._settings.wants_state_alone:
             return Work(self.processed, chain, (), None, self.epoch)
         # Nodes past the limit are idle.
         nodes = likeliest(self.tree, budget - len(chain), self._limit - 1)
@@ -232,11 +224,11 @@ class ServerSession:
         self.processed += len(work.chain)
         if not work.reaches_root:
             return Progress(True, (), ())
-        index = {node: i for i, node in enumerate(work.nodes)}
         start, root = self.tree.frontier, self.tree.root
-        kept, reason = self._cut(tokens)
-        carried = self.tree.commit(tokens[:kept])
-        nodes_kept = tuple(index[node] for node in carried if node in index)
+        kept, reason = self._cut(self.tree.tokens[self._prompt_length :], tokens)
+        # Not what the tree carries: its nodes are gone where the client came back on a new stream meanwhile.
+        nodes_kept = work.path(tokens[:kept])
+        self.tree.commit(tokens[:kept])
         self.processed += len(nodes_kept)
         self._since = now
         self._response_time.committed(self.tree.frontier, now)
@@ -276,6 +268,7 @@ class ServerSession:
     def asks_for_assistance(self) -> bool:
         """Whether the server's own drafting is wanted for this answer, now or once the prompt is computed."""
         wanted = self._assistable and self._idle.assists and not self.tree.grouped
+        wanted = wanted and not self._settings.wants_state_alone
         if not wanted or self.state is ServerState.FINISHED or self.stalled:
             return False
         return self._resting_at != self.tree.frontier and len(self.tree) < self._terms.planted_nodes
@@ -306,12 +299,17 @@ class ServerSession:
         shape = (span.count, *span.kind.shape)
         return State(self.turn, span.start, span.count, span.kind.name, self.feed.dtype, shape, payload)
 
+    def forgo_state(self) -> Replies:
+        """The server cannot make the draft state; who wants that alone waits for nothing more."""
+        self._can_feed = False
+        return self._end_if_fed()
+
     # Details.
 
     def _new_feed(self, wanted: StateRequest | None) -> StateFeed | None:
         """Raises PeerError for a request that cannot be met; the session still wants what it wanted before."""
         feed = None if wanted is None else StateFeed(self._terms.state_kinds(wanted), wanted.dtype)
-        self._wanted_state = wanted
+        self._wanted_state, self._can_feed = wanted, feed is not None
         return feed
 
     def _salvage(self, work: Work) -> Progress:
@@ -350,12 +348,17 @@ class ServerSession:
         """A rebuilt session may hold a whole answer already."""
         answer = self.tree.tokens[self._prompt_length :]
         if not answer:
-            return ()
-        _, reason = self._cut_answer((), answer, self._limit - self._prompt_length)
+            return self._end_if_fed()
+        _, reason = self._cut((), answer)
         return () if reason is None else (self._finish(reason),)
 
-    def _greet(self, more: Replies) -> Replies:
-        return (Opened(self.id), *more)
+    def _end_if_fed(self) -> Replies:
+        """A turn for draft state alone is over once the client has it all."""
+        if not self._settings.wants_state_alone or self.state is ServerState.FINISHED:
+            return ()
+        feed = self.feed if self._can_feed else None
+        is_fed = feed is None or feed.has_delivered(self.tree.frontier)
+        return (self._finish(FinishReason.LENGTH),) if is_fed else ()
 
     def _replay(self, known: int) -> Replies:
         missed = tuple(self.tree.tokens[known:])
@@ -368,12 +371,8 @@ class ServerSession:
         self._finished = Finished(self.turn, self.tree.frontier, reason)
         return self._finished
 
-    def _cut(self, fresh: Sequence[int]) -> tuple[int, FinishReason | None]:
-        answer = self.tree.tokens[self._prompt_length :]
-        return self._cut_answer(answer, fresh, self._limit - self.tree.frontier)
-
-    def _cut_answer(self, answer: Sequence[int], fresh: Sequence[int], room: int) -> tuple[int, FinishReason | None]:
-        terms, stop = self._terms, self._settings.stop
+    def _cut(self, answer: Sequence[int], fresh: Sequence[int]) -> tuple[int, FinishReason | None]:
+        terms, stop, room = self._terms, self._settings.stop, self._limit - self._prompt_length - len(answer)
         return cut(answer, fresh, end_tokens=terms.end_tokens, stop=stop, room=room, detokenise=terms.detokenise)
 
     def _acknowledge(self, frontier: int, now: float) -> None:

@@ -5,7 +5,7 @@ server, and told by `sent`; what overtakes it in between, a rewritten history or
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.protocol.draft_state import FIRST_POSITIONS, StateKind, raw_bytes
@@ -15,6 +15,9 @@ from common.protocol.state_window import StateWindow
 
 FRAME_BYTES = 16 * 1024
 """The longest payload of a frame, before compression; a single position may need more."""
+
+_KEPT_FREE = 0.5
+"""Of the window, what is left for state that is wanted now."""
 
 Stretches = Sequence[Stretch]
 Order = Callable[[Stretches, int], Stretch]
@@ -31,13 +34,16 @@ class Span:
 
 
 class StateFeed:
-    def __init__(self, kinds: Sequence[StateKind], dtype: str, order: str = "newest"):
-        """`kinds` in the order in which they go where positions tie. `order` is one of ORDERS; raises MisuseError for
-        another."""
+    def __init__(
+        self, kinds: Sequence[StateKind], dtype: str, order: str = "newest", later: Collection[StateKind] = ()
+    ):
+        """`kinds` in the order in which they go where positions tie; those that can wait until `later` go where nothing
+        else does. `order` is one of ORDERS; raises MisuseError for another."""
         if order not in ORDERS:
             raise MisuseError(f"unknown order of draft state '{order}'; choose from: {', '.join(ORDERS)}")
         self.kinds = tuple(kinds)
         self.dtype = dtype
+        self._later = frozenset(later)
         self._urgency, self._choose = ORDERS[order]
         self._epoch = 0
         self._seen = 0  # positions that were ever pending
@@ -56,13 +62,16 @@ class StateFeed:
         waiting = {kind: stretches for kind in self.kinds if (stretches := self._pending[kind].below(processed))}
         if not waiting:
             return None
-        kind = min(waiting, key=lambda kind: self._urgency(waiting[kind]))
+        kind = min(waiting, key=lambda kind: (kind in self._later, self._urgency(waiting[kind])))
         position_bytes = raw_bytes(self.dtype, (1, *kind.shape))
         most = max(1, min(FRAME_BYTES, self._window.frame) // position_bytes)
         start, end = self._choose(waiting[kind], most)
         size = (end - start) * position_bytes
         busy = self._window.in_flight or self._claimed
-        if busy and size > self._window.room - sum(self._claimed.values()):
+        room = self._window.room - sum(self._claimed.values())
+        if kind in self._later:
+            room -= int(_KEPT_FREE * self._window.size)
+        if busy and size > room:
             return None
         span = Span(kind, start, end - start, self._epoch)
         self._pending[kind].remove(start, end)
@@ -87,6 +96,11 @@ class StateFeed:
             self._arrived += 1
             self._flights.popleft()
             self._window.acknowledged(now)
+
+    def has_delivered(self, positions: int) -> bool:
+        """Whether the client has acknowledged all state of the first `positions`, and everything else that was sent."""
+        waits = self._claimed or self._flights or any(pending.below(positions) for pending in self._pending.values())
+        return not waits and (self._seen >= positions or not self.kinds)
 
     def rewrite(self, keep: int) -> None:
         """A turn begins that keeps `keep` positions. The client drops frames of the turn before it, so what it has not

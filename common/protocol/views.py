@@ -23,13 +23,14 @@ class NodeView(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TreeView:
     """An immutable picture of the committed sequence and the live nodes, parents first, and of how the target will
-    choose: by which `rule`, from what `sampling` makes of its logits. The last `provisional` tokens of the sequence are
-    a drafter's own, not judged yet."""
+    choose: by which `rule`, from what `sampling` makes of its logits. A drafter that writes `alone` is not judged for
+    now: the last `provisional` tokens of the sequence are its own, or private, and no target has seen them."""
 
     tokens: tuple[int, ...]
     nodes: tuple[NodeView, ...]
     rule: str = "greedy"
     sampling: Sampling = LIKELIEST
+    alone: bool = False
     provisional: int = 0
 
 

@@ -1,5 +1,6 @@
 """One session's share of a pass, as it is planned and as it is completed. Data only."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.protocol.messages import FromServer
@@ -25,6 +26,18 @@ class Work:
     @property
     def reaches_root(self) -> bool:
         return self.question is not None
+
+    def path(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        """Which of the nodes carry the tokens, from the first on, for as long as there are any."""
+        index = {node: i for i, node in enumerate(self.nodes)}
+        below = {(index.get(node.parent) if node.parent else None, node.token): i for node, i in index.items()}
+        path: list[int] = []
+        for token in tokens:
+            at = below.get((path[-1] if path else None, token))
+            if at is None:
+                break
+            path.append(at)
+        return tuple(path)
 
     def __len__(self) -> int:
         return len(self.chain) + len(self.nodes)

@@ -124,11 +124,11 @@ def _open(frame: pb.Open) -> Open:
 
 
 def _state_request_frame(request: StateRequest) -> pb.StateRequest:
-    return pb.StateRequest(draft=request.draft, layers=request.layers, dtype=request.dtype)
+    return pb.StateRequest(draft=request.draft, layers=request.layers, dtype=request.dtype, later=request.later)
 
 
 def _state_request(frame: pb.StateRequest) -> StateRequest:
-    return StateRequest(frame.draft, frame.layers, frame.dtype)
+    return StateRequest(frame.draft, frame.layers, frame.dtype, frame.later)
 
 
 def _extend_frame(message: Extend) -> pb.ClientFrame:

@@ -59,6 +59,7 @@ class Experiment:
 
 _DRAFTS = "netem.experiments.drafts"
 _SPEED = "netem.experiments.speed"
+_OFFLINE = "netem.experiments.offline"
 
 
 def _of_drafts(name: str, description: str) -> Experiment:
@@ -92,6 +93,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Sampled answers against transformers' generate with the same noise, for every drafter, policy and link.",
             "netem.experiments.coupled",
         ),
+        Experiment(
+            "torture",
+            "Answers whose link or server is cut at random moments: every one must be the uninterrupted one.",
+            "netem.experiments.torture.run",
+        ),
         _of_speed("network", "Every system over every kind of link: tokens per second, first token, gaps, bytes."),
         _of_speed("first-token", "Time to the first token against the prompt's length and the link."),
         _of_speed("load", "Latency and tokens per pass-second, for rising arrivals and for 1 to 64 clients."),
@@ -105,6 +111,18 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_drafts("trees", "Accept length and speed-up over breadth, depth and size of the tree."),
         _of_drafts("messages", "Bytes by kind for each token of a prompt and of an answer."),
         _of_drafts("states", "Accept length against bits, lag, gaps and order of draft state."),
+        Experiment(
+            "disconnect",
+            "Tasks that pass when the link is cut for good in mid-answer, by draft (HumanEval with --data).",
+            f"{_OFFLINE}.disconnect",
+            f"{_DRAFTS}.contenders:models",
+        ),
+        Experiment(
+            "reconnect",
+            "Provisional tokens that survive an outage in mid-answer, by its length and by draft.",
+            f"{_OFFLINE}.reconnect",
+            f"{_DRAFTS}.contenders:models",
+        ),
         _of_drafts("sampling", "Accept length where the target samples: shared noise, without it, and by rejection."),
     )
 }

@@ -33,11 +33,14 @@ class Datacenter:
     maker: StateMaker
 
     @asynccontextmanager
-    async def serve(self, pace: Pace = PACE, max_sessions: int = 64) -> AsyncIterator[Engine]:
-        """An engine on the running virtual loop, with no session of any run before."""
+    async def serve(
+        self, pace: Pace = PACE, max_sessions: int = 64, lease_seconds: float = 0.0
+    ) -> AsyncIterator[Engine]:
+        """An engine on the running virtual loop, with no session of any run before; one whose stream is gone waits
+        `lease_seconds` for its client."""
         options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
         terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
-        sessions = Sessions(terms, Bounds(max_sessions, options.pass_tokens), _CACHE_TOKENS)
+        sessions = Sessions(terms, Bounds(max_sessions, options.pass_tokens, lease_seconds), _CACHE_TOKENS)
         aides = OwnAides(self.offer.own_drafts, self.maker, Site("cpu", "float32", terms.context, terms.vocab_size))
         clock = asyncio.get_running_loop().time
         engine = Engine(sessions, self.target, pace, self.maker, aides, clock, VirtualWorker)

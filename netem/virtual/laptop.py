@@ -12,6 +12,8 @@ from client.answering import AnswerOptions
 from client.conversation import Answer, Conversation, Watch
 from client.demo.asking import unwatched
 from client.drafting import DraftingLoop
+from client.lifeline import Dial, Stream
+from client.offline import Offline
 from common.drafters.drafter import Drafter
 from common.drafters.load import DraftSite, MakeDrafter, load_draft
 from common.protocol.client_session import ClientSession, Limits
@@ -65,17 +67,32 @@ async def ask(
     watch: Watch = unwatched,
 ) -> Answer:
     """The answer to a prompt on a session and a connection of its own."""
-    card, terms = datacenter.offer.card, engine.sessions.terms
-    limits = Limits(card.fingerprint, card.vocab_size, terms.context, terms.max_nodes)
-    wanted = drafter.state if drafter is not None and options.policy.drafts else None
-    session = ClientSession(uuid.uuid4().hex, limits, wanted)
     stream = VirtualStream(engine, *connect(*both_ways(profile)))
-    loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None)
-    clock = asyncio.get_running_loop().time
-    name = "none" if drafter is None else drafter.kind
-    conversation = Conversation(stream, loop, drafter, name, options.pace, options.policy.tree, clock, VirtualWorker)
+    conversation = converse(engine, datacenter, stream, options, drafter)
     try:
         return await conversation.answer(tokens, options.settings(), watch)
     finally:
         conversation.close()
         stream.close()
+
+
+def converse(
+    engine: Engine,
+    datacenter: Datacenter,
+    stream: Stream,
+    options: AnswerOptions,
+    drafter: Drafter | None,
+    dial: Dial | None = None,
+    offline: Offline = Offline(),  # noqa: B008
+) -> Conversation:
+    """A session of its own; `dial` and `offline` as a conversation has them."""
+    card, terms = datacenter.offer.card, engine.sessions.terms
+    limits = Limits(card.fingerprint, card.vocab_size, terms.context, terms.max_nodes)
+    wanted = drafter.state if drafter is not None and options.policy.drafts else None
+    session = ClientSession(uuid.uuid4().hex, limits, wanted)
+    loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None, ends=card.end_tokens)
+    clock = asyncio.get_running_loop().time
+    name = "none" if drafter is None else drafter.kind
+    return Conversation(
+        stream, loop, drafter, name, options.pace, options.policy.tree, clock, VirtualWorker, dial, offline
+    )

@@ -10,6 +10,7 @@ from functools import partial
 from client.stats import Traffic
 from common.protocol.messages import FromClient, FromServer, State
 from common.rpc.convert import frame_from_client, frame_from_server
+from common.rpc.errors import LinkError
 from netem.virtual.tcp import Flow
 from server.engine import Engine
 from server.stream import Stream
@@ -26,7 +27,7 @@ class VirtualStream:
         self._up = up
         self._down = down
         self._far = Stream()
-        self._arrived: asyncio.Queue[FromServer] = asyncio.Queue()
+        self._arrived: asyncio.Queue[FromServer | None] = asyncio.Queue()  # None ends it
         self._bytes_up = 0
         self._bytes_down = 0
         self._state_bytes: Counter[str] = Counter()
@@ -42,10 +43,15 @@ class VirtualStream:
         self._up.write(size + _HTTP2_HEADER_BYTES, lambda: self._engine.receive(self._far, message))
 
     async def receive(self) -> FromServer:
-        return await self._arrived.get()
+        """Raises LinkError once the stream was closed here."""
+        message = await self._arrived.get()
+        if message is None:
+            raise LinkError("the stream was given up")
+        return message
 
     def close(self) -> None:
         """What is still under way is heard by nobody."""
+        self._arrived.put_nowait(None)
         self._carrying.cancel()
         self._far.end()
         self._engine.leave(self._far)

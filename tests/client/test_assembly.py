@@ -15,7 +15,14 @@ def client(choice: DraftChoice) -> Client:
     nothing: Any = None
     described = ServerDescription(1, "0.1", "model", "f", 50, 400, 64, (0,), ("greedy", "coupled"), (), ())
     return Client(
-        nothing, described, make_manifest("lookup", "lookup", "f", []), Path(), nothing, choice, round_trip=0.05
+        nothing,
+        nothing,
+        described,
+        make_manifest("lookup", "lookup", "f", []),
+        Path(),
+        nothing,
+        choice,
+        round_trip=0.05,
     )
 
 

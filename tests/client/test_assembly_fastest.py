@@ -11,6 +11,7 @@ import pytest
 from client.assembly import Client, DraftChoice
 from client.errors import BundleError
 from common.bundle import TAIL_FOLDER, describe_file, make_manifest
+from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
 from common.drafts.directory import note_accept_lengths, read_accept_lengths
 from common.drafts.tail import write_tail
@@ -53,16 +54,22 @@ def timed(monkeypatch) -> list[Drafter]:
 def client(bundle: Path, kind: str = "moa", round_trip: float = 0.05) -> Client:
     nothing: Any = None
     described = ServerDescription(1, "0.1", "model", "f", 300, 400, 64, (0,), ("greedy",), (), ())
-    return Client(nothing, described, make_manifest(kind, kind, "f", []), bundle, nothing, ANY, round_trip)
+    return Client(nothing, nothing, described, make_manifest(kind, kind, "f", []), bundle, nothing, ANY, round_trip)
 
 
-@pytest.mark.parametrize(("round_trip", "layers"), [(0.0, 0), (0.4, 3)])
-def test_the_depth_is_chosen_by_the_round_trip(bundle, timed, round_trip, layers):
+def test_far_away_the_deepest_runs_here(bundle, timed):
     note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
-    drafter = client(bundle, round_trip=round_trip).load_drafter()
-    assert drafter.state.layers == layers
+    drafter = client(bundle, round_trip=0.4).load_drafter()
+    assert drafter.state == StateRequest("moa", 3, "int8")
     assert drafter in timed
     assert sorted(each.state.layers for each in timed) == [0, 3], "a depth that nobody measured is not tried"
+
+
+def test_near_by_none_runs_here_and_the_deepest_waits_for_an_outage(bundle, timed):
+    note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
+    drafter = client(bundle, round_trip=0.0).load_drafter()
+    assert isinstance(drafter, DeepeningDrafter)
+    assert drafter.state == StateRequest("moa", 3, "int8", later=True)
 
 
 def test_one_depth_is_taken_without_timing_it(bundle, timed):
@@ -171,7 +178,7 @@ def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("common.drafters.load.load_drafter", load_drafter)
     monkeypatch.setattr("client.level_time.level_seconds", lambda drafter, vocab_size, clock: 0.005)
     (tmp_path / "config.json").write_text("{}")
-    for best in (0, 2, 4):
+    for best in (2, 4):  # none of whom needs another for an outage
         note_accept_lengths(tmp_path, {layers: 3.0 if layers == best else 2.0 for layers in range(5)})
         assert client(tmp_path).load_drafter().state.layers == best
     assert most == 2

@@ -47,6 +47,11 @@ def test_help_imports_nothing_heavy():
         (["chat", "--server", "localhost:1", "--seed", "-1"], "seed must be"),
         (["chat", "--server", "localhost:1", "--stop", "a", "--stop", ""], "a stop string must have"),
         (["chat", "--server", "localhost:1", "--max-new-tokens", str(1 << 32)], "max-new-tokens"),
+        (["run", "hi [[private]] there", "--server", "localhost:1"], "not closed; end it with [[/private]]"),
+        (["run", "hi [[/private]] there", "--server", "localhost:1"], "not begun; begin it with [[private]]"),
+        (["run", "[[private]]a[[private]]b[[/private]]", "--server", "localhost:1"], "inside another"),
+        (["run", "hi", "--private-file", "/nowhere", "--server", "localhost:1"], "/nowhere cannot be read"),
+        (["run", "hi", "--private-file", "/", "--server", "localhost:1"], "/ cannot be read"),
         (["sing"], "sing"),
     ],
 )
@@ -59,12 +64,35 @@ def test_misuse_is_one_sentence_and_exit_code_2(monkeypatch, capsys, arguments, 
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_help_shows_the_marks_of_what_is_private(monkeypatch, capsys, command):
+    code, out, _ = outrider(monkeypatch, capsys, command, "--help")
+    assert code == 0
+    assert "[[private]] ... [[/private]]" in " ".join(out.split())
+
+
 @pytest.mark.parametrize("command", [["run", "hi"], ["run", "hi", "--json"], ["chat"], ["pull"]])
 def test_an_absent_server_is_one_sentence_and_exit_code_1(monkeypatch, capsys, tmp_path, command):
     arguments = [*command, "--server", "127.0.0.1:9", "--cache-dir", str(tmp_path)]
     code, out, err = outrider(monkeypatch, capsys, *arguments)
     assert (code, out) == (1, "")
     assert err == "outrider: the server at 127.0.0.1:9 cannot be reached; check its address and your link\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"caf\xe9", "is not valid text; give it in UTF-8"),
+        (b"a [[/private]] b", "take the marks out"),
+        (b"a [[private]] b [[/private]]", "take the marks out"),
+    ],
+)
+def test_a_private_file_that_cannot_be_one_span_is_misuse(monkeypatch, capsys, tmp_path, content, says):
+    (tmp_path / "secret").write_bytes(content)
+    arguments = ["run", "hi", "--private-file", str(tmp_path / "secret"), "--server", "localhost:1"]
+    code, out, err = outrider(monkeypatch, capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
 
 
 @pytest.mark.parametrize("argument", ["-", "\udcff"])

@@ -108,6 +108,16 @@ def test_silence_is_suspect_after_a_few_round_trips_and_given_up_after_some_more
     assert 1.0 <= link.due - suspected <= max(1.0, 6 * round_trip)
 
 
+def test_an_answer_that_was_read_an_hour_late_says_nothing_of_the_way():
+    link = online()
+    known = link.timeout
+    number = link.probed(1.0)
+    link.rest()
+    link.expect(3600.0)
+    link.answered(number, 3600.0)
+    assert link.timeout == known
+
+
 def test_the_first_sign_of_life_ends_suspicion():
     link = brought_to(LinkState.SUSPECT)
     link.heard(1.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.drafters.best_first import Expansion
+from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
 from common.drafters.load import DraftSite, load_drafter
 from common.protocol.messages import Settings, State, StateRequest
@@ -101,6 +102,24 @@ async def test_without_any_state_answers_are_the_targets_own(served: Served) -> 
             answer = await ask(served, Gappy(served.drafter(kind, layers), 0, loss=1.0), PROMPTS[0])
             assert not answer.note
             assert answer.tokens == served.house.truth(PROMPTS[0], LENGTH)
+
+
+async def test_layers_that_wait_for_an_outage_come_behind_all_else_and_then_write_alone(served: Served) -> None:
+    near, far, alone = (served.drafter("moa", layers) for layers in (0, 3, 3))
+    drafter = Gappy(DeepeningDrafter(near, far, StateRequest("moa", 3, later=True)), 0, loss=0.0)  # type: ignore[arg-type]
+    async with served.house.running():
+        answer = await ask(served, drafter, PROMPTS[1])
+    assert not answer.note
+    assert answer.tokens == served.house.truth(PROMPTS[1], LENGTH)
+    arrivals = [state.kind for state in drafter.arrived]
+    assert arrivals.index("lsa") < arrivals.index("kv")
+    known = tuple((*PROMPTS[1], *answer.tokens)[: max(state.start + state.count for state in drafter.arrived)])
+    view = TreeView(known, (), alone=True)
+    alone.expansion = drafter.expansion = near.expansion = Expansion(breadth=1, nodes=1, least_probability=1e-9)
+    (expected,) = alone.draft(view, drafter.arrived)
+    (found,) = drafter.draft(view)
+    assert (found.token, found.logp) == (expected.token, pytest.approx(expected.logp))
+    assert found != near.draft(view)[0]
 
 
 @pytest.mark.parametrize(("kind", "layers"), SYSTEMS)

@@ -52,7 +52,7 @@ def test_helped_answers_are_the_targets_own_and_take_fewer_passes(idle: str) -> 
     assert all(client.session.passes < 20 for client in clients)
     assert sessions.counters.recomputed_tokens == 0
     for client in clients:
-        sessions.leave(client)
+        sessions.leave(client, 0.0)
     assert sessions.free_slots == 2000
 
 
@@ -114,7 +114,7 @@ def test_a_level_for_a_session_that_left_in_between_is_ignored() -> None:
     client = begun(sessions, thinker, [3, 1])
     asked = sessions.claim_assistance()
     assert asked is not None
-    sessions.leave(client)
+    sessions.leave(client, 0.0)
     again = Client(sessions, str([3, 1]))
     again.open([3, 1], ASSISTED)
     one_pass(sessions, thinker)
@@ -149,7 +149,7 @@ def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away
     rival = Client(sessions, "second")
     rival.open([4, 1], Settings(40, idle="auto"))
     assert one_level(sessions, helpers, seconds=0.2) is None
-    sessions.leave(rival)
+    sessions.leave(rival, 0.0)
     assert one_level(sessions, helpers, seconds=0.2) is not None
 
 
@@ -205,7 +205,7 @@ def test_auto_learns_from_first_levels_where_answers_are_too_short_for_more() ->
         client.open([first, 1], Settings(10, idle="auto"))
         long_pass(sessions, thinker, 0.0, seconds=0.3)
         helped.append(one_level(sessions, helpers, seconds=0.6) is not None)
-        sessions.leave(client)
+        sessions.leave(client, 0.0)
     assert helped == [True, True, False, False]
 
 

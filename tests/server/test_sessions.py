@@ -52,7 +52,7 @@ def test_sessions_with_every_kind_of_drafter_are_exact_and_nothing_leaks(session
     assert sessions.counters.recomputed_tokens == 0
     assert sessions.counters.committed_tokens == sum(map(len, truths))
     for client in clients:
-        sessions.leave(client)
+        sessions.leave(client, 0.0)
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 
 
@@ -96,9 +96,9 @@ def test_a_session_that_leaves_gives_everything_back(sessions: Sessions, leaves_
     batch = sessions.plan(0.0)
     assert batch is not None
     if leaves_in_mid_pass:
-        sessions.leave(client)
+        sessions.leave(client, 0.0)
     sessions.complete(batch, thinker.decide(batch.cases), 0.0)
-    sessions.leave(client)
+    sessions.leave(client, 0.0)
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 
 
@@ -113,7 +113,7 @@ def test_a_pass_that_cannot_compute_one_session_fails_that_one(sessions: Session
     assert bad.failed is not None
     assert bad.failed.code is FailureCode.INTERNAL
     assert good.session.answer == decode([8, 1], SETTINGS.max_new_tokens)
-    sessions.leave(good)
+    sessions.leave(good, 0.0)
     assert sessions.free_slots == 2000
 
 
@@ -127,7 +127,7 @@ def test_the_newest_stream_of_a_session_wins(sessions: Sessions) -> None:
     newer.open(prompt)
     assert older.ended
     assert not newer.ended
-    sessions.leave(older)
+    sessions.leave(older, 0.0)
     assert len(sessions) == 1
     while not newer.done:
         newer.hear()
@@ -162,7 +162,7 @@ def test_a_session_that_cannot_be_planned_fails_alone(sessions: Sessions, monkey
     assert bad.failed is not None
     assert bad.failed.code is FailureCode.INTERNAL
     assert good.session.answer == decode([8, 1], SETTINGS.max_new_tokens)
-    sessions.leave(good)
+    sessions.leave(good, 0.0)
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 
 

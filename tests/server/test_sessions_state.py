@@ -151,7 +151,7 @@ def test_a_session_that_leaves_while_its_state_is_made_is_forgotten(sessions: Se
     one_pass(sessions, thinker)
     exports = sessions.claim_state()
     assert exports
-    sessions.leave(client)
+    sessions.leave(client, 0.0)
     sessions.send_state(exports, thinker.make([export.ask for export in exports]), 0.0)
     assert sessions.counters.state_frames == 0
     assert (len(sessions), sessions.free_slots) == (0, 2000)

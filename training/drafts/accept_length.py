@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
-from common.drafts.exporters import HIDDEN, StateExporter
+from common.drafts.exporters import StateExporter
 from common.models.packed import PackedModel
+from common.protocol.draft_state import HIDDEN
 from common.rounds import Rounds, RoundsAnswer
 from training.drafts.features import Target
 

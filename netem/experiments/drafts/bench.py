@@ -113,11 +113,14 @@ class Bench:
         rank: Rank = ranking_for,
     ) -> Measured:
         """A fresh drafter's answer, so that nothing is left of the prompt before."""
-        drafter = self._drafter(contender, tree, dtype, rank)
+        drafter = self.drafter(contender, tree, dtype, rank)
         rounds = Rounds(self.target, drafter, self.exporters_of(contender), tree.depth, dtype, channel, rule, sampling)
         return self._timed(rounds, tokens, new_tokens)
 
-    def _drafter(self, contender: Contender, tree: Tree, dtype: str, rank: Rank) -> Drafter:
+    def drafter(
+        self, contender: Contender, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
+    ) -> Drafter:
+        """A fresh one, that wants its draft state in numbers of `dtype`."""
         directory = Path() if contender.directory is None else self.bundles[contender.directory]
         device = str(self.target.model.device)
         request = StateRequest(contender.name, contender.depth, dtype)

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import torch
 
 from common.codec import decode, encode
-from common.drafts.exporters import KEY_VALUES
-from common.protocol.draft_state import FIRST_POSITIONS, StateKind, raw_bytes
+from common.protocol.draft_state import FIRST_POSITIONS, KEY_VALUES, StateKind, raw_bytes
 from common.protocol.messages import State
 from common.protocol.state_feed import Span, StateFeed
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from common.drafts.exporters import KEY_VALUES
-from common.protocol.draft_state import BITS, StateKind
+from common.protocol.draft_state import BITS, KEY_VALUES, StateKind
 from netem.experiments.drafts.bench import PAPER_TREE, Bench, Measured, ask_all, open_bench
 from netem.experiments.drafts.channels import (
     GAP,

@@ -197,7 +197,7 @@ def test_a_pass_that_runs_while_the_stream_is_resumed_still_commits():
     server.reopen(open_frame(), 0.5)
     server.receive(grow(3, (2, 0, 4, -0.1)), 0.6)
     assert server.complete(work, decide(work.question, [4, 5]), 1.0).replies == (Commit(0, 3, (4, 5), seen=2),)
-    assert server.processed == 3
+    assert server.processed == 4, "what was judged is not computed again"
 
 
 def test_the_next_turn_keeps_what_was_processed():
@@ -297,7 +297,7 @@ def test_a_client_cannot_make_the_server_remember_endless_names():
         ({"tokens": (1, 6)}, FailureCode.INVALID, "outside the target's vocabulary of 6"),
         ({"tokens": (1,) * 256}, FailureCode.INVALID, "the prompt has 256 tokens"),
         ({"tokens": (1, 2), "prompt_length": 3}, FailureCode.PROTOCOL, "prompt_length 3"),
-        ({"settings": Settings(0)}, FailureCode.INVALID, "at least 1"),
+        ({"settings": Settings(-1)}, FailureCode.INVALID, "at least 0"),
         (
             {"settings": Settings(5, rule="magic")},
             FailureCode.INVALID,

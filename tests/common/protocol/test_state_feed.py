@@ -59,6 +59,20 @@ def test_what_was_committed_meanwhile_goes_before_what_is_older():
     assert order_of(drain(feed, 43)) == [("lsa", 40, 43), ("lsa", 10, 25), ("lsa", 4, 10)]
 
 
+def test_what_can_wait_goes_where_nothing_else_does_and_leaves_half_the_window():
+    feed = StateFeed([LSA, KV], "int8", later=[KV])
+    spans = drain(feed, 8)
+    assert [name for name, _, _ in order_of(spans)] == ["lsa", "kv", "kv", "kv", "kv"]
+    assert sorted(positions(spans, KV)) == list(range(8))
+    flying = 0
+    while (span := feed.next(200)) is not None:
+        assert sent(feed, span)
+        flying += raw_bytes("int8", (span.count, *span.kind.shape))
+        if span.kind == KV:
+            assert flying <= FIRST_WINDOW / 2 + FRAME_BYTES
+    assert positions([feed.next(200)] if feed.next(200) else [], LSA) == []
+
+
 def test_the_kind_with_the_newest_pending_position_goes_first_and_ties_go_by_request():
     assert order_of(drain(StateFeed([LSA, KV], "int8"), 8)) == [
         ("lsa", 0, 8),

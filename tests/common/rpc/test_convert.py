@@ -57,7 +57,17 @@ def grown_nodes(draw: st.DrawFn) -> tuple[GrownNode, ...]:
 
 
 FROM_CLIENT = st.one_of(
-    st.builds(Open, U32, TEXT, TEXT, U32, TOKENS, U32, SETTINGS, st.none() | st.builds(StateRequest, TEXT, U32, TEXT)),
+    st.builds(
+        Open,
+        U32,
+        TEXT,
+        TEXT,
+        U32,
+        TOKENS,
+        U32,
+        SETTINGS,
+        st.none() | st.builds(StateRequest, TEXT, U32, TEXT, st.booleans()),
+    ),
     st.builds(Extend, U32, U32, TOKENS, SETTINGS),
     st.builds(Grow, U32, U32, grown_nodes()),
     st.builds(Ack, U32, U32),

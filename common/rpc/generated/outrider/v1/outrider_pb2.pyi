@@ -123,14 +123,16 @@ class ClientFrame(_message.Message):
     def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., grow: _Optional[_Union[Grow, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., state_ack: _Optional[_Union[StateAck, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ...) -> None: ...
 
 class StateRequest(_message.Message):
-    __slots__ = ("draft", "layers", "dtype")
+    __slots__ = ("draft", "layers", "dtype", "later")
     DRAFT_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
+    LATER_FIELD_NUMBER: _ClassVar[int]
     draft: str
     layers: int
     dtype: str
-    def __init__(self, draft: _Optional[str] = ..., layers: _Optional[int] = ..., dtype: _Optional[str] = ...) -> None: ...
+    later: bool
+    def __init__(self, draft: _Optional[str] = ..., layers: _Optional[int] = ..., dtype: _Optional[str] = ..., later: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("version", "fingerprint", "session", "turn", "tokens", "prompt_length", "settings", "state")

@@ -1,0 +1,56 @@
+"""What of a prompt is private, and what may leave this machine.
+
+Pure. May know the marks that a person writes and tokens once they are made; it may not know templates, tokenizers,
+sessions or links.
+"""
+
+import re
+from dataclasses import dataclass
+
+from common.protocol.errors import MisuseError
+
+BEGIN, END = "[[private]]", "[[/private]]"
+
+_MARKS = re.compile("|".join(map(re.escape, (BEGIN, END))))
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """`safe` is what precedes the first private span and depends on no character from there on; `private` is all the
+    rest, None where there is no span."""
+
+    safe: tuple[int, ...]
+    private: tuple[int, ...] | None = None
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return self.safe + (self.private or ())
+
+
+def before_private(text: str) -> str | None:
+    """What precedes the first private span, None where there is none. Raises MisuseError for spans that are not
+    closed, not opened or nested."""
+    is_open = False
+    for mark in _MARKS.findall(text):
+        if (mark == BEGIN) is is_open:
+            raise MisuseError(
+                f"a private span begins inside another; end the first with {END}"
+                if is_open
+                else f"a private span ends that was not begun; begin it with {BEGIN}"
+            )
+        is_open = not is_open
+    if is_open:
+        raise MisuseError(f"a private span is not closed; end it with {END}")
+    before, mark, _ = text.partition(BEGIN)
+    return before if mark else None
+
+
+def without_marks(text: str) -> str:
+    return _MARKS.sub("", text)
+
+
+def as_private(text: str) -> str:
+    """The text as one span. Raises MisuseError where it holds marks of its own."""
+    if _MARKS.search(text):
+        raise MisuseError(f"a text that is private as a whole cannot hold {BEGIN} or {END}; take the marks out")
+    return f"{BEGIN}{text}{END}"

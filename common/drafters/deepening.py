@@ -1,0 +1,54 @@
+"""Two depths of one draft: the near one drafts while the target judges, the far one writes alone while nobody does.
+
+A shallow draft is quick and is put right at once; where nobody puts it right, what it lacks is better made up for by
+running more of the target's own last layers. Knows views and states; not how either depth computes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from common.drafters.best_first import Expansion
+from common.drafters.drafter import Drafter
+from common.protocol.draft_state import KEY_VALUES
+from common.protocol.messages import State, StateRequest
+from common.protocol.prefix import common_prefix
+from common.protocol.views import Proposal, TreeView
+
+_ENOUGH = 0.8
+"""Of a sequence, the share whose K/V must have come before the far draft is the better one."""
+
+
+class DeepeningDrafter:
+    def __init__(self, near: Drafter, far: Drafter, request: StateRequest):
+        """`request` brings both what they need."""
+        self.kind = near.kind
+        self.state: StateRequest | None = request
+        self.expansion: Expansion = near.expansion
+        self._near, self._far = near, far
+        self._owed: dict[Drafter, list[State]] = {near: [], far: []}
+        self._deep: set[int] = set()  # positions whose K/V have come
+        self._tokens: tuple[int, ...] = ()  # judged
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        judged = view.tokens[: len(view.tokens) - view.provisional]
+        self._forget(common_prefix(self._tokens, judged))
+        self._tokens = judged
+        for state in states:
+            if state.kind == KEY_VALUES:
+                self._deep.update(range(state.start, state.start + state.count))
+        for owed in self._owed.values():
+            owed += states
+        chosen = self._far if view.alone and len(self._deep) >= _ENOUGH * len(judged) else self._near
+        chosen.expansion = self.expansion
+        came, self._owed[chosen] = self._owed[chosen], []
+        return chosen.draft(view, came)
+
+    def _forget(self, keep: int) -> None:
+        """Positions from `keep` on were rewritten."""
+        if keep == len(self._tokens):
+            return
+        self._deep = {position for position in self._deep if position < keep}
+        for drafter, owed in self._owed.items():
+            self._owed[drafter] = [
+                replace(state, count=min(state.count, keep - state.start)) for state in owed if state.start < keep
+            ]

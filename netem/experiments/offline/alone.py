@@ -1,0 +1,86 @@
+"""An answer whose link was cut for good, written on by the client's own drafting loop.
+
+What may live here: one target's committed tokens and draft state handed to a client's session, and the steps that it
+takes alone. It may not know tasks, tables, or which drafts are compared.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from client.drafting import DraftingLoop
+from client.offline import Offline
+from client.policies import STREAM
+from client.provisional import likeliest_run
+from common.codec import encode
+from common.drafts.exporters import StateExporter
+from common.models.segment import Segment
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.messages import Commit, Opened, Settings, State
+from netem.experiments.drafts.bench import Bench
+from netem.experiments.drafts.contenders import Contender
+
+STATE_DTYPE = "int8"
+
+_SESSION = "an answer that is cut"
+_FRAME_POSITIONS = 64  # of draft state, so that a frame is no larger than a server's may be
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`tokens` of the whole answer, `alone` of them by the draft, which took `seconds` of this machine for all of
+    those but the first; reading the prompt is part of that one."""
+
+    tokens: tuple[int, ...]
+    alone: int
+    seconds: float
+
+
+def write_on(
+    bench: Bench, contender: Contender, prompt: Sequence[int], committed: Sequence[int], new_tokens: int
+) -> Written:
+    """The answer of at most `new_tokens`, of which `committed` and their draft state had come when the link was cut."""
+    drafter = bench.drafter(contender, dtype=STATE_DTYPE)
+    limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, Offline().limit)
+    session = ClientSession(_SESSION, limits, drafter.state)
+    loop = DraftingLoop(session, STREAM, has_drafter=True, ends=bench.card.end_tokens)
+    room = bench.card.context - len(prompt)
+    loop.begin_turn(prompt, Settings(min(new_tokens, room)))
+    loop.received(Opened(_SESSION))
+    loop.received(Commit(session.turn, len(prompt), tuple(committed)))
+    for state in states_of(bench, contender, (*prompt, *committed), session.turn):
+        loop.received(state)
+    session.lost()
+    loop.write_alone(Offline().limit)
+    seconds: list[float] = []
+    while (step := loop.begin_step()) is not None:
+        begun = time.perf_counter()
+        drafter.expansion = step.expansion or drafter.expansion
+        proposals = drafter.draft(step.view, step.states)
+        seconds.append(time.perf_counter() - begun)
+        loop.drafted(step, proposals)
+    run = likeliest_run(session.tree, session.room)
+    return Written((*committed, *run), len(run), sum(seconds[1 : len(run)]))
+
+
+def states_of(bench: Bench, contender: Contender, tokens: Sequence[int], turn: int) -> list[State]:
+    """The draft state of all that the target has processed, which is not yet the token that it chose last."""
+    exporters = bench.exporters_of(contender)
+    if not exporters:
+        return []
+    processed = len(tokens) - 1
+    slots = range(processed)
+    bench.target.forward([Segment(tokens[:-1], slots, range(-1, processed - 1), wanted=[processed - 1])])
+    return [
+        _frame(bench, exporter, start, min(_FRAME_POSITIONS, processed - start), turn)
+        for start in range(0, processed, _FRAME_POSITIONS)
+        for exporter in exporters
+    ]
+
+
+def _frame(bench: Bench, exporter: StateExporter, start: int, count: int, turn: int) -> State:
+    slots = torch.arange(start, start + count, device=bench.target.model.device)
+    payload = encode(exporter.export(bench.target.pool, slots), STATE_DTYPE)
+    return State(turn, start, count, exporter.kind, STATE_DTYPE, (count, *exporter.shape), payload)

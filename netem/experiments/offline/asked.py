@@ -1,0 +1,72 @@
+"""The tasks whose answers are cut, and the target's own answers to them.
+
+What may live here: where tasks come from, and which answers are long enough. It may not know drafts or verdicts.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from client.stops import before_stop
+from common.models.shipped import FAMILIES
+from common.protocol.errors import MisuseError
+from netem.experiments.drafts.bench import Bench
+from netem.experiments.drafts.contenders import Ground
+from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, Prompt, read_prompts
+from netem.experiments.experiment import Request
+from netem.experiments.tasks.humaneval import chat_task, completion_task, read_problems
+from netem.experiments.tasks.tasks import Task, prompt_tokens, tasks_of
+from training.demo.prompts import SHIPPED_SEED, held_out_prompts
+
+_CODE = "code"
+_GENERATED = 600
+"""Held-out tasks of the demo's generator that are looked at; three in four have long answers."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`own` is the target's own answer, its end token included, none of which lies behind a stop string."""
+
+    task: Task
+    prompt: tuple[int, ...]
+    own: tuple[int, ...]
+
+
+def find_tasks(request: Request, ground: Ground, bench: Bench) -> Sequence[Task]:
+    """HumanEval where the request has a folder of public data; else the held-out tasks of the models' folder, which
+    those of the shipped one's generator follow.
+
+    Raises MisuseError where there are none.
+    """
+    if request.data is not None:
+        as_task = chat_task if bench.tokenizer.chat_template else completion_task
+        return [as_task(problem) for problem in read_problems(request.data / "eval" / "HumanEval.jsonl.gz")]
+    if ground.prompts == FAMILIES["demo"].folder / ground.prompts.name:
+        # The shipped ones are the first of these.
+        drawn = held_out_prompts(_CODE, _GENERATED, SHIPPED_SEED)
+        return tasks_of(Prompt(_CODE, "", each.prompt, each.tests) for each in drawn)
+    tasks = tasks_of(prompt for prompt in read_prompts(ground.prompts) if prompt.split != HELD_OUT_FAMILY)
+    if not tasks:
+        raise MisuseError(f"{ground.prompts} has no prompt with tests; name HumanEval's folder with --data")
+    return tasks
+
+
+def long_answers(bench: Bench, tasks: Iterable[Task], count: int, least: int, most: int) -> Iterator[Asked]:
+    """The first `count` tasks that the target answers in at least `least` tokens, of which it may write `most`."""
+    return islice((asked for asked in _answered(bench, tasks, most) if len(asked.own) >= least), count)
+
+
+def _answered(bench: Bench, tasks: Iterable[Task], most: int) -> Iterator[Asked]:
+    for task in tasks:
+        prompt = prompt_tokens(bench.tokenizer, task)
+        own = bench.plain(prompt, most).rounds.tokens
+        yield Asked(task, tuple(prompt), before_stops(bench, own, task.stops))
+
+
+def before_stops(bench: Bench, tokens: tuple[int, ...], stops: Sequence[str]) -> tuple[int, ...]:
+    """The fewest tokens that say all there is before the first stop string; all where there is none."""
+    wanted = before_stop(bench.text(tokens), stops)
+    if wanted == bench.text(tokens):
+        return tokens
+    lengths = range(len(tokens) + 1)
+    return tokens[: next(length for length in lengths if bench.text(tokens[:length]).startswith(wanted))]

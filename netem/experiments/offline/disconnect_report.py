@@ -1,0 +1,164 @@
+"""The table and the picture of `disconnect`. It may not know how answers came about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from client.offline import Offline
+from client.stats import per
+from netem.experiments.drafts.intervals import Estimate
+from netem.experiments.experiment import Report
+from netem.experiments.offline.alone import STATE_DTYPE, Written
+from netem.experiments.tasks.grading import Grades
+
+TARGET = "the target itself"
+API_CLIENT = "an API client"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One draft's answers from one cut on. `agreed`: how many tokens of each, behind the cut, are the target's up to
+    the first that is not."""
+
+    grades: Grades
+    written: Sequence[Written]
+    agreed: Sequence[int]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """The first token of an answer is left out, as its time is."""
+        return per(sum(max(0, each.alone - 1) for each in self.written), sum(each.seconds for each in self.written))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One draft. `parameters` are its own, without those of the target that it runs; `cuts` by committed tokens."""
+
+    name: str
+    depth: int
+    parameters: int
+    cuts: Mapping[int, Cut]
+
+
+def make_report(kept: Sequence[Kept], target: Grades, begun: Mapping[int, Grades], least: int) -> Report:
+    """`begun`: of the target's answers as they were when the link was cut, which is all that an API client has."""
+    own = target.pass_at_1.value
+    count = len(target.verdicts)
+    unjudged = sum(grades.unjudged for grades in (target, *begun.values(), *_all_grades(kept)))
+    return Report(
+        title="Tasks that pass when the link is cut for good in mid-answer",
+        headings=(
+            "what writes on",
+            "N",
+            "parameters",
+            *(f"pass@1, cut after {cut}" for cut in begun),
+            *(f"kept, {cut}" for cut in begun),
+            *(f"as the target, {cut}" for cut in begun),
+            "tokens/s here",
+        ),
+        rows=[
+            [TARGET, "", "", *[in_percent(target.pass_at_1)] * len(begun), *["100%"] * len(begun), *_none(begun), ""],
+            *(_row(each, own) for each in kept),
+            [
+                API_CLIENT,
+                "",
+                "",
+                *(in_percent(grades.pass_at_1) for grades in begun.values()),
+                *(f"{per(grades.pass_at_1.value, own):.0%}" for grades in begun.values()),
+                *_none(begun),
+                "",
+            ],
+        ],
+        remarks=(
+            f"{count} tasks in Python that the target answers greedily in at least {least} tokens. Each answer is cut "
+            "behind its first tokens; of these, the draft state of all that the target has processed (all but the "
+            f"last) is there, in {STATE_DTYPE}. The client's own drafting loop writes on, one token a step, to the "
+            f"end token or for {Offline().limit} tokens, and the task's tests judge the whole answer.",
+            "pass@1: the share that passes, with its 95% interval (Wilson). 'kept': of the target's own. 'as the "
+            "target': how many tokens behind the cut are the target's, on average, up to the first that is not.",
+            f"'{API_CLIENT}' has what had come. 'parameters' are the draft's own on the laptop; with N it also runs "
+            "the target's last N layers. 'tokens/s here' is this machine's own time, its first token left out, for "
+            "information.",
+        ),
+        results={
+            "tasks": count,
+            "least_tokens": least,
+            "target": target.as_dict(),
+            "api_client": {str(cut): grades.as_dict() for cut, grades in begun.items()},
+            "drafts": {each.name: _as_dict(each, own) for each in kept},
+        },
+        draw=lambda axes: _draw(axes, kept, target, begun),
+        faults=[f"{unjudged} answers could not be judged: the sandbox failed"] if unjudged else [],
+    )
+
+
+def in_percent(estimate: Estimate) -> str:
+    return f"{estimate.value:.0%} ({100 * estimate.low:.0f}-{100 * estimate.high:.0f})"
+
+
+def _all_grades(kept: Sequence[Kept]) -> list[Grades]:
+    return [cut.grades for each in kept for cut in each.cuts.values()]
+
+
+def _none(cells: Mapping[int, Grades]) -> list[str]:
+    return [""] * len(cells)
+
+
+def _row(each: Kept, own: float) -> list[str]:
+    cuts = each.cuts.values()
+    return [
+        each.name,
+        str(each.depth),
+        f"{each.parameters:,}",
+        *(in_percent(cut.grades.pass_at_1) for cut in cuts),
+        *(f"{per(cut.grades.pass_at_1.value, own):.0%}" for cut in cuts),
+        *(f"{fmean(cut.agreed):.0f}" for cut in cuts),
+        f"{fmean(cut.tokens_per_second for cut in cuts):.0f}",
+    ]
+
+
+def _as_dict(each: Kept, own: float) -> dict[str, Any]:
+    return {
+        "depth": each.depth,
+        "parameters": each.parameters,
+        "cuts": {
+            str(behind): {
+                **cut.grades.as_dict(),
+                "kept": per(cut.grades.pass_at_1.value, own),
+                "tokens_alone": fmean(written.alone for written in cut.written),
+                "tokens_as_the_target": fmean(cut.agreed),
+                "tokens_per_second": cut.tokens_per_second,
+            }
+            for behind, cut in each.cuts.items()
+        },
+    }
+
+
+def _draw(axes: Any, kept: Sequence[Kept], target: Grades, begun: Mapping[int, Grades]) -> None:
+    cuts = list(begun)
+    axes.axhline(100 * target.pass_at_1.value, color="black", linestyle="--", linewidth=1, label=TARGET)
+    best_first = sorted(kept, key=lambda each: -each.cuts[cuts[-1]].grades.pass_at_1.value)
+    for place, each in enumerate(best_first):
+        apart = 0.25 * (place - (len(kept) - 1) / 2)  # so that intervals do not hide each other
+        shares = [each.cuts[cut].grades.pass_at_1 for cut in cuts]
+        axes.errorbar(
+            [cut + apart for cut in cuts],
+            [100 * share.value for share in shares],
+            yerr=(
+                [100 * (share.value - share.low) for share in shares],
+                [100 * (share.high - share.value) for share in shares],
+            ),
+            marker="o",
+            markersize=4,
+            capsize=2,
+            elinewidth=0.6,
+            label=each.name,
+        )
+    axes.plot(cuts, [100 * grades.pass_at_1.value for grades in begun.values()], color="grey", label=API_CLIENT)
+    axes.set_xticks(cuts)
+    axes.set_xlabel("tokens of the answer that had come when the link was cut")
+    axes.set_ylabel("Python tasks that pass their tests, %\n(bars: 95% intervals)")
+    axes.set_ylim(-3, 103)
+    axes.legend(title="who writes on", frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,165 @@
+"""`reconnect`: how many provisional tokens survive an outage in mid-answer, by how long it lasts and what drafts."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from client.answering import AnswerOptions
+from client.conversation import Answer
+from client.offline import Offline
+from client.policies import STREAM
+from client.text import chat_tokens
+from common.protocol.errors import MisuseError, OutriderError
+from netem.experiments.drafts.contenders import Contender, find_contenders, find_ground
+from netem.experiments.drafts.costs import level_seconds
+from netem.experiments.drafts.prompts import choose
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.offline.reconnect_report import Absence, make_report
+from netem.experiments.offline.screen import Bounds, Outage, Picture, watch_outage
+from netem.experiments.speed.runs import CODE, drawn, fault_of
+from netem.links.outages import Outages
+from netem.links.profile import LinkProfile
+from netem.links.profiles import find_profile
+from netem.virtual.clock import run_virtually
+from netem.virtual.datacenter import Datacenter, open_datacenter
+from netem.virtual.laptop import Draft, Laptops, converse
+from netem.virtual.line import Line
+
+LINK = "4g"
+IDLE = "eager"
+LEASE_SECONDS = 120.0
+"""As `outriderd` has it."""
+
+_ALL = 1000  # prompts, more than there are
+
+OFFLINE = Offline(patience=60.0)
+"""Longer than the longest outage: what is measured is what comes of waiting."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Outages of so many seconds, each behind so many tokens as `moments` says, of answers to `prompts` that have
+    `least` to `most` tokens."""
+
+    prompts: int
+    least: int
+    most: int
+    moments: tuple[int, ...]
+    outages: tuple[float, ...]
+
+
+FULL = Extent(2, least=120, most=384, moments=(10, 25, 50), outages=(0.5, 1, 2, 5, 10, 30))
+QUICK = Extent(1, least=120, most=384, moments=(25,), outages=(0.5, 2, 10))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer, and what the screen showed of it."""
+
+    answer: Answer
+    pictures: tuple[Picture, ...]
+
+    def at(self, tokens: int) -> float:
+        """When so many tokens were final."""
+        return next(picture.at for picture in self.pictures if picture.final >= tokens)
+
+
+@dataclass(frozen=True)
+class Field:
+    """What every answer of a run stands on."""
+
+    datacenter: Datacenter
+    laptops: Laptops
+
+    def ask(self, contender: Contender, link: LinkProfile, prompt: Sequence[int], most: int) -> Shown:
+        """On a virtual clock of its own. Raises OutriderError where the answer is not sound."""
+        layers = len(self.datacenter.target.model.pool.keys_SX)
+        pace = level_seconds(contender.depth, layers)
+        options = AnswerOptions(STREAM, most, idle=IDLE, pace=pace)
+        drafter = self.laptops.drafter(Draft(_name(contender), contender.depth))
+        random.seed(f"{link.seed} {link.outages.gaps}")  # the pauses between attempts to come back are drawn
+
+        async def main() -> Shown:
+            clock = asyncio.get_running_loop().time
+            pictures = [Picture(clock(), 0, ())]
+
+            def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
+                pictures.append(Picture(clock(), pictures[-1].final + len(committed), tuple(provisional)))
+
+            async with self.datacenter.serve(lease_seconds=LEASE_SECONDS) as engine:
+                line = Line(engine, link)
+                talk = converse(engine, self.datacenter, line.stream(), options, drafter, line.dial, OFFLINE)
+                answer = await talk.answer(prompt, options.settings(), watch)
+                talk.close()
+                return Shown(answer, tuple(pictures))
+
+        shown = run_virtually(main())
+        if fault := fault_of(shown.answer):
+            raise OutriderError(f"{contender.name}: {fault}")
+        return shown
+
+
+def open_field(target: Path, contenders: Sequence[Contender]) -> Field:
+    """Raises OutriderError where models do not fit together."""
+    drafts = dict.fromkeys(each.directory for each in contenders if each.directory is not None)
+    datacenter = open_datacenter(target, list(drafts))
+    return Field(datacenter, Laptops(datacenter))
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    """Raises MisuseError where no answer is long enough."""
+    extent = QUICK if request.quick else FULL
+    ground, contenders = find_ground(request), find_contenders(request)
+    advance("loading", 0.0)
+    field = await asyncio.to_thread(open_field, ground.target, contenders)
+    tokenizer = field.datacenter.offer.tokenizer
+    texts = [prompt.text for prompt in choose(ground.prompts, _ALL, request.seed)[CODE]]
+    prompts = [chat_tokens(tokenizer, [{"role": "user", "content": text}]) for text in texts]
+    chosen = await asyncio.to_thread(long_enough, field, contenders[0], prompts, extent)
+    absences: list[Absence] = []
+    for number, prompt in enumerate(chosen):
+        for place, contender in enumerate(contenders):
+            advance(contender.name, (number + place / len(contenders)) / len(chosen))
+            link = drawn(find_profile(LINK), number)
+            absences += await asyncio.to_thread(go_away, field, contender, link, prompt, extent)
+    return make_report(absences, find_profile(LINK), len(chosen), extent.moments, OFFLINE, IDLE)
+
+
+def long_enough(
+    field: Field, contender: Contender, prompts: Sequence[Sequence[int]], extent: Extent
+) -> list[Sequence[int]]:
+    """The first prompts whose answers are."""
+    chosen: list[Sequence[int]] = []
+    for prompt in prompts:
+        if len(chosen) == extent.prompts:
+            break
+        shown = field.ask(contender, find_profile(LINK), prompt, extent.most)
+        if len(shown.answer.tokens) >= extent.least:
+            chosen.append(prompt)
+    if not chosen:
+        raise MisuseError(f"the target answers none of these prompts in {extent.least} tokens or more")
+    return chosen
+
+
+def go_away(
+    field: Field, contender: Contender, link: LinkProfile, prompt: Sequence[int], extent: Extent
+) -> list[Absence]:
+    """One answer without any outage, and again with each."""
+    whole = field.ask(contender, link, prompt, extent.most)
+    found = []
+    for moment in extent.moments:
+        for lasts in extent.outages:
+            outage = Outage(whole.at(moment), whole.at(moment) + lasts)
+            gone = replace(link, outages=Outages(((outage.begins, outage.ends),)))
+            shown = field.ask(contender, gone, prompt, extent.most)
+            tokens, ends = shown.answer.tokens, frozenset(field.datacenter.offer.card.end_tokens)
+            seen = watch_outage(shown.pictures, tokens, outage, ends, Bounds(OFFLINE.limit, extent.most))
+            identical = tokens == whole.answer.tokens
+            found.append(Absence(contender.name, lasts, seen, shown.answer.stats.reconnects, identical))
+    return found
+
+
+def _name(contender: Contender) -> str:
+    return contender.kind if contender.directory is None else contender.directory.name

@@ -1,0 +1,120 @@
+"""`torture`: whether an answer is the uninterrupted one, token for token, whatever is done to its link and its server.
+
+A real server process and real connections in real time. How much of a run can be repeated is said in the report: the
+questions and the cuts are drawn from the seed, and what they meet is not.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from client.assembly import Client, DraftChoice, client_for
+from client.demo.asking import prompt_tokens
+from client.demo.family import choose_prompts, find_family
+from client.demo.lanes import serving
+from client.link import Access
+from common.address import Address
+from common.protocol.sampling import LIKELIEST
+from common.stated_costs import HALF_THE_CORES
+from netem.experiments.coupled import SAMPLINGS, sampled_answer
+from netem.experiments.exactness import reference_answer
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.quiet import no_bar
+from netem.experiments.torture.plan import LONGEST, Generation, Question, draw_generation
+from netem.experiments.torture.report import make_report
+from netem.experiments.torture.servers import Servers
+from netem.experiments.torture.torment import Torment
+from netem.links.breakable import BreakableProxy
+
+GENERATIONS = 1000
+QUICK_GENERATIONS = 40
+QUESTIONS = 80  # half of them by each rule
+QUICK_QUESTIONS = 10
+TOGETHER = 16
+LEASE_SECONDS = 4
+DRAFTS = (None, "lookup")  # the family's own, whatever its name, and the one that needs no model
+SERVER = ("--pace-pass", "60ms", "--lease", str(LEASE_SECONDS))
+"""Answers long enough to be cut in their midst."""
+
+_MOST_SECONDS = 1200.0
+"""No answer is begun later: on a slow machine there are fewer."""
+
+_KILLING = 0.8
+"""The share of the generations, the first ones, in which servers die: the last server answers all others."""
+
+_REFERENCES = 0.15  # of the whole run, roughly
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    family = find_family(request.models)
+    count = QUICK_GENERATIONS if request.quick else GENERATIONS
+    wanted = QUICK_QUESTIONS if request.quick else QUESTIONS
+    async with AsyncExitStack() as stack:
+        cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
+        nowhere = Address("127.0.0.1", 9)
+        proxies = [await stack.enter_async_context(BreakableProxy(nowhere)) for _ in range(TOGETHER)]
+        servers = Servers(stack, partial(serving, family, *SERVER), partial(_lead, proxies))
+        access = Access(await servers.begin())
+        choices = [DraftChoice(draft, threads=HALF_THE_CORES) for draft in DRAFTS]
+        clients = [await stack.enter_async_context(client_for(access, choice, cache, no_bar)) for choice in choices]
+        texts = choose_prompts(family.prompts, wanted // 2, request.seed)
+        questions = await asyncio.to_thread(_questions, family.target, texts, clients[0], request.seed, advance)
+        lengths = [len(question.reference.answer) for question in questions]
+        plan = [
+            draw_generation(request.seed, index, lengths, may_kill=index < _KILLING * count) for index in range(count)
+        ]
+        torment = Torment(questions, servers)
+        waiting = _in_time(plan)
+        telling = asyncio.create_task(_tell(torment, count, advance))
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for index, proxy in enumerate(proxies):
+                    workers.create_task(torment.work(clients[index % len(clients)], proxy, waiting))
+        finally:
+            telling.cancel()
+        await asyncio.sleep(LEASE_SECONDS + 1)
+        for client in clients:
+            await client.connection.close()
+        tortured, idle = await servers.end()
+    return make_report(torment, tortured, idle)
+
+
+def _lead(proxies: Sequence[BreakableProxy], address: Address) -> None:
+    for proxy in proxies:
+        proxy.target = address
+
+
+def _in_time(plan: Sequence[Generation]) -> Iterator[Generation]:
+    latest = time.monotonic() + _MOST_SECONDS
+    return takewhile(lambda _: time.monotonic() < latest, plan)
+
+
+async def _tell(torment: Torment, count: int, advance: Advance) -> None:
+    while True:
+        done = len(torment.outcomes)
+        advance(f"{done} of {count} answers", _REFERENCES + (1 - _REFERENCES) * done / count)
+        await asyncio.sleep(0.5)
+
+
+def _questions(target: Path, texts: Sequence[str], client: Client, seed: int, advance: Advance) -> list[Question]:
+    """Each text twice, once by each rule, and what transformers' own `generate` answers."""
+    from common.models.checkpoint import load_causal_lm
+
+    model: Any = load_causal_lm(target)
+    ends = client.description.end_tokens
+    questions = []
+    for index, text in enumerate(texts):
+        advance("transformers generate", _REFERENCES * index / len(texts))
+        prompt = prompt_tokens(client, text)[-(client.description.context - LONGEST) :]
+        sampling = replace(SAMPLINGS[index % len(SAMPLINGS)], seed=seed * 1_000_003 + index)
+        questions.append(Question("greedy", LIKELIEST, reference_answer(model, prompt, ends, LONGEST)))
+        drawn = sampled_answer(model, prompt, ends, sampling, LONGEST)
+        questions.append(Question("coupled", sampling, drawn))
+    return questions

@@ -1,0 +1,366 @@
+"""Answers whose stream breaks: written on alone, resumed, and the target's own in the end, or told to be otherwise."""
+
+import asyncio
+import time
+
+import pytest
+
+from client.conversation import Conversation
+from client.drafting import DraftingLoop
+from client.link_state import LinkState
+from client.offline import Offline
+from client.policies import CLOUD, LOCKSTEP, STREAM
+from common.drafters.lookup import LookupDrafter
+from common.protocol.client_session import ClientSession
+from common.protocol.messages import Failed, FailureCode, Open, Settings
+from common.rpc.errors import LinkError
+from tests.client.fakes import (
+    LIMITS,
+    SESSION,
+    ChainDrafter,
+    FakeStream,
+    StatefulDrafter,
+    decoded,
+    sometimes,
+    target,
+    wrong,
+)
+
+PROMPT = (3, 1, 4, 1, 5)
+COUNT = 40
+
+
+class Server:
+    """Dials: nobody answers until `back` seconds after the first attempt, and then `stream` does."""
+
+    def __init__(self, back: float = 0.0, **how):
+        self.streams: list[FakeStream] = []
+        self.attempts = 0
+        self._back = back
+        self._how = how
+        self._first: float | None = None
+
+    async def __call__(self) -> FakeStream:
+        self.attempts += 1
+        self._first = time.monotonic() if self._first is None else self._first
+        if time.monotonic() - self._first < self._back:
+            raise LinkError("nobody is there")
+        self.streams.append(FakeStream(**self._how))
+        return self.streams[-1]
+
+    @property
+    def opened(self) -> list[Open]:
+        return [message for stream in self.streams for message in stream.sent if isinstance(message, Open)]
+
+
+class Refusing(FakeStream):
+    """Says what it was told to say, whatever it is asked."""
+
+    def __init__(self, code: FailureCode):
+        super().__init__()
+        self._failed = Failed(code, "it cannot be")
+
+    def send(self, message):
+        self.sent.append(message)
+        if isinstance(message, Open):
+            self._frames.put_nowait(self._failed)
+
+
+class Shown:
+    """What a person has seen."""
+
+    def __init__(self):
+        self.final: list[int] = []
+        self.provisional: tuple[int, ...] = ()
+        self.longest: tuple[int, ...] = ()
+
+    def __call__(self, committed, provisional):
+        self.final += committed
+        self.provisional = tuple(provisional)
+        self.longest = max(self.longest, self.provisional, key=len)
+
+
+def conversation(stream, dial, drafter=None, policy=STREAM, offline=Offline(patience=5.0), ends=()):  # noqa: B008
+    wanted = drafter.state if drafter is not None and policy.drafts else None
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, drafter is not None, ends)
+    return Conversation(stream, loop, drafter, "fake", 0.0, policy.tree, dial=dial, offline=offline)
+
+
+async def ask(talk, shown=None, count=COUNT, tokens=PROMPT, idle=""):
+    shown = Shown() if shown is None else shown
+    return await asyncio.wait_for(talk.answer(tokens, Settings(count, idle=idle), shown), 20)
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("policy", [STREAM, LOCKSTEP, CLOUD], ids=["stream", "lockstep", "cloud"])
+@pytest.mark.parametrize("breaks_after", [1, 3, 6])
+@pytest.mark.parametrize("propose", [target, wrong, sometimes, None])
+async def test_an_answer_that_was_cut_is_the_targets_own(policy, breaks_after, propose):
+    drafter = None if propose is None else ChainDrafter(propose)
+    server, shown = Server(back=0.2), Shown()
+    talk = conversation(FakeStream(pass_seconds=0.005, breaks_after=breaks_after), server, drafter, policy)
+    answer = await ask(talk, shown, idle=policy.idle)
+    talk.close()
+    assert answer.tokens == tuple(shown.final) == decoded(PROMPT, COUNT)
+    assert (answer.finish_reason, answer.provisional, answer.failure) == ("length", (), "")
+    assert answer.stats.reconnects == 1
+
+
+async def test_it_is_cut_again_and_again():
+    streams = iter([FakeStream(breaks_after=count) for count in (1, 2, 1, 3)])
+
+    async def dial():
+        return next(streams, None) or FakeStream()
+
+    talk = conversation(FakeStream(breaks_after=2), dial, ChainDrafter(sometimes))
+    answer = await ask(talk)
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, COUNT)
+    assert answer.stats.reconnects == 5
+
+
+async def test_what_was_written_alone_is_judged_at_once():
+    server, shown = Server(back=0.5), Shown()
+    talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=2), server, ChainDrafter(target, depth=400))
+    answer = await ask(talk, shown, count=60)
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, 60)
+    assert len(shown.longest) > 40
+    assert server.streams[0].passes <= 3, "the whole run fits one pass"
+    assert answer.stats.retracted_tokens == 0
+
+
+async def test_a_server_that_was_never_reached_verifies_when_it_appears():
+    talk = conversation(None, Server(back=0.3), ChainDrafter(sometimes, depth=400))
+    answer = await ask(talk)
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, COUNT)
+    assert answer.stats.reconnects == 0, "there was no stream before"
+    assert answer.stats.rtt_ms < 250, "the wait for the server is no round trip"
+
+
+async def test_a_round_trip_is_that_of_the_newest_stream():
+    server = Server(back=0.4)
+    talk = conversation(FakeStream(breaks_after=1), server, ChainDrafter(target))
+    answer = await ask(talk)
+    talk.close()
+    assert answer.stats.rtt_ms < 250
+
+
+async def test_who_never_comes_back_leaves_what_was_written_alone():
+    shown = Shown()
+    talk = conversation(
+        FakeStream(pass_seconds=0.01, breaks_after=3),
+        Server(back=1000),
+        ChainDrafter(wrong, depth=400),
+        offline=Offline(limit=12, patience=0.4),
+    )
+    began = time.perf_counter()
+    answer = await ask(talk, shown)
+    assert 0.4 < time.perf_counter() - began < 3.0
+    assert answer.finish_reason == "offline"
+    assert answer.tokens == tuple(shown.final) == decoded(PROMPT, len(answer.tokens))
+    assert len(answer.tokens) >= 3
+    assert len(answer.provisional) == 12
+    assert answer.provisional == shown.provisional
+    tokens = [*PROMPT, *answer.tokens]
+    for token in answer.provisional:
+        assert token == wrong(tokens)
+        tokens.append(token)
+    talk.close()
+
+
+async def test_no_more_is_written_alone_than_the_answer_has_room_for():
+    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=Offline(256, 0.2))
+    answer = await ask(talk, count=7)
+    talk.close()
+    assert answer.provisional == decoded(PROMPT, 7)
+    assert (answer.tokens, answer.finish_reason) == ((), "offline")
+
+
+@pytest.mark.parametrize("drafter", [None, LookupDrafter()], ids=["nobody", "lookup"])
+async def test_patience_is_counted_from_the_last_word_however_often_the_server_is_tried(drafter):
+    server = Server(back=1000)
+    talk = conversation(None, server, drafter, offline=Offline(patience=1.5))
+    began = time.perf_counter()
+    answer = await ask(talk, tokens=tuple(range(1, 20)))
+    talk.close()
+    assert 1.5 <= time.perf_counter() - began < 3.0
+    assert (answer.finish_reason, answer.provisional) == ("offline", ())
+    assert server.attempts > 3
+
+
+async def test_a_tree_that_is_full_ends_the_run():
+    """There is no room for 64 live nodes more."""
+    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=Offline(256, 0.2))
+    answer = await ask(talk, count=300)
+    talk.close()
+    assert answer.provisional == decoded(PROMPT, LIMITS.max_nodes)
+
+
+async def test_an_end_token_stops_the_run():
+    end = decoded(PROMPT, 9)[-1]
+    expected = decoded(PROMPT, 40)
+    expected = expected[: expected.index(end) + 1]
+    drafter = ChainDrafter(target, depth=400)
+    talk = conversation(None, Server(back=1000), drafter, offline=Offline(256, 0.2), ends=(end,))
+    answer = await ask(talk)
+    talk.close()
+    assert answer.provisional == expected
+
+
+@pytest.mark.parametrize("drafter", [None, ChainDrafter(target, depth=400)], ids=["nobody", "a drafter"])
+async def test_who_cancels_while_offline_has_the_answer_at_once(drafter):
+    shown = Shown()
+    talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=3), Server(back=1000), drafter)
+    asking = asyncio.create_task(ask(talk, shown, count=300))
+    await until(lambda: len(shown.final) >= 3 and not talk._lifeline.is_good)
+    await asyncio.sleep(0.05)
+    began = time.perf_counter()
+    talk.cancel()
+    answer = await asking
+    assert time.perf_counter() - began < 0.5
+    assert answer.finish_reason == "cancelled"
+    assert answer.tokens == tuple(shown.final)
+    assert answer.provisional == shown.provisional
+    assert bool(answer.provisional) is (drafter is not None)
+    talk.close()
+
+
+async def test_the_next_turn_after_an_offline_end_is_answered_when_the_server_is_back():
+    server = Server(back=1.0)
+    talk = conversation(
+        FakeStream(pass_seconds=0.01, breaks_after=3),
+        server,
+        ChainDrafter(sometimes, depth=400),
+        offline=Offline(limit=8, patience=0.1),
+    )
+    first = await ask(talk)
+    assert first.finish_reason == "offline"
+    talk._offline = Offline(limit=8, patience=10.0)
+    tokens = (*PROMPT, *first.tokens, *first.provisional, 2, 7)
+    second = await ask(talk, tokens=tokens, count=20)
+    talk.close()
+    assert second.tokens == decoded(tokens, 20)
+    assert second.finish_reason == "length"
+    assert [(opened.turn, opened.tokens) for opened in server.opened] == [(1, tokens)]
+
+
+async def test_a_stream_that_broke_between_two_answers_is_renewed_for_the_second():
+    server, stream = Server(), FakeStream()
+    talk = conversation(stream, server, ChainDrafter(sometimes))
+    first = await ask(talk, count=10)
+    stream.close()
+    stream._frames.put_nowait(LinkError("gone"))
+    tokens = (*PROMPT, *first.tokens, 2)
+    second = await ask(talk, tokens=tokens, count=10)
+    talk.close()
+    assert second.tokens == decoded(tokens, 10)
+
+
+async def test_who_keeps_what_was_written_has_it_in_the_answer():
+    server, shown = Server(back=0.5), Shown()
+    talk = conversation(
+        FakeStream(pass_seconds=0.01, breaks_after=3),
+        server,
+        ChainDrafter(wrong, depth=400),
+        offline=Offline(limit=10, patience=5.0, keep=True),
+    )
+    answer = await ask(talk, shown)
+    talk.close()
+    assert answer.tokens == tuple(shown.final)
+    assert (len(answer.tokens), answer.provisional) == (COUNT, ())
+    (opened,) = server.opened
+    kept = opened.tokens[len(PROMPT) :]
+    judged = len(kept) - 10
+    assert kept[:judged] == decoded(PROMPT, judged)
+    tokens = [*PROMPT, *kept[:judged]]
+    for token in kept[judged:]:
+        assert token == wrong(tokens)
+        tokens.append(token)
+    assert answer.tokens == (*kept, *decoded(tokens, COUNT - len(kept)))
+
+
+async def test_who_keeps_nothing_that_was_written_loses_nothing():
+    talk = conversation(FakeStream(breaks_after=3), Server(back=0.2), None, offline=Offline(keep=True))
+    answer = await ask(talk)
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, COUNT)
+
+
+@pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING])
+async def test_a_server_that_has_no_room_for_whom_it_served_is_waited_for(code):
+    refusals = [Refusing(code) for _ in range(3)]
+    streams = iter([*refusals, FakeStream()])
+
+    async def dial():
+        return next(streams)
+
+    told = []
+    talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=3), dial, ChainDrafter(sometimes, depth=400))
+    answer = await asyncio.wait_for(talk.answer(PROMPT, Settings(COUNT), Shown(), told.append), 20)
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, COUNT)
+    assert answer.stats.reconnects == 1
+    assert [len([m for m in each.sent if isinstance(m, Open)]) for each in refusals] == [1, 1, 1]
+    assert told.count(LinkState.ONLINE) == 2, "a server that refuses is not back"
+
+
+async def test_a_server_that_drains_in_mid_answer_is_waited_for():
+    stream = FakeStream(pass_seconds=0.01)
+    talk = conversation(stream, Server(back=0.2), ChainDrafter(sometimes, depth=400))
+    shown = Shown()
+    asking = asyncio.create_task(ask(talk, shown))
+    await until(lambda: len(shown.final) > 4)
+    stream._frames.put_nowait(Failed(FailureCode.DRAINING, "going away"))
+    answer = await asking
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, COUNT)
+
+
+async def test_another_model_behind_the_address_ends_the_answer_and_says_so():
+    shown, refusal = Shown(), Refusing(FailureCode.MODEL)
+
+    async def dial():
+        await asyncio.sleep(0.3)
+        return refusal
+
+    talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=3), dial, ChainDrafter(wrong, depth=400))
+    answer = await ask(talk, shown)
+    assert (answer.finish_reason, answer.failure) == ("error", "it cannot be")
+    assert answer.tokens == tuple(shown.final) == decoded(PROMPT, len(answer.tokens))
+    assert len(answer.provisional) > 5
+    assert answer.provisional == shown.provisional
+    talk.close()
+
+
+async def test_draft_state_of_a_new_stream_is_that_of_the_same_tokens():
+    server, drafter = Server(back=0.2, pass_seconds=0.01), StatefulDrafter(sometimes, depth=8)
+    talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=4), server, drafter)
+    answer = await ask(talk)
+    assert answer.tokens == decoded(PROMPT, COUNT)
+    assert drafter.mistaken == []
+    assert set(drafter.held) >= set(range(len(PROMPT)))
+    assert answer.note == ""
+    talk.close()
+
+
+async def test_a_drafter_that_fails_while_writing_alone_leaves_the_rest_to_the_server():
+    drafter = ChainDrafter(target, depth=400)
+
+    def fail(tokens):
+        if len(tokens) > len(PROMPT) + 10:
+            raise RuntimeError("out of memory")
+        return target(tokens)
+
+    drafter._propose = fail
+    talk = conversation(None, Server(back=0.3), drafter)
+    answer = await ask(talk)
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, COUNT)
+    assert "out of memory" in answer.note

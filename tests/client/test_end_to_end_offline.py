@@ -1,0 +1,214 @@
+"""The commands as a person types them, with a server that is not there, dies in mid-answer, or comes back."""
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from client.render import AnswerView
+from tests.client.daemon import command, outriderd
+from tests.client.test_cli import outrider
+from tests.client.test_end_to_end import PROMPT
+from tests.families import make_checkpoint
+
+TOKENS = 60
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    """A target, a draft that is the target, and another target in the same clothes."""
+    folder = tmp_path_factory.mktemp("models")
+    make_checkpoint(folder / "target", "llama", seed=1)
+    make_checkpoint(folder / "independent", "llama", seed=1)
+    make_checkpoint(folder / "another", "llama", seed=3)
+    return folder
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def serve(models, port):
+    """Starts a server on the same port each time."""
+    drafts = ("--draft", str(models / "independent"), "--dtype", "float64", "--pace-pass", "40ms")
+
+    def begin(target: str = "target"):
+        return outriderd("--target", str(models / target), *drafts, "--listen", f"127.0.0.1:{port}")
+
+    return begin
+
+
+def asking(port: int, cache: Path, *wishes: str) -> list[str]:
+    where = ["--server", f"127.0.0.1:{port}", "--cache-dir", str(cache), "--offline-wait", "60"]
+    return ["run", PROMPT, *where, "--max-new-tokens", str(TOKENS), "--temperature", "1", "--seed", "7", *wishes]
+
+
+@pytest.fixture
+def expected(monkeypatch, capsys, serve, port, tmp_path) -> list[int]:
+    """What an uninterrupted server answers, which is gone by now; its bundle stays."""
+    with serve():
+        code, out, _ = outrider(monkeypatch, capsys, *asking(port, tmp_path, "--json"))
+    assert code == 0
+    tokens = json.loads(out)["token_ids"]
+    assert len(set(tokens)) > TOKENS / 4
+    return tokens
+
+
+@pytest.fixture
+def cache(expected, tmp_path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def begun() -> Iterator[partial]:
+    with ExitStack() as stack:
+
+        def begin(*arguments: str, **how) -> subprocess.Popen:
+            process = subprocess.Popen([command("outrider"), *arguments], text=True, **how)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return process
+
+        yield begin
+
+
+def test_an_answer_that_begins_without_a_server_is_verified_when_one_appears(serve, port, cache, expected, begun):
+    running = begun(*asking(port, cache, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said = running.stderr.readline()
+    assert said == (
+        f"the server at 127.0.0.1:{port} cannot be reached; the draft 'independent' writes alone until it can\n"
+    )
+    with serve():
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "")
+    result = json.loads(out)
+    assert result["token_ids"] == expected
+    assert (result["finish_reason"], result["provisional_token_ids"]) == ("length", [])
+    assert result["stats"]["passes"] < TOKENS, "what was written alone was judged in one pass"
+    assert result["link"][-1]["state"] == "online"
+
+
+@pytest.mark.parametrize("wishes", [(), ("--draft", "lookup"), ("--policy", "cloud")], ids=["draft", "lookup", "cloud"])
+def test_a_server_killed_in_mid_answer_and_restarted_changes_no_token(
+    monkeypatch, capsys, serve, port, cache, expected, wishes
+):
+    with ExitStack() as stack:
+        process, _ = stack.enter_context(serve())
+
+        class Killing(AnswerView):
+            def __call__(self, committed, provisional):
+                if committed and process.poll() is None:
+                    process.kill()
+                    process.wait()
+                    stack.enter_context(serve())
+
+        monkeypatch.setattr("client.commands.run.AnswerView", Killing)
+        code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, "--json", *wishes))
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["token_ids"] == expected
+    assert result["stats"]["reconnects"] == 1
+    assert [change["state"] for change in result["link"]] == ["online", "offline", "resuming", "online"]
+
+
+def test_a_server_that_never_comes_back_leaves_what_the_draft_wrote(monkeypatch, capsys, port, cache):
+    wishes = ("--offline-limit", "5", "--offline-wait", "0.3")
+    code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, "--json", *wishes))
+    result = json.loads(out)
+    assert code == 0
+    assert (result["token_ids"], result["text"], result["finish_reason"]) == ([], "", "offline")
+    assert len(result["provisional_token_ids"]) == 5
+    assert result["provisional_text"]
+    assert err.splitlines()[-1].startswith("the last 5 tokens are the draft's own and were never confirmed")
+    _, shown, _ = outrider(monkeypatch, capsys, *asking(port, cache, *wishes))
+    # A character that is not whole is not shown.
+    assert shown.rstrip("\n\ufffd") == result["provisional_text"].rstrip("\ufffd")
+
+
+def test_an_answer_that_is_not_whole_says_so_where_nothing_was_written(monkeypatch, capsys, port, cache):
+    wishes = ("--policy", "cloud", "--offline-wait", "0.3")
+    code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, *wishes))
+    assert (code, out) == (0, "\n")
+    assert err.splitlines()[-1] == "the answer is not whole: the server was out of reach"
+
+
+def test_without_a_bundle_nothing_begins_without_its_server(monkeypatch, capsys, port, tmp_path):
+    code, out, err = outrider(monkeypatch, capsys, *asking(port, tmp_path))
+    assert (code, out) == (1, "")
+    assert "cannot be reached" in err
+
+
+def test_another_model_behind_the_address_is_told_and_what_was_shown_stays(serve, port, cache, begun):
+    running = begun(*asking(port, cache, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running.stderr.readline()
+    with serve("another"):
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "bundle belongs to another target; fetch this server's with `outrider pull`" in err
+    result = json.loads(out)
+    assert result["finish_reason"] == "error"
+    assert result["provisional_token_ids"]
+
+
+def test_ctrl_c_on_a_dead_link_ends_the_answer_and_keeps_the_chat(serve, port, cache, begun):
+    arguments = ["--server", f"127.0.0.1:{port}", "--cache-dir", str(cache), "--max-new-tokens", "500"]
+    with serve() as (server, _):
+        chat = begun(
+            "chat",
+            *arguments,
+            *("--offline-wait", "60", "--draft", "lookup"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        chat.stdin.write("hello\n")
+        chat.stdin.flush()
+        assert chat.stdout.read(8)
+        server.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        chat.send_signal(signal.SIGINT)
+        while chat.stdout.read(1) != "\n":
+            assert chat.poll() is None, "the chat was left"
+        assert time.monotonic() - began < 3.0
+        server.send_signal(signal.SIGCONT)
+        out, err = chat.communicate("and again\n/quit\n", timeout=60)
+    assert (chat.returncode, err) == (0, "")
+    assert out, "the next question was not answered"
+
+
+def test_any_key_tries_a_lost_server_at_once(serve, port, cache, begun):
+    """On a terminal; whoever waits has seen a minute of failures, after which tries are seconds apart."""
+    ours, theirs = pty.openpty()
+    arguments = ["--server", f"127.0.0.1:{port}", "--cache-dir", str(cache), "--max-new-tokens", "5"]
+    chat = begun("chat", *arguments, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = _read_until(ours, "any key tries it at once")
+    assert "cannot be reached" in shown
+    os.write(ours, b"hello\n")
+    _read_until(ours, "[offline]")
+    os.write(ours, b"x")
+    os.write(ours, b"\x03")
+    _read_until(ours, "never confirmed")
+    os.write(ours, b"/quit\n")
+    assert chat.wait(timeout=20) == 0
+    os.close(ours)
+
+
+def _read_until(terminal: int, words: str) -> str:
+    seen = ""
+    while words not in seen.replace("\r\n", " "):
+        seen += os.read(terminal, 4096).decode(errors="replace")
+    return seen

@@ -1,0 +1,39 @@
+"""Tiny random models with prompts that have tests, and a bench of them."""
+
+import json
+
+import pytest
+
+from netem.experiments.drafts.bench import open_bench
+from netem.experiments.drafts.contenders import find_contenders, find_ground
+from netem.experiments.experiment import Request
+from tests.netem.experiments.drafts.folder import make_folder
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """As for drafts; its `draft` is the target itself, so that what it writes alone is the target's own."""
+    models = make_folder(tmp_path_factory.mktemp("offline"))
+    prompts = [
+        {"category": "code", "split": split, "prompt": f"write {place}", "tests": ["assert candidate(1) == 1"]}
+        for place, split in enumerate(["held-out instance"] * 3 + ["held-out family"])
+    ]
+    (models / "prompts.jsonl").write_text("\n".join(map(json.dumps, prompts)), encoding="utf-8")
+    return models
+
+
+@pytest.fixture(scope="session")
+def request_for(folder):
+    return lambda *drafts, data=None: Request(0, quick=True, data=data, models=folder, drafts=drafts)
+
+
+@pytest.fixture(scope="session")
+def contenders(request_for):
+    """By name."""
+    return {each.name: each for each in find_contenders(request_for())}
+
+
+@pytest.fixture(scope="session")
+def bench(request_for, contenders):
+    with open_bench(find_ground(request_for()), list(contenders.values())) as opened:
+        yield opened

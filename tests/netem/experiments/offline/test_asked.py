@@ -1,0 +1,66 @@
+import gzip
+from dataclasses import replace
+
+import pytest
+
+from common.models.shipped import FAMILIES
+from common.protocol.errors import MisuseError
+from netem.experiments.drafts.contenders import find_ground
+from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, read_prompts
+from netem.experiments.offline.asked import before_stops, find_tasks, long_answers
+from netem.experiments.tasks.tasks import prompt_tokens
+from tests.netem.experiments.drafts.folder import write_prompts
+from tests.netem.experiments.tasks.problems import LINES
+
+
+def test_tasks_are_the_held_out_instances_that_have_tests(request_for, bench):
+    request = request_for()
+    tasks = find_tasks(request, find_ground(request), bench)
+    assert [task.prompt for task in tasks] == ["write 0", "write 1", "write 2"]
+
+
+def test_a_folder_without_tests_is_misuse(request_for, bench, tmp_path):
+    write_prompts(tmp_path / "prompts.jsonl", each=1)
+    ground = replace(find_ground(request_for()), prompts=tmp_path / "prompts.jsonl")
+    with pytest.raises(MisuseError, match="no prompt with tests"):
+        find_tasks(request_for(), ground, bench)
+
+
+def test_the_shipped_tasks_come_first_of_all_that_their_generator_draws(request_for, bench):
+    shipped = FAMILIES["demo"].folder / "prompts.jsonl"
+    own = [each for each in read_prompts(shipped) if each.tests and each.split != HELD_OUT_FAMILY]
+    tasks = find_tasks(request_for(), replace(find_ground(request_for()), prompts=shipped), bench)
+    assert [task.prompt for task in tasks[: len(own)]] == [each.text for each in own]
+    assert len({task.prompt for task in tasks}) == len(tasks) > 3 * len(own)
+
+
+def test_humaneval_is_read_from_the_folder_of_public_data(request_for, bench, tmp_path):
+    (tmp_path / "eval").mkdir()
+    with gzip.open(tmp_path / "eval" / "HumanEval.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(LINES))
+    request = request_for(data=tmp_path)
+    tasks = find_tasks(request, find_ground(request), bench)
+    assert [task.name for task in tasks] == ["Own/0", "Own/1"]
+    assert all(task.raw == (bench.tokenizer.chat_template is None) for task in tasks)
+
+
+def test_answers_that_are_too_short_are_passed_over(request_for, bench):
+    tasks = find_tasks(request_for(), find_ground(request_for()), bench)
+    lengths = [len(bench.plain(prompt_tokens(bench.tokenizer, task), 8).rounds.tokens) for task in tasks]
+    least = max(lengths)
+    asked = list(long_answers(bench, tasks, 2, least, 8))
+    expected = [task.name for task, length in zip(tasks, lengths, strict=True) if length >= least][:2]
+    assert [each.task.name for each in asked] == expected
+    assert all(len(each.own) >= least for each in asked)
+    assert list(long_answers(bench, tasks, 2, 9, 8)) == []
+
+
+def test_an_answer_ends_before_its_first_stop_string(bench):
+    tokens = tuple(bench.tokenizer.encode("one two three four", add_special_tokens=False))
+    text = bench.text(tokens)
+    stop = text[len(text) // 2 :][:3]
+    kept = before_stops(bench, tokens, (stop,))
+    assert bench.text(kept).startswith(text[: text.index(stop)])
+    assert len(kept) < len(tokens)
+    assert not bench.text(kept[:-1]).startswith(text[: text.index(stop)])
+    assert before_stops(bench, tokens, ("absent",)) == tokens == before_stops(bench, tokens, ())

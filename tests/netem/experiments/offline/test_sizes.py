@@ -1,0 +1,20 @@
+from common.drafts.moa import load_moa
+from common.models.checkpoint import load_causal_lm
+from netem.experiments.offline.sizes import own_parameters
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.state_dict().values())
+
+
+def test_a_draft_of_several_depths_counts_the_clients_half_of_its_own(contenders):
+    for depth in (0, 1):
+        contender = contenders[f"moa, N={depth}"]
+        assert own_parameters(contender) == count(load_moa(contender.directory, depth)[0]) > 0
+
+
+def test_an_independent_draft_counts_whole_and_lookup_has_nothing(contenders):
+    draft = contenders["draft"]
+    stored = {each.data_ptr(): each.numel() for each in load_causal_lm(draft.directory).state_dict().values()}
+    assert own_parameters(draft) == sum(stored.values())
+    assert own_parameters(contenders["lookup"]) == 0

@@ -1,0 +1,105 @@
+"""A line whose link is gone for a while: dialling, giving up, and a whole conversation across it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from client.answering import AnswerOptions
+from client.offline import Offline
+from client.policies import STREAM
+from common.protocol.client_session import ClientSession
+from common.protocol.messages import Opened, Settings
+from common.rpc.errors import LinkError
+from netem.links.outages import Outages
+from netem.links.profile import LinkProfile
+from netem.virtual.clock import run_virtually
+from netem.virtual.datacenter import Datacenter
+from netem.virtual.laptop import Draft, Laptops, converse
+from netem.virtual.line import Line
+from netem.virtual.wire import VirtualStream
+from tests.netem.virtual.test_wire import PROMPT, WAY, link, make_engine
+from tests.server.clients_of_sessions import LIMITS
+from tests.server.thinker import STATE
+
+ROUND_TRIP = 2 * WAY
+
+
+async def heard_to_the_end(stream: VirtualStream) -> None:
+    while True:
+        await stream.receive()
+
+
+def gone(begins: float, ends: float) -> LinkProfile:
+    return replace(link(WAY), outages=Outages(((begins, ends),)))
+
+
+@pytest.mark.parametrize(
+    ("outage", "stands_at"),
+    [((50, 60), 2 * ROUND_TRIP), ((0, 3), 3 + 2 * ROUND_TRIP)],
+)
+def test_a_connection_stands_two_round_trips_after_the_link_does(outage: tuple[float, float], stands_at: float) -> None:
+    async def dial() -> float:
+        await Line(make_engine(), gone(*outage)).dial()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtually(dial()) == pytest.approx(stands_at, abs=1e-4)
+
+
+def test_a_dial_may_be_given_up_and_made_again() -> None:
+    async def dial() -> float:
+        line = Line(make_engine(), gone(0, 3))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2):
+                await line.dial()
+        await line.dial()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtually(dial()) == pytest.approx(3 + 2 * ROUND_TRIP, abs=1e-4)
+
+
+def test_a_server_hears_that_a_stream_was_given_up_when_the_link_is_back() -> None:
+    async def give_up() -> None:
+        engine = make_engine()
+        running = asyncio.create_task(engine.run())
+        stream = Line(engine, gone(0.2, 3)).stream()
+        stream.send(ClientSession("a session that is lost", LIMITS, STATE).open(PROMPT, Settings(100)))
+        assert isinstance(await stream.receive(), Opened)
+        await asyncio.sleep(1)
+        stream.close()
+        stream.close()
+        with pytest.raises(LinkError):
+            await heard_to_the_end(stream)
+        assert asyncio.get_running_loop().time() < 2
+        await asyncio.sleep(1)
+        assert len(engine.sessions) == 1
+        await asyncio.sleep(1)
+        assert len(engine.sessions) == 0
+        running.cancel()
+
+    run_virtually(give_up())
+
+
+@pytest.mark.parametrize("lasts", [0.3, 5.0])
+def test_an_answer_across_an_outage_is_the_targets_own(
+    datacenter: Datacenter, laptops: Laptops, truth: Callable[[list[int], int], tuple[int, ...]], lasts: float
+) -> None:
+    most: list[int] = []
+
+    def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
+        most.append(len(provisional))
+
+    async def talk() -> tuple[tuple[int, ...], int]:
+        async with datacenter.serve(lease_seconds=60) as engine:
+            line = Line(engine, gone(0.5, 0.5 + lasts))
+            options, drafter = AnswerOptions(STREAM, 60, idle="eager", pace=0.005), laptops.drafter(Draft("twin"))
+            talk = converse(engine, datacenter, line.stream(), options, drafter, line.dial, Offline(patience=60))
+            answer = await talk.answer([5, 6, 7], options.settings(), watch)
+            talk.close()
+            return answer.tokens, answer.stats.reconnects
+
+    tokens, reconnects = run_virtually(talk())
+    assert tokens == truth([5, 6, 7], 60)
+    assert reconnects == (lasts > 1)
+    assert max(most) > 10

@@ -1,0 +1,301 @@
+"""Sessions that outlive their streams: resumed without computing anything twice, dropped for time, room or the end."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from common.protocol.errors import PeerError
+from common.protocol.messages import Commit, FailureCode, Finished, FromServer, Open, Opened, Settings
+from server.sessions import Bounds, Sessions
+from tests.server.clients_of_sessions import BOUNDS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.proposers import guessing, knowing
+from tests.server.thinker import VOCAB, Thinker, decode
+
+CAPACITY = 2000
+LEASE = 60.0
+
+
+def leasing(capacity: int = CAPACITY, **bounds: int) -> Sessions:
+    return Sessions(TERMS, replace(BOUNDS, lease_seconds=LEASE, **bounds), capacity)
+
+
+@pytest.fixture
+def sessions() -> Sessions:
+    return leasing()
+
+
+def returned(client: Client) -> Client:
+    """The same client on a new stream."""
+    fresh = Client(client.sessions, "unused")
+    fresh.session, fresh.states = client.session, client.states
+    if not client.done:
+        client.session.lost()
+    for message in client.session.reopen():
+        fresh.say(message)
+    return fresh
+
+
+def lose(client: Client, now: float = 0.0) -> None:
+    client.inbox.clear()
+    client.sessions.leave(client, now)
+
+
+def nothing_is_held(sessions: Sessions) -> bool:
+    return (len(sessions), sessions.away, sessions.free_slots, sessions.held_slots) == (0, 0, CAPACITY, 0)
+
+
+@pytest.mark.parametrize("passes", range(1, 12))
+@pytest.mark.parametrize("leaves_in_mid_pass", [False, True])
+def test_an_answer_cut_after_any_pass_is_resumed_and_nothing_is_computed_twice(
+    sessions: Sessions, passes: int, leaves_in_mid_pass: bool
+) -> None:
+    thinker, client, prompt = Thinker(), Client(sessions, "s"), prompt_of(1, 70)
+    truth = decode(prompt, SETTINGS.max_new_tokens)
+    client.open(prompt)
+    propose = knowing(prompt + truth, 0.8, VOCAB, passes)
+    for _ in range(passes):
+        one_pass(sessions, thinker)
+        client.hear()
+        if not client.done:
+            client.draft(propose)
+    batch = sessions.plan(0.0) if leaves_in_mid_pass else None
+    lose(client)
+    assert (len(sessions), sessions.away) == (0, 1)
+    if batch is not None:
+        sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    client = returned(client)
+    assert (len(sessions), sessions.away) == (1, 0)
+    client.hear()
+    while not client.done:
+        client.draft(propose)
+        one_pass(sessions, thinker)
+        client.hear()
+    assert client.session.answer == truth
+    assert sessions.counters.sessions == 1
+    assert sessions.counters.recomputed_tokens == 0
+    # What a pass computed that nobody waited for is the price of leaving in its midst.
+    at_most = len(prompt) + len(truth) + sessions.counters.packed_tokens * leaves_in_mid_pass
+    assert sessions.counters.committed_tokens <= at_most
+    lose(client)
+    sessions.plan(LEASE)
+    assert nothing_is_held(sessions)
+
+
+def test_the_prompt_of_a_session_that_came_back_in_mid_pass_is_not_computed_again(sessions: Sessions) -> None:
+    thinker, client, prompt = Thinker(), Client(sessions, "s"), prompt_of(1, 40)
+    client.open(prompt)
+    batch = sessions.plan(0.0)
+    assert batch is not None
+    lose(client)
+    client = returned(client)
+    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    client.hear()
+    assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)[:1]
+    answer(client, sessions, thinker)
+    assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)
+    assert sessions.counters.recomputed_tokens == 0
+
+
+def test_a_path_that_was_judged_while_its_client_came_back_is_not_computed_again(sessions: Sessions) -> None:
+    thinker, client, prompt = Thinker(), Client(sessions, "s"), prompt_of(1, 10)
+    truth = decode(prompt, SETTINGS.max_new_tokens)
+    client.open(prompt)
+    one_pass(sessions, thinker)
+    client.hear()
+    for _ in range(3):
+        client.draft(knowing(prompt + truth, 1.0, VOCAB, 1))
+    batch = sessions.plan(0.0)
+    assert batch is not None
+    lose(client)
+    client = returned(client)
+    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    client.hear()
+    assert len(client.session.answer) > 3
+    answer(client, sessions, thinker)
+    assert client.session.answer == truth
+    assert sessions.counters.recomputed_tokens == 0
+
+
+def test_tokens_that_were_on_their_way_come_again_and_the_end_too(sessions: Sessions) -> None:
+    thinker, client = Thinker(), Client(sessions, "s")
+    client.open([3, 4, 5], Settings(max_new_tokens=4))
+    for _ in range(4):
+        one_pass(sessions, thinker)
+    assert isinstance(client.inbox[-1], Finished)
+    lose(client)
+    client = returned(client)
+    commits = [message for message in client.inbox if isinstance(message, Commit)]
+    assert [commit.start for commit in commits] == [3]
+    client.hear()
+    assert client.session.finished is not None
+    assert client.session.answer == decode([3, 4, 5], 4)
+    assert one_pass(sessions, thinker) == 0
+
+
+def test_a_next_turn_on_a_new_stream_goes_on_from_what_is_held(sessions: Sessions) -> None:
+    thinker, client = Thinker(), Client(sessions, "s")
+    client.open(prompt_of(2, 30))
+    answer(client, sessions, thinker)
+    packed = sessions.counters.packed_tokens
+    lose(client)
+    client.session.lost()
+    fresh = Client(sessions, "unused")
+    fresh.session = client.session
+    prompt = [*client.session.tree.tokens, 7, 8]
+    fresh.say(fresh.session.extend(len(prompt) - 2, [7, 8], Settings(max_new_tokens=1)))
+    answer(fresh, sessions, thinker)
+    assert fresh.session.answer == decode(prompt, 1)
+    assert sessions.counters.packed_tokens - packed <= 4
+    assert sessions.counters.recomputed_tokens == 0
+
+
+def test_a_lease_that_is_over_costs_a_computation_and_no_token(sessions: Sessions) -> None:
+    thinker, client, prompt = Thinker(), Client(sessions, "s"), prompt_of(3, 20)
+    client.open(prompt)
+    for _ in range(5):
+        one_pass(sessions, thinker)
+        client.hear()
+    lose(client, now=10.0)
+    assert sessions.next_due() == 10.0 + LEASE
+    assert sessions.plan(10.0 + LEASE - 0.001) is None
+    assert sessions.away == 1
+    assert sessions.plan(10.0 + LEASE) is None
+    assert nothing_is_held(sessions)
+    assert sessions.next_due() == math.inf
+    client = returned(client)
+    answer(client, sessions, thinker)
+    assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)
+    assert sessions.counters.sessions == 2
+
+
+def test_absent_sessions_make_room_for_slots_before_finished_ones_and_the_first_to_leave_goes_first() -> None:
+    sessions, thinker = leasing(capacity=100), Thinker()
+    short = Settings(max_new_tokens=1)
+    present = Client(sessions, "present")
+    present.open(prompt_of(0, 20), short)
+    answer(present, sessions, thinker)
+    absent = [Client(sessions, f"absent {index}") for index in range(2)]
+    for index, client in enumerate(absent):
+        client.open(prompt_of(index + 1, 20), short)
+        answer(client, sessions, thinker)
+        lose(client, now=float(index))
+    assert sessions.free_slots == 40
+    comer = Client(sessions, "comer")
+    comer.open(prompt_of(9, 45), short)
+    answer(comer, sessions, thinker)
+    assert comer.failed is None
+    assert sessions.away == 1
+    held = {member.session.id: len(member.sequence) for member in sessions._members.values()}
+    assert held[present.session.id] == 20, "parked although somebody absent could go"
+    last = Client(sessions, "last")
+    last.open(prompt_of(10, 30), short)
+    answer(last, sessions, thinker)
+    assert (last.failed, sessions.away) == (None, 0)
+
+
+def test_absent_sessions_count_among_the_most_and_go_when_somebody_comes() -> None:
+    sessions, thinker = leasing(max_sessions=2), Thinker()
+    clients = [Client(sessions, str(index)) for index in range(4)]
+    for client in clients[:2]:
+        client.open(prompt_of(1, 10))
+        lose(client)
+    assert sessions.away == 2
+    clients[2].open(prompt_of(2, 10))
+    assert (len(sessions), sessions.away) == (1, 1)
+    second = returned(clients[1])
+    assert (len(sessions), sessions.away, second.failed) == (2, 0, None)
+    clients[3].open(prompt_of(3, 10))
+    assert clients[3].failed is not None
+    assert clients[3].failed.code is FailureCode.OVERLOADED
+    first = returned(clients[0])
+    assert first.failed is not None
+    assert first.failed.code is FailureCode.OVERLOADED
+    answer(second, sessions, thinker)
+    assert second.session.answer == decode(prompt_of(1, 10), SETTINGS.max_new_tokens)
+
+
+@pytest.mark.parametrize("drains_first", [False, True])
+def test_a_server_that_goes_away_keeps_nobody_who_is_gone(sessions: Sessions, drains_first: bool) -> None:
+    away, running = Client(sessions, "away"), Client(sessions, "running")
+    for client in (away, running):
+        client.open(prompt_of(1, 20))
+    one_pass(sessions, Thinker())
+    if drains_first:
+        sessions.drain()
+        lose(away)
+    else:
+        lose(away)
+        sessions.drain()
+    assert (len(sessions), sessions.away) == (1, 0)
+    back = returned(away)
+    assert back.failed is not None
+    assert back.failed.code is FailureCode.DRAINING
+    lose(running)
+    assert nothing_is_held(sessions)
+
+
+def test_a_resume_that_is_refused_leaves_nothing(sessions: Sessions) -> None:
+    client = Client(sessions, "s")
+    client.open(prompt_of(1, 20))
+    one_pass(sessions, Thinker())
+    lose(client)
+    comer = Client(sessions, "s")
+    comer.say(Open(99, "f", client.session.id, 0, (1, 2), 2, SETTINGS))
+    assert comer.failed is not None
+    assert nothing_is_held(sessions)
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+@pytest.mark.parametrize("shared", [0, 10, 30, None])
+def test_an_id_that_another_client_holds_is_as_good_as_an_unknown_one(is_away: bool, shared: int | None) -> None:
+    """Whoever names another's session is told nothing of it, even with its very prompt: the messages are those of a
+    session of its own."""
+    strangers = prompt_of(1, 30) if shared is None else [*prompt_of(1, 30)[:shared], *prompt_of(2, 12)]
+    heard: dict[bool, list[FromServer]] = {}
+    for is_taken in (False, True):
+        sessions, thinker = leasing(), Thinker()
+        victim = Client(sessions, "taken" if is_taken else "another")
+        victim.open(prompt_of(1, 30), Settings(max_new_tokens=40))
+        for _ in range(6):
+            one_pass(sessions, thinker)
+            victim.hear()
+            victim.draft(guessing(VOCAB, 1))
+        if is_away:
+            lose(victim)
+        stranger = Client(sessions, "taken")
+        told: list[FromServer] = []
+        stranger.open(strangers, Settings(max_new_tokens=8))
+        while not stranger.done:
+            told += stranger.inbox
+            stranger.hear()
+            one_pass(sessions, thinker)
+        heard[is_taken] = told
+        assert stranger.session.answer == decode(strangers, 8)
+        assert sessions.counters.recomputed_tokens == 0
+    assert heard[True] == heard[False]
+    assert isinstance(heard[True][0], Opened)
+
+
+def test_what_stale_streams_say_of_a_session_that_moved_on_is_ignored(sessions: Sessions) -> None:
+    thinker, client = Thinker(), Client(sessions, "s")
+    client.open(prompt_of(1, 10))
+    one_pass(sessions, thinker)
+    client.hear()
+    fresh = returned(client)
+    assert client.ended
+    client.say(client.session.cancel())
+    lose(client)
+    assert (len(sessions), sessions.away, fresh.failed) == (1, 0, None)
+    assert one_pass(sessions, thinker) == 1
+
+
+def test_a_lease_of_no_seconds_keeps_nothing() -> None:
+    sessions = Sessions(TERMS, Bounds(max_sessions=16, pass_tokens=48), CAPACITY)
+    client = Client(sessions, "s")
+    client.open(prompt_of(1, 10))
+    one_pass(sessions, Thinker())
+    lose(client)
+    assert nothing_is_held(sessions)
+    with pytest.raises(PeerError):
+        sessions.receive(client, client.session.acknowledge() or client.session.cancel(), 0.0)

@@ -257,7 +257,7 @@ def test_other_failures_are_not_called_memory(settings: TrainSettings) -> None:
 
 
 def test_ctrl_c_ends_after_the_step_with_a_checkpoint(settings: TrainSettings, tmp_path: Path) -> None:
-    plain = FakeRecipe.loss
+    plain, before = FakeRecipe.loss, signal.getsignal(signal.SIGINT)
 
     class Interrupted(FakeRecipe):
         def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
@@ -268,7 +268,7 @@ def test_ctrl_c_ends_after_the_step_with_a_checkpoint(settings: TrainSettings, t
     with pytest.raises(KeyboardInterrupt), TrainingBar(Console(file=io.StringIO())) as bar:
         train_draft(settings, Interrupted, bar)
     assert torch.load(WorkFolder(settings.out).checkpoint, weights_only=True)["progress"]["step"] == 4
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
     resumed = Ran(replace(settings, resume=True))
     assert equal(weights(resumed.out), weights(Ran(replace(settings, out=tmp_path / "through")).out))
     log = [json.loads(line) for line in WorkFolder(settings.out).log.read_text().splitlines()]

@@ -59,6 +59,7 @@ class Answer:
     overrun_levels: int = 0  # of these, that took longer than the stated pace
     failure: str = ""  # why the answer broke off
     note: str = ""  # what a person should know of an answer that is whole
+    kept: int = 0  # of the tokens, those that the draft wrote and nobody judged, as was wished
     private: bool = False  # written here alone, because the server must not see what it follows
 
 
@@ -103,6 +104,7 @@ class Conversation:
         self._rtt = 0.0
         self._note = ""
         self._was_served = False
+        self._kept = 0
         self._abandoned = False
 
     async def answer(
@@ -114,7 +116,7 @@ class Conversation:
         What `watch` raises is raised.
         """
         session = self._loop.session
-        self._note, self._abandoned, self._told = "", False, told
+        self._note, self._abandoned, self._told, self._kept = "", False, told, 0
         self._steering.begin_turn()
         opening = self._loop.begin_turn(tokens, settings)
         self._follow_link()
@@ -241,6 +243,7 @@ class Conversation:
         if self._offline.keep:
             run = likeliest_run(session.tree, session.room)
             session.adopt(run)
+            self._kept += len(run)
             turn.show(run, ())
         self._send(self._loop.reopen())
 
@@ -318,7 +321,15 @@ class Conversation:
         is_over = failure is None and session.finished is not None
         run = () if is_over else likeliest_run(session.tree, session.room)
         return Answer(
-            tokens, self._reason(failure), stats, run, levels.drafted, levels.overrun, str(failure or ""), self._note
+            tokens,
+            self._reason(failure),
+            stats,
+            run,
+            levels.drafted,
+            levels.overrun,
+            str(failure or ""),
+            self._note,
+            self._kept,
         )
 
     def _reason(self, failure: OutriderError | None) -> str:

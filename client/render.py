@@ -171,3 +171,8 @@ def provisional_line(tokens: int) -> str:
     if not tokens:
         return "the answer is not whole: the server was out of reach"
     return f"the last {tokens} tokens are the draft's own and were never confirmed: the server was out of reach"
+
+
+def kept_line(tokens: int) -> str:
+    """What a person must know of text that was kept instead of judged."""
+    return f"{tokens} tokens are kept as the draft wrote them: lossy, not the target's own"

@@ -19,7 +19,16 @@ from client.link_state import LinkState
 from client.offline import Offline
 from client.private import Prompt, before_private
 from client.progress import download_bar
-from client.render import AnswerView, lossy_line, paper_for, private_line, provisional_line, stats_line, unreached_line
+from client.render import (
+    AnswerView,
+    kept_line,
+    lossy_line,
+    paper_for,
+    private_line,
+    provisional_line,
+    stats_line,
+    unreached_line,
+)
 from client.secluded import Confidant
 from client.stops import before_stop
 from client.text import Message, chat_prompt, chat_tokens, decode, valid_text
@@ -68,6 +77,8 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, options: Answe
                     notes.print(private_line(len(answer.provisional), answer.stats), style="dim", markup=False)
                 elif answer.provisional or answer.finish_reason == OFFLINE:
                     notes.print(provisional_line(len(answer.provisional)), style="dim", markup=False)
+                if answer.kept:
+                    notes.print(kept_line(answer.kept), markup=False)
                 if answer.note:
                     notes.print(answer.note, markup=False)
                 if answer.failure:

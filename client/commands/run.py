@@ -19,6 +19,7 @@ from client.progress import download_bar
 from client.render import (
     AnswerView,
     NoPaper,
+    kept_line,
     lossy_line,
     paper_for,
     private_line,
@@ -78,11 +79,11 @@ async def run(
             "private": answer.private,
             "link": log.as_list(),
             "seed": options.seed,
-            "lossy": options.lossy,
+            "lossy": options.lossy or answer.kept > 0,
             "stats": answer.stats.as_dict(),
         }
         typer.echo(json.dumps(result))
-    elif not answer.private:
+    elif not answer.private and answer.tokens:
         typer.echo(stats_line(answer.stats, options.seed), err=True)
         if options.lossy:
             typer.echo(lossy_line(options.rule), err=True)
@@ -90,6 +91,8 @@ async def run(
         notes.print(private_line(len(answer.provisional), answer.stats), markup=False)
     elif answer.provisional or answer.finish_reason == OFFLINE:
         notes.print(provisional_line(len(answer.provisional)), markup=False)
+    if answer.kept:
+        notes.print(kept_line(answer.kept), markup=False)
     if answer.note:
         typer.echo(answer.note, err=True)
     if answer.failure:

@@ -274,7 +274,7 @@ async def test_who_keeps_what_was_written_has_it_in_the_answer():
     answer = await ask(talk, shown)
     talk.close()
     assert answer.tokens == tuple(shown.final)
-    assert (len(answer.tokens), answer.provisional) == (COUNT, ())
+    assert (len(answer.tokens), answer.provisional, answer.kept) == (COUNT, (), 10)
     (opened,) = server.opened
     kept = opened.tokens[len(PROMPT) :]
     judged = len(kept) - 10
@@ -290,7 +290,7 @@ async def test_who_keeps_nothing_that_was_written_loses_nothing():
     talk = conversation(FakeStream(breaks_after=3), Server(back=0.2), None, offline=Offline(keep=True))
     answer = await ask(talk)
     talk.close()
-    assert answer.tokens == decoded(PROMPT, COUNT)
+    assert (answer.tokens, answer.kept) == (decoded(PROMPT, COUNT), 0)
 
 
 @pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING])

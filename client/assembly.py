@@ -98,6 +98,12 @@ class Client:
             offered = ", ".join(self.description.rules)
             raise MisuseError(f"this server does not offer the rule '{rule}'; it offers {offered}")
 
+    def require_idle(self, idle: str) -> None:
+        """Raises MisuseError where the server has no such idle policy; an empty one leaves the choice to it."""
+        if idle and idle not in self.description.idle_policies:
+            offered = ", ".join(self.description.idle_policies)
+            raise MisuseError(f"this server has no idle policy '{idle}'; it has {offered}")
+
     def load_drafter(self) -> Drafter:
         """A fresh drafter for one conversation. Raises OutriderError where it cannot be loaded."""
         if self.choice.threads:

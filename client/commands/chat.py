@@ -100,6 +100,7 @@ async def _begin(
 ) -> tuple[Client, Confidant]:
     client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
     client.require_rule(options.rule)
+    client.require_idle(options.idle)
     chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])  # fails now where there is no template
     drafter = client.load_drafter() if options.policy.drafts else None
     conversation = await stack.enter_async_context(client.converse(options.policy, drafter, options.pace, offline))

@@ -49,6 +49,7 @@ async def run(
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
     async with client_for(access, choice, cache, download_bar) as client:
         client.require_rule(options.rule)
+        client.require_idle(options.idle)
         if not client.was_reached:
             notes.print(unreached_line(str(access.address), client.manifest.draft), style="dim", markup=False)
         tokenizer = client.tokenizer

@@ -1,5 +1,6 @@
 """What a person chooses of drafts and their state, refused where it cannot be."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,12 @@ def test_a_rule_that_the_server_does_not_offer_is_refused():
     client(DraftChoice()).require_rule("coupled")
     with pytest.raises(MisuseError, match="does not offer the rule 'typical'; it offers greedy, coupled"):
         client(DraftChoice()).require_rule("typical")
+
+
+def test_an_idle_policy_that_the_server_does_not_have_is_refused():
+    there = replace(client(DraftChoice()).description, idle_policies=("auto", "eager"))
+    asked = replace(client(DraftChoice()), description=there)
+    asked.require_idle("")
+    asked.require_idle("eager")
+    with pytest.raises(MisuseError, match="no idle policy 'sleepy'; it has auto, eager"):
+        asked.require_idle("sleepy")

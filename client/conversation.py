@@ -17,7 +17,7 @@ from client.lifeline import Dial, Lifeline, Stream, Told
 from client.link_state import LinkState
 from client.offline import Offline
 from client.pace import Levels, PacedDrafter
-from client.provisional import ProvisionalTally, likeliest_run
+from client.provisional import ProvisionalTally
 from client.stats import Clock, Meter, Stats, Traffic, per
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
@@ -232,17 +232,16 @@ class Conversation:
                 case Commit() if tokens:
                     self._steering.committed(len(tokens), message.seen, self._clock())
                     turn.meter.committed()
-                    turn.show(tokens, likeliest_run(session.tree, session.room))
+                    turn.show(tokens, self._loop.run)
                 case Finished():
                     turn.meter.finished()
                     turn.show((), ())
 
     async def _renew(self, turn: "_Turn") -> None:
-        session = self._loop.session
         await self._lifeline.renew()
         if self._offline.keep:
-            run = likeliest_run(session.tree, session.room)
-            session.adopt(run)
+            run = self._loop.run
+            self._loop.session.adopt(run)
             self._kept += len(run)
             turn.show(run, ())
         self._send(self._loop.reopen())
@@ -257,7 +256,7 @@ class Conversation:
 
     async def _draft(self, turn: "_Turn") -> None:
         """Returns where an answer that is written alone has come to its end."""
-        loop, session = self._loop, self._loop.session
+        loop = self._loop
         idle_since: float | None = None  # with nothing to write alone
         while True:
             self._changed.clear()
@@ -293,7 +292,7 @@ class Conversation:
                 self._steering.drafted(step.new_nodes, self._clock() - began)
             self._send(grows)
             if loop.answering:
-                turn.show((), likeliest_run(session.tree, session.room))
+                turn.show((), loop.run)
 
     def _summarise(self, turn: "_Turn", settings: Settings, failure: OutriderError | None) -> Answer:
         session = self._loop.session
@@ -319,7 +318,7 @@ class Conversation:
             state_bytes=traffic.state,
         )
         is_over = failure is None and session.finished is not None
-        run = () if is_over else likeliest_run(session.tree, session.room)
+        run = () if is_over else self._loop.run
         return Answer(
             tokens,
             self._reason(failure),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from client.policies import Policy
-from client.provisional import likeliest_nodes
+from client.provisional import likeliest_run
 from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, FromClient, FromServer, Grow, Settings, State
@@ -63,6 +63,12 @@ class DraftingLoop:
     @property
     def answering(self) -> bool:
         return self.session.state in _ANSWERING
+
+    @property
+    def run(self) -> tuple[int, ...]:
+        """What a person is offered behind the final tokens."""
+        session = self.session
+        return tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends))
 
     def begin_turn(self, tokens: Sequence[int], settings: Settings) -> list[FromClient]:
         """Asks for the answer that follows `tokens`, of which the session may already hold a first part."""
@@ -117,12 +123,12 @@ class DraftingLoop:
 
     def _begin_alone(self, limit: int) -> Step | None:
         """The next token of the run, as if all before it were final: so any drafter goes on as it always does."""
-        run = likeliest_nodes(self.session.tree, min(limit, self.session.room))
+        run = likeliest_run(self.session.tree, min(limit, self.session.room), self._ends)
         is_full = len(run) >= min(limit, self.session.room)
         leaf = run[-1].id if run else 0
         if is_full or leaf == self._spent_below or not self._has_drafter or not self._policy.drafts:
             return None
-        if any(node.token in self._ends for node in run):
+        if run and run[-1].token in self._ends:
             return None
         self._stepping = True
         self._carried, self._states = tuple(self._states), []

@@ -109,15 +109,15 @@ class LinkWatch:
     @property
     def due(self) -> float:
         """When `tick` next has something to say."""
+        if self.state is LinkState.OFFLINE:
+            return self._retry_at
+        if not self._expects:
+            return math.inf
         match self.state:
-            case LinkState.OFFLINE:
-                return self._retry_at
             case LinkState.RESUMING:
                 return self._since + max(_LEAST_RESUME, _RESUME_TIMEOUTS * self.timeout)
             case LinkState.SUSPECT:
                 return self._since + max(_LEAST_SUSPECT, _SUSPECT_TIMEOUTS * self.timeout)
-        if not self._expects:
-            return math.inf
         return self._heard_at + self.quiet if self._probed_at is None else self._probed_at + self.timeout
 
     def tick(self, now: float) -> LinkAction | None:
@@ -140,6 +140,8 @@ class LinkWatch:
         """From now on the server has something to say."""
         if not self._expects:
             self._expects = True
+            # How long a person thought before is no silence.
+            self._since = max(self._since, now)
             self._heard_at = max(self._heard_at, now)
             self._probed_at = None
 

@@ -3,26 +3,21 @@
 Pure. Knows the tree, not text or screens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from common.protocol.prefix import common_prefix
 from common.protocol.tree import Node, TokenTree
 
 
-def likeliest_nodes(tree: TokenTree, room: int) -> list[Node]:
-    """The nodes below the root that the drafter holds likeliest, one a level, at most `room`: a tree may reach beyond
-    the answer's end."""
+def likeliest_run(tree: TokenTree, room: int, ends: Collection[int] = ()) -> list[Node]:
+    """The nodes below the root that the drafter holds likeliest, one a level: at most `room`, and none behind a token
+    that ends the answer, for a tree may reach beyond its end."""
     run: list[Node] = []
     node = tree.root
-    while node.children and len(run) < room:
+    while node.children and len(run) < room and not (run and node.token in ends):
         node = max(node.children.values(), key=lambda child: child.score)
         run.append(node)
     return run
-
-
-def likeliest_run(tree: TokenTree, room: int) -> tuple[int, ...]:
-    """Their tokens."""
-    return tuple(node.token for node in likeliest_nodes(tree, room))
 
 
 class ProvisionalTally:

@@ -12,37 +12,34 @@ from server.member import Member
 class Leases:
     def __init__(self, seconds: float):
         self._seconds = seconds
-        self._away: dict[str, Member] = {}  # the one that left first is first
-        self._ends: dict[str, float] = {}
+        self._away: dict[str, tuple[float, Member]] = {}  # and when the lease ends, the first of all first
 
     def __len__(self) -> int:
         return len(self._away)
 
     @property
     def next_end(self) -> float:
-        return next(iter(self._ends.values()), math.inf)
+        return next((end for end, _ in self._away.values()), math.inf)
 
     def keep(self, member: Member, now: float) -> None:
         """Its client may come back for a while."""
-        if self._seconds <= 0:
+        if self._seconds > 0:
+            self._away[member.session.id] = now + self._seconds, member
+        else:
             member.release()
-            return
-        self._away[member.session.id] = member
-        self._ends[member.session.id] = now + self._seconds
 
     def take(self, session: str) -> Member | None:
         """The client has come back; None where nothing of it is left."""
-        self._ends.pop(session, None)
-        return self._away.pop(session, None)
+        _, member = self._away.pop(session, (0.0, None))
+        return member
 
     def drop_oldest(self) -> bool:
         """Makes room; False where there is none to be made."""
-        oldest = next(iter(self._away), None)
-        member = None if oldest is None else self.take(oldest)
-        if member is None:
-            return False
-        member.release()
-        return True
+        for session, (_, member) in self._away.items():
+            del self._away[session]
+            member.release()
+            return True
+        return False
 
     def expire(self, now: float) -> None:
         while self.next_end <= now:

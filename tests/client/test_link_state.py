@@ -108,6 +108,17 @@ def test_silence_is_suspect_after_a_few_round_trips_and_given_up_after_some_more
     assert 1.0 <= link.due - suspected <= max(1.0, 6 * round_trip)
 
 
+def test_a_first_stream_waits_for_the_first_question_and_is_timed_from_it():
+    link = watch()
+    link.retried(0.0)
+    assert link.tick(600.0) is None
+    link.expect(600.0)
+    assert link.tick(600.0) is None
+    link.heard(600.05)
+    assert link.state is LinkState.ONLINE
+    assert link.timeout == online().timeout
+
+
 def test_an_answer_that_was_read_an_hour_late_says_nothing_of_the_way():
     link = online()
     known = link.timeout
@@ -204,10 +215,11 @@ def test_streams_that_answered_after_the_first_are_counted():
 
 @given(st.lists(st.sampled_from(["heard", "broken", "silence", "rest", "expect", "hurry"]), max_size=60), st.data())
 def test_whatever_happens_something_is_due_until_the_link_is_back(events, data):
-    """It never waits for ever without a stream, and never says twice at once what is to be done."""
+    """It never waits for ever without a stream or for an answer, and never says twice at once what is to be done."""
     link, now = watch(0.5), 0.0
     link.retried(now)
     link.expect(now)
+    expected = True
     for event in events:
         now += data.draw(st.floats(0, 3))
         match event:
@@ -229,5 +241,6 @@ def test_whatever_happens_something_is_due_until_the_link_is_back(events, data):
             case LinkAction.RETRY:
                 link.retried(now)
         assert link.tick(now) in (None, LinkAction.PROBE)
-        if link.state is not LinkState.ONLINE:
+        expected = {"rest": False, "expect": True}.get(event, expected)
+        if expected or link.state is LinkState.OFFLINE:
             assert link.due < math.inf

@@ -13,7 +13,6 @@ import torch
 from client.drafting import DraftingLoop
 from client.offline import Offline
 from client.policies import STREAM
-from client.provisional import likeliest_run
 from common.codec import encode
 from common.drafts.exporters import StateExporter
 from common.models.segment import Segment
@@ -61,8 +60,7 @@ def write_on(
         proposals = drafter.draft(step.view, step.states)
         seconds.append(time.perf_counter() - begun)
         loop.drafted(step, proposals)
-    run = likeliest_run(session.tree, session.room)
-    return Written((*committed, *run), len(run), sum(seconds[1 : len(run)]))
+    return Written((*committed, *loop.run), len(loop.run), sum(seconds[1 : len(loop.run)]))
 
 
 def states_of(bench: Bench, contender: Contender, tokens: Sequence[int], turn: int) -> list[State]:

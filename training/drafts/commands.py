@@ -41,6 +41,9 @@ def moa(
     missing: Annotated[
         float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
     ] = None,
+    alone: Annotated[
+        float | None, typer.Option(help="Share of samples whose state stops for good, as at a cut or private text.")
+    ] = None,
     published: Annotated[bool, typer.Option("--published", help="The form and training of the paper.")] = False,
     draft_vocabulary: Annotated[int | None, typer.Option(min=1, help="Most frequent tokens to propose from.")] = None,
 ) -> Options:
@@ -51,6 +54,7 @@ def moa(
         "size": size,
         "mixer": mixer,
         "missing": missing,
+        "alone": alone,
         "published": published,
         "draft_vocabulary": draft_vocabulary,
     }

@@ -29,6 +29,7 @@ class LagSettings:
     uniform: bool = False
     sees_own: bool = False
     missing: float = 0.0
+    alone: float = 0.0
 
 
 PUBLISHED = LagSettings(shortest=6, longest=14, uniform=True, sees_own=True)
@@ -98,4 +99,8 @@ def _draw_held(batch: Batch, settings: LagSettings) -> torch.Tensor:
     length = (torch.rand(rows, device=device) * prompts).long() * lacks
     gone = (positions >= start[:, None]) & (positions < (start + length)[:, None])
     # The prompt's first positions are always sent first.
-    return ~gone | batch.answers | (positions < FIRST_POSITIONS)
+    came = ~gone | batch.answers
+    filled = batch.filled.sum(dim=1)
+    left_alone = torch.rand(rows, device=device) < settings.alone
+    last = torch.where(left_alone, (torch.rand(rows, device=device) * filled).long(), filled)
+    return came & (positions <= last[:, None]) | (positions < FIRST_POSITIONS)

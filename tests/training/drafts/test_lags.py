@@ -51,6 +51,17 @@ def test_missing_spans_lie_in_the_prompt_and_spare_its_first_positions():
     assert 0.2 < lost.any(dim=1).float().mean() < 0.6
 
 
+def test_state_that_stops_for_good_stops_anywhere_and_never_comes_back():
+    torch.manual_seed(5)
+    received = draw_received(batch_of(40, 60, rows=400), LagSettings(alone=0.5))
+    held = received.held[:, 4:].int()
+    assert (held.diff(dim=1) <= 0).all()
+    ends = held.sum(dim=1)
+    assert 0.4 < (ends < 96).float().mean() < 0.6
+    assert ends.min() <= 5
+    assert 40 < ends[ends < 96].float().mean() < 56
+
+
 def test_the_published_form_sees_its_own_state_at_sync_points():
     torch.manual_seed(4)
     received = draw_received(batch_of(20, 60), PUBLISHED)

@@ -61,18 +61,20 @@ class MoaRecipe:
         mixer: str,
         published: bool,
         missing: float,
+        alone: float,
         draft_vocabulary: int | None,
     ):
         """`depths` are the numbers N of target layers that the draft will run below, each with a client's half of its
         own; `size` its trainable parameters for one N, in layers of the target; `mixer` makes the states.
         `published` trains with the paper's losses and sync points, from nothing. A share `missing` of samples lacks
-        the state of a span of the prompt. `draft_vocabulary`: tokens that the draft may propose, the most frequent
+        the state of a span of the prompt, a share `alone` all state behind a random position. `draft_vocabulary`: tokens that the draft may propose, the most frequent
         ones; None for all.
 
         Raises MisuseError for depths that the target does not have and for what is no share.
         """
-        if not 0 <= missing <= 1:
-            raise MisuseError(f"--missing must lie between 0 and 1, not {missing:g}")
+        for name, share in (("--missing", missing), ("--alone", alone)):
+            if not 0 <= share <= 1:
+                raise MisuseError(f"{name} must lie between 0 and 1, not {share:g}")
         self.config = moa_config(target, tuple(depths), size, mixer, final_norm=not published)
         self.needs = FeatureNeeds(key_values=True, hidden=tuple(sorted({0, *depths})), logits=True)
         self.tuning = Tuning(rate=3e-3)
@@ -84,7 +86,7 @@ class MoaRecipe:
         self._target = target
         self._size = size
         self._published = published
-        self._lags = replace(PUBLISHED if published else LagSettings(), missing=missing)
+        self._lags = replace(PUBLISHED if published else LagSettings(), missing=missing, alone=alone)
         self._weights = PUBLISHED_WEIGHTS if published else LossWeights()
         self._tails = {depth: _frozen_tail(target, depth) for depth in depths}
         if not published:
@@ -170,6 +172,7 @@ class MoaRecipe:
             "size": f"{self._size:g} target layers for each N",
             "states": self.config.mixer,
             "samples that lack a span of state": f"{self._lags.missing:.0%}",
+            "samples whose state stops for good": f"{self._lags.alone:.0%}",
         }
 
     def _drafter(self, depth: int) -> Drafter:
@@ -191,11 +194,12 @@ def build(
     mixer: str | None = None,
     published: bool = False,
     missing: float = 0.0,
+    alone: float = 0.0,
     draft_vocabulary: int | None = None,
 ) -> MoaRecipe:
     """As `MoaRecipe`; the published form attends over layers, ours mixes them."""
     mixer = mixer or ("attention" if published else "mixture")
-    return MoaRecipe(target, layers, size, mixer, published, missing, draft_vocabulary)
+    return MoaRecipe(target, layers, size, mixer, published, missing, alone, draft_vocabulary)
 
 
 def _distance(predicted: torch.Tensor, wanted: torch.Tensor, learn: torch.Tensor) -> torch.Tensor:

@@ -51,7 +51,7 @@ def _flat(heads):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"published": True}, {"mixer": "mean"}, {"mixer": "attention"}, {"missing": 0.5}]
+    "options", [{}, {"published": True}, {"mixer": "mean"}, {"mixer": "attention"}, {"missing": 0.5}, {"alone": 0.5}]
 )
 def test_every_form_learns(target, options):
     recipe = build(target, layers=(0, 1), size=2.0, **options)
@@ -125,6 +125,7 @@ def test_a_trimmed_head_keeps_what_was_learned_most(target, tmp_path):
         ({"size": 0.1}, "--size"),
         ({"mixer": "sum"}, "--mixer"),
         ({"missing": 1.5}, "--missing"),
+        ({"alone": -0.1}, "--alone"),
     ],
 )
 def test_impossible_options_are_refused(target, options, message):

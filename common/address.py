@@ -1,6 +1,7 @@
-"""Where a server listens, as a person writes it: HOST:PORT, an IPv6 host in brackets. Opens no socket."""
+"""Where a server listens, as a person writes it: HOST:PORT, an IPv6 host in brackets. Connects to nothing."""
 
 import ipaddress
+import socket
 from dataclasses import dataclass
 
 from common.protocol.errors import MisuseError
@@ -20,12 +21,28 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
+        """Whether what is said to it stays on this machine. No name but `localhost` is believed, and that only where
+        this machine's resolver says nothing else."""
         if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+            return _resolves_to_loopback(self.host)
+        return _is_loopback(self.host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return (mapped or ip).is_loopback
+
+
+def _resolves_to_loopback(name: str) -> bool:
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(_is_loopback(str(address[0])) for *_, address in found)
 
 
 def parse_address(text: str) -> Address:

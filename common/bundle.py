@@ -100,13 +100,14 @@ def read_bundle_file(directory: Path) -> Bundle:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
-            raise MisuseError(f"{path} has format {content['format']}, but this release reads {FORMAT}; pull it again")
+            raise MisuseError(f"{path} has another format than this release reads, {FORMAT}; pull it again")
         return _parse(content)
     except OSError as error:
         raise MisuseError(
             f"{directory} is no bundle: it has no {MANIFEST_FILE}; fetch one with `outrider pull`"
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
+    # RecursionError is what JSON raises that is nested too deeply.
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise MisuseError(f"{path} is broken; fetch the bundle again with `outrider pull`") from error
 
 

@@ -23,7 +23,7 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as misuse:
-        exit_with(name, f"{misuse.format_message().rstrip('.?')}; see `{name} --help`", MISUSE)
+        exit_with(name, f"{_sentence(misuse)}; see `{name} --help`", MISUSE)
     except MisuseError as misuse:
         exit_with(name, str(misuse), MISUSE)
     except (OutriderError, OSError) as failure:
@@ -37,6 +37,14 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     if code == INTERRUPTED and interrupted:
         exit_with(name, interrupted, INTERRUPTED)
     sys.exit(code)
+
+
+def _sentence(misuse: typer.TyperException) -> str:
+    if isinstance(misuse, typer.BadParameter) and misuse.ctx and misuse.param:
+        source = misuse.ctx.get_parameter_source(misuse.param.name)
+        if source is not None and source.name == "ENVIRONMENT":
+            misuse.param_hint = str(misuse.param.envvar)
+    return misuse.format_message().rstrip(".?")
 
 
 def exit_with(name: str, sentence: str, code: int) -> NoReturn:

@@ -1,5 +1,7 @@
-"""What holds for every test: small models run on one thread, and nothing goes to the caches of whoever runs them."""
+"""What holds for every test: small models run on one thread, nothing goes to the caches of whoever runs them, and what
+they have configured counts for nothing."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,4 +16,6 @@ def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("caches")))
+        for program in ("OUTRIDER", "OUTRIDERD"):
+            patch.setenv(f"{program}_CONFIG", os.devnull)
         yield

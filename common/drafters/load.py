@@ -10,7 +10,8 @@ from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
 from common.drafters.ranking import Rank, ranking_for
 from common.models.errors import CheckpointError
-from common.protocol.errors import MisuseError
+from common.models.source import CONFIG
+from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
 
 SPARE_SLOTS = 512
@@ -48,11 +49,17 @@ def load_drafter(kind: str, site: DraftSite) -> Drafter:
 
 
 def load_draft(kind: str, site: DraftSite) -> MakeDrafter:
-    """Raises MisuseError for an unknown kind and CheckpointError for weights that cannot be loaded."""
+    """Raises MisuseError for an unknown kind and CheckpointError for a draft that cannot be loaded."""
     loader = _LOADERS.get(kind)
     if loader is None:
         raise MisuseError(f"no drafter '{kind}' is known here, only {', '.join(_LOADERS)}; upgrade this side")
-    return loader(site)
+    try:
+        return loader(site)
+    except OutriderError:
+        raise
+    # For whatever a configuration says that cannot be, torch has an exception of its own.
+    except Exception as error:
+        raise CheckpointError(f"the draft in {site.directory} cannot be what its {CONFIG} says; fetch it again.") from error
 
 
 def _lookup(site: DraftSite) -> MakeDrafter:

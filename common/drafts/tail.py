@@ -1,13 +1,17 @@
 """The end of a target as a checkpoint of its own: embedding, last layers, final norm, head.
 
 What may live here: writing that directory from the target's tensors without loading the others, and reading it. It is
-an ordinary checkpoint of the target's family, so that nothing else need know where it came from. It may not know
-drafts, bundles or slots.
+an ordinary checkpoint of the target's family, so that nothing else need know where it came from: of a quantised target
+too, whose weights become plain numbers, so that a laptop needs neither its packages nor its GPU.
+
+It may not know drafts, bundles or slots.
 """
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -15,11 +19,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from common.models.checkpoint import load_causal_lm
+from common.models.checkpoint import DTYPES, load_causal_lm
 from common.models.errors import CheckpointError
+from common.models.quantised import SETTINGS, method_of, plain_tensors
 from common.models.source import CONFIG, WEIGHTS, read_json, weight_files
 
 _LAYER = re.compile(r"model\.layers\.(\d+)\.(.*)")
+_MENTIONED_LAYER = re.compile(r"(layers\\?\.)(\d+)")
 _HIDDEN_LAYERS = "num_hidden_layers"
 _PER_LAYER = "layer_types"
 
@@ -33,12 +39,36 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     total = int(config[_HIDDEN_LAYERS])
     if not 0 <= layers <= total:
         raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer.")
+    if not method_of(config):
+        _write_end(target, config, layers, out)
+        return
+    with TemporaryDirectory() as folder:
+        _write_end(target, config, layers, Path(folder))
+        # Some methods compute on a GPU only.
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(config)))
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(folder, str(target))) from error
+    plain = {key: value for key, value in _end_of(config, layers).items() if key != SETTINGS}
+    _save(out, tensors, {"format": "pt"}, plain)
+
+
+def _write_end(target: Path, config: dict[str, Any], layers: int, out: Path) -> None:
+    first = int(config[_HIDDEN_LAYERS]) - layers
     tensors: dict[str, torch.Tensor] = {}
+    metadata = {"format": "pt"}
     for file in weight_files(target):
-        tensors |= _read_end(file, total - layers)
+        held, told = _read_end(file, first)
+        tensors |= held
+        metadata |= told
+    _save(out, tensors, metadata, _end_of(config, layers))
+
+
+def _save(out: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str], config: dict[str, Any]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, out / WEIGHTS, metadata={"format": "pt"})
-    (out / CONFIG).write_text(json.dumps(_end_of(config, layers), indent=2) + "\n", encoding="utf-8")
+    save_file(tensors, out / WEIGHTS, metadata=metadata)
+    (out / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def load_tail(directory: Path, layers: int, device: str | torch.device, dtype: str | torch.dtype) -> PreTrainedModel:
@@ -61,13 +91,24 @@ def load_tail(directory: Path, layers: int, device: str | torch.device, dtype: s
     return model
 
 
-def _read_end(file: Path, first: int) -> dict[str, torch.Tensor]:
+def _read_end(file: Path, first: int) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors from layer `first` on, and what the file says of them."""
     try:
         with safe_open(file, framework="pt") as source:
             names = {name: _renumbered(name, first) for name in source.keys()}  # noqa: SIM118 - it is no mapping
-            return {new: source.get_tensor(old) for old, new in names.items() if new is not None}
+            tensors = {new: source.get_tensor(old) for old, new in names.items() if new is not None}
+            return tensors, _metadata_of(source.metadata() or {}, first)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{file} cannot be read; fetch the checkpoint again.") from error
+
+
+def _metadata_of(metadata: Mapping[str, str], first: int) -> dict[str, str]:
+    """Some methods describe each tensor under its name, and list the names."""
+    described = {_renumbered(name, first): text for name, text in metadata.items()}
+    for name, text in described.items():
+        if text.startswith("["):
+            described[name] = json.dumps([new for each in json.loads(text) if (new := _renumbered(each, first))])
+    return {name: text for name, text in described.items() if name is not None}
 
 
 def _renumbered(name: str, first: int) -> str | None:
@@ -87,4 +128,23 @@ def _end_of(config: dict[str, Any], layers: int) -> dict[str, Any]:
     # Qwen2 names the first layer that uses a sliding window by its number.
     if "max_window_layers" in config:
         end["max_window_layers"] = max(0, int(config["max_window_layers"]) - (total - layers))
+    # Which layers a quantisation leaves out may be said by number; one that the tail lacks becomes a number of none.
+    if SETTINGS in config:
+        end[SETTINGS] = _remapped(config[SETTINGS], total - layers)
     return end
+
+
+def _remapped(value: Any, first: int) -> Any:
+    if isinstance(value, dict):
+        return {_remapped(key, first): _remapped(each, first) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_remapped(each, first) for each in value]
+    if isinstance(value, str):
+        return _MENTIONED_LAYER.sub(lambda found: f"{found[1]}{int(found[2]) - first}", value)
+    return value
+
+
+def _stored_dtype(config: dict[str, Any]) -> str:
+    """What the checkpoint computes in."""
+    named = str(config.get("dtype") or config.get("torch_dtype"))
+    return named if named in DTYPES else "bfloat16"

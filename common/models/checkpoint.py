@@ -3,7 +3,8 @@
 Library exceptions are translated to `CheckpointError` here, once. It may not know K/V pools or passes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from transformers.utils import logging
 
 from common.models.errors import CheckpointError
 from common.models.families import check_family
+from common.models.quantised import first_sentence, loading, method_of, quietly, settle
 from common.models.source import CONFIG, checkpoint_directory, read_json, vocabulary_file, weight_files
 
 DTYPES = {
@@ -32,33 +34,51 @@ DTYPES = {
 # Not left out: transformers would ask at the terminal, and run the checkpoint's code after a "y".
 _TRUSTED: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
+_TRIAL = "a word and another, 1 é " * 40
+"""What any tokenizer must be able to read and write again."""
+
 
 def load_causal_lm(
     path_or_id: str | Path,
     device: str | torch.device = "cpu",
     dtype: str | torch.dtype = torch.float32,
+    quantise: str = "",
 ) -> PreTrainedModel:
     """A model for inference: evaluation mode, no gradients, transformers' own attention until a `PackedModel`
-    takes it over. Safetensors only, no code from the checkpoint.
+    takes it over. Safetensors only, no code from the checkpoint. A quantised checkpoint stays so where the device can
+    compute with it; `quantise`, int8 or int4, quantises another one's linear layers.
 
     Raises `CheckpointError` where anything about the checkpoint, the device or the dtype stands in the way.
     """
     chosen_dtype = parse_dtype(dtype)
     chosen_device = parse_device(device)
     directory = checkpoint_directory(path_or_id, with_weights=True)
-    check_family(str(read_json(directory / CONFIG).get("model_type")))
+    config = read_json(directory / CONFIG)
+    check_family(str(config.get("model_type")))
+    _check_attention(directory, config)
+    method = method_of(config)
     weight_files(directory)
     _be_quiet()
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            directory,
-            dtype=chosen_dtype,
-            use_safetensors=True,
-            output_loading_info=True,
-            **_TRUSTED,
-        )
+        special = loading(method, quantise, chosen_device)
+        with quietly() if special else nullcontext():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                directory,
+                dtype=chosen_dtype,
+                use_safetensors=True,
+                output_loading_info=True,
+                **special,
+                **_TRUSTED,
+            )
     # Whatever is wrong in its files, each of the libraries below has an exception of its own for it.
+    except CheckpointError:
+        raise
     except Exception as error:
+        if method or quantise:
+            raise CheckpointError(
+                f"the checkpoint in {directory} is quantised ({method or quantise}) and cannot be loaded: "
+                f"{first_sentence(error)}."
+            ) from error
         raise CheckpointError(f"the checkpoint in {directory} cannot be loaded; fetch or save it again.") from error
     model: PreTrainedModel = loaded[0]
     absent = sorted(loaded[1]["missing_keys"])
@@ -68,6 +88,8 @@ def load_causal_lm(
             "checkpoint again."
         )
     model.requires_grad_(False)
+    if special:
+        settle(model, chosen_dtype)
     try:
         torch.nn.Module.to(model, chosen_device)
     except torch.OutOfMemoryError as error:
@@ -76,6 +98,16 @@ def load_causal_lm(
             "dtype, model or another device."
         ) from error
     return model
+
+
+def _check_attention(directory: Path, config: Mapping[str, Any]) -> None:
+    """Where the `kernels` package is installed too, transformers fetches and runs what a repository of that name has."""
+    for key in ("attn_implementation", "_attn_implementation"):
+        if "/" in str(config.get(key)):
+            raise CheckpointError(
+                f"the checkpoint in {directory} asks for an attention that it does not bring, which is never fetched; "
+                f"take '{key}' out of its {CONFIG}."
+            )
 
 
 def load_config(directory: Path) -> PreTrainedConfig:
@@ -97,8 +129,12 @@ def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
     _be_quiet()
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(directory, **_TRUSTED)
-    # The tokenizers library raises bare `Exception` for a file that it cannot parse.
-    except Exception as error:
+        tokenizer.decode(tokenizer(_TRIAL)["input_ids"])
+    # The tokenizers library raises bare `Exception` for a file that it cannot parse, and for one that it cannot work
+    # with what is none at all: a panic of Rust.
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise CheckpointError(
             f"the tokenizer in {directory} cannot be read; fetch or save the checkpoint again."
         ) from error

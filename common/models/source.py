@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+)
 
 from common.models.errors import CheckpointError
 
@@ -41,7 +47,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises `CheckpointError` where it holds none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    # RecursionError is what JSON raises that is nested too deeply.
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read as JSON; fetch or save the checkpoint again.") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} holds no JSON object; fetch or save the checkpoint again.")
@@ -78,6 +85,15 @@ def _fetch(hub_id: str, with_weights: bool) -> Path:
         return Path(snapshot_download(hub_id, allow_patterns=patterns))
     except HFValidationError as error:
         raise CheckpointError(f"{hub_id} is neither a directory nor a model's name on the hub.") from error
+    except GatedRepoError as error:
+        raise CheckpointError(
+            f"{hub_id} is gated; accept its terms on its page on the hub, then log in with `hf auth login`."
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise CheckpointError(
+            f"{hub_id} is neither a directory nor on the hub; check the name, and log in with `hf auth login` if it is "
+            "private."
+        ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise CheckpointError(
             f"{hub_id} is not a directory and could not be fetched from the hub; check the name and the network."

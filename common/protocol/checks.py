@@ -19,6 +19,7 @@ from common.protocol.messages import (
     State,
     StateRequest,
 )
+from common.protocol.plain import LONGEST_NAME, is_plain, plain
 from common.protocol.rules import RULES
 from common.protocol.sampling import rule_fault
 from common.protocol.terms import Terms
@@ -30,6 +31,8 @@ _LONGEST_STOP_STRING = 256  # characters
 _MOST_DRAWN_FROM = 256  # tokens of one Draw
 _MOST_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MOST_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
+
+_MOST_AXES = 1 + max(DIMENSIONS.values())
 
 
 def check_open(opened: Open, terms: Terms) -> None:
@@ -44,15 +47,23 @@ def check_open(opened: Open, terms: Terms) -> None:
             "the client's bundle belongs to another target; fetch this server's with `outrider pull`",
             FailureCode.MODEL,
         )
-    if len(opened.session) not in SESSION_NAME_LENGTHS or not opened.session.isascii():
-        raise PeerError("a session's name must be 16 to 64 ASCII characters", FailureCode.INVALID)
+    printable = opened.session.isascii() and opened.session.isprintable()
+    if len(opened.session) not in SESSION_NAME_LENGTHS or not printable:
+        raise PeerError("a session's name must be 16 to 64 printable ASCII characters", FailureCode.INVALID)
     check_prompt(opened.prompt_length, terms)
     check_sequence(opened.tokens, terms)
     if not 0 < opened.prompt_length <= len(opened.tokens):
         raise PeerError(f"prompt_length {opened.prompt_length} does not fit {len(opened.tokens)} tokens")
     check_settings(opened.settings)
-    if opened.state is not None and opened.state.dtype not in WIRE_DTYPES:
-        raise _unknown("dtype of draft state", opened.state.dtype, WIRE_DTYPES)
+    if opened.state is not None:
+        _check_state_request(opened.state)
+
+
+def _check_state_request(request: StateRequest) -> None:
+    if not is_plain(request.draft):
+        raise PeerError(f"a draft's name must be 1 to {LONGEST_NAME} printable characters", FailureCode.INVALID)
+    if request.dtype not in WIRE_DTYPES:
+        raise _unknown("dtype of draft state", request.dtype, WIRE_DTYPES)
 
 
 def check_sequence(tokens: Sequence[int], terms: Terms) -> None:
@@ -136,9 +147,12 @@ def check_state(state: State, request: StateRequest | None) -> None:
     if request is None:
         raise PeerError("the server sends draft state that was not asked for")
     if state.kind not in DIMENSIONS:
-        raise PeerError(f"the server sends draft state of the kind '{state.kind}', which this client does not know")
+        kind = plain(state.kind)
+        raise PeerError(f"the server sends draft state of the kind '{kind}', which this client does not know")
     if state.dtype != request.dtype:
-        raise PeerError(f"the server sends draft state in {state.dtype}, but {request.dtype} was asked for")
+        raise PeerError(f"the server sends draft state in {plain(state.dtype)}, but {request.dtype} was asked for")
+    if len(state.shape) > _MOST_AXES:
+        raise PeerError(f"the server sends draft state with {len(state.shape)} axes, more than any kind has")
     count, *position = state.shape or (0,)
     if count != state.count or len(position) != DIMENSIONS[state.kind] or min(state.shape, default=0) < 1:
         raise PeerError(f"{state.count} positions of '{state.kind}' cannot have the shape {list(state.shape)}")
@@ -150,4 +164,4 @@ def check_state(state: State, request: StateRequest | None) -> None:
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> PeerError:
     names = ", ".join(known)
-    return PeerError(f"unknown {what} '{name}'; this server knows {names}", FailureCode.INVALID)
+    return PeerError(f"unknown {what} '{plain(name)}'; this server knows {names}", FailureCode.INVALID)

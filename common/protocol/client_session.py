@@ -20,6 +20,7 @@ from common.protocol.messages import (
     Grow,
     GrownNode,
     Open,
+    Opened,
     Settings,
     State,
     StateAck,
@@ -161,6 +162,8 @@ class ClientSession:
             self._receive_state(message)
             return ()
         self._advance(type(message))
+        if isinstance(message, Opened) and message.session != self.id:
+            raise PeerError("the server has opened another session than this one")
         return ()
 
     def lost(self) -> None:
@@ -198,11 +201,15 @@ class ClientSession:
             return ()
         self._advance(Commit)
         tree = self.tree
-        if not commit.tokens or not all(0 <= token < self._limits.vocab_size for token in commit.tokens):
-            raise PeerError("a Commit is empty or carries a token outside the vocabulary")
         if not self._prompt_length <= commit.start <= tree.frontier:
             raise PeerError(f"a Commit starts at {commit.start}, but {tree.frontier} tokens are known")
         known = tree.frontier - commit.start
+        room = self.room if self.finished is None else 0
+        if len(commit.tokens) > known + room:
+            more = len(commit.tokens) - known
+            raise PeerError(f"a Commit brings {more} more tokens, but the answer has room for {room}")
+        if not commit.tokens or not all(0 <= token < self._limits.vocab_size for token in commit.tokens):
+            raise PeerError("a Commit is empty or carries a token outside the vocabulary")
         if tuple(tree.tokens[commit.start : commit.start + len(commit.tokens)]) != commit.tokens[:known]:
             raise PeerError(f"a Commit changes tokens at {commit.start} that were final")
         fresh = commit.tokens[known:]

@@ -12,11 +12,15 @@ class OutriderError(Exception):
 
 
 class PeerError(OutriderError):
-    """The other side broke the protocol or asked for what cannot be. Ends that session and harms no other."""
+    """The other side broke the protocol or asked for what cannot be. Ends that session and harms no other.
 
-    def __init__(self, message: str, code: FailureCode = FailureCode.PROTOCOL):
+    `retry_after` are seconds after which the same may succeed, 0 where there is no telling.
+    """
+
+    def __init__(self, message: str, code: FailureCode = FailureCode.PROTOCOL, retry_after: float = 0.0):
         super().__init__(message)
         self.code = code
+        self.retry_after = retry_after
 
 
 class MisuseError(OutriderError):

@@ -24,6 +24,7 @@ class FailureCode(StrEnum):
     INVALID = "invalid"  # a request that this server cannot serve
     PROTOCOL = "protocol"  # a frame that breaks the protocol
     OVERLOADED = "overloaded"  # no room for the session now
+    QUOTA = "quota"  # this client has used up its share for now
     DRAINING = "draining"  # the server is going away
     INTERNAL = "internal"  # the server's own fault
 
@@ -194,10 +195,12 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The session is over. `message` is one sentence for a person."""
+    """The session is over. `message` is one sentence for a person; `retry_after` are seconds after which the same may
+    succeed, 0 where there is no telling."""
 
     code: FailureCode
     message: str
+    retry_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

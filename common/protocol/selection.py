@@ -7,7 +7,9 @@ their parent's log-probability and on how many they are.
 
 import heapq
 import math
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 
 from common.protocol.tree import Node, TokenTree
 
@@ -30,12 +32,24 @@ def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
     return tuple(chosen)
 
 
-def chances(tree: TokenTree) -> list[float]:
-    """How likely each node is committed, likeliest first. Groups are not weighed by what was drawn: 1 for each."""
-    if tree.grouped:
-        return [1.0] * len(tree)
-    origin = tree.root.score
-    return sorted((math.exp(node.score - origin) for node in tree.nodes()), reverse=True)
+def chances(tree: TokenTree, believable: float = 1.0) -> list[float]:
+    """How likely each node is committed, in the order in which a pass takes them. Groups are not weighed by what was
+    drawn: all nodes at one position alike.
+
+    Of the nodes at one position at most one is committed, and that only below one that is: together they are believed
+    to be as likely as `believable` for each token on the way, whatever their drafter says.
+    """
+    root = tree.root
+    said = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
+    totals: defaultdict[int, float] = defaultdict(float)
+    for node, chance in said.items():
+        totals[node.position] += chance
+    believed = {root: 1.0}
+    for node, chance in said.items():
+        most = believable ** (node.position - root.position)
+        believed[node] = min(believed[node.parent or root], chance * min(1.0, most / totals[node.position]))
+    ranked = sorted(((chance, believed[node]) for node, chance in said.items()), reverse=True)
+    return list(accumulate((chance for _, chance in ranked), min))
 
 
 def likely_growth(tree: TokenTree, last: int) -> float:

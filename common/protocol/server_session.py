@@ -56,7 +56,7 @@ class ServerSession:
         self.processed = 0
         self.epoch = 0  # what a pass or a level begun in an earlier one comes to may be of no use
         self._response_time = ResponseTime()
-        self._tempo = Tempo()
+        self.tempo = Tempo()
         self._pulse = pulse or Pulse()
         self._assistable = terms.assists
         self._growth = LikelyGrowth()
@@ -67,6 +67,12 @@ class ServerSession:
 
     # What arrives.
 
+    def resumes(self, opened: Open) -> bool:
+        """Whether a newer stream goes on with this very answer."""
+        asked = (opened.turn, opened.prompt_length, opened.settings)
+        is_same = asked == (self.turn, self._prompt_length, self._settings)
+        return is_same and tuple(self.tree.tokens[: len(opened.tokens)]) == opened.tokens
+
     def reopen(self, opened: Open, now: float) -> None:
         """A newer stream of this session: resume it, or rebuild it where the client knows more or otherwise, or asks
         for something else. `greeting` then holds the replies."""
@@ -74,14 +80,8 @@ class ServerSession:
         if opened.state != self._wanted_state:
             self.feed = self._new_feed(opened.state)
             self._assistable = self._terms.assists
-        known = len(opened.tokens)
-        resumed = (
-            opened.turn == self.turn
-            and opened.prompt_length == self._prompt_length
-            and opened.settings == self._settings
-            and tuple(self.tree.tokens[:known]) == opened.tokens
-        )
-        if resumed:
+        if self.resumes(opened):
+            known = len(opened.tokens)
             self.tree.rewrite(self.tree.frontier, ())
             self._acked = known
             self._answered_at = self._exhausted_at = 0
@@ -186,9 +186,9 @@ class ServerSession:
             exhausted=self._exhausted_at == self.tree.frontier,
             since=self._since,
             response_time=self._response_time.allowance(),
-            reach=self._growth.of(self.tree, self._limit - 1) if self.may_be_assisted else 0.0,
-            speed=self._tempo.speed,
-            miss=self._tempo.miss,
+            reach=self._growth.of(self.tree, self.limit - 1) if self.may_be_assisted else 0.0,
+            speed=self.tempo.speed,
+            miss=self.tempo.miss,
             level_seconds=self._pulse.level_seconds,
             levels_per_pass=self._pulse.levels_per_pass,
             pass_seconds=self._pulse.pass_seconds,
@@ -199,7 +199,7 @@ class ServerSession:
     def stalled(self) -> bool:
         """Whether its client must acknowledge what it got before the answer goes on."""
         ahead = self.tree.frontier - self._acked
-        return ahead >= most_ahead(self._terms.run_ahead, self._tempo.speed, self._response_time)
+        return ahead >= most_ahead(self._terms.run_ahead, self.tempo.speed, self._response_time)
 
     @property
     def waits_for_its_client(self) -> bool:
@@ -213,7 +213,7 @@ class ServerSession:
         if self.processed + len(chain) < len(tokens) or self._settings.wants_state_alone:
             return Work(self.processed, chain, (), None, self.epoch)
         # Nodes past the limit are idle.
-        nodes = likeliest(self.tree, budget - len(chain), self._limit - 1)
+        nodes = likeliest(self.tree, budget - len(chain), self.limit - 1)
         question = question_about(self.tree, nodes, self._settings.rule, self._settings.sampling)
         return Work(self.processed, chain, nodes, question, self.epoch)
 
@@ -232,10 +232,10 @@ class ServerSession:
         self.processed += len(nodes_kept)
         self._since = now
         self._response_time.committed(self.tree.frontier, now)
-        self._tempo.committed(kept, now)
+        self.tempo.committed(kept, now)
         if work.nodes and reason is None:
             last = work.nodes[nodes_kept[-1]] if nodes_kept else root
-            self._tempo.judged(len(nodes_kept), missed=any(node.parent is last for node in work.nodes))
+            self.tempo.judged(len(nodes_kept), missed=any(node.parent is last for node in work.nodes))
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return Progress(True, nodes_kept, replies)
@@ -334,7 +334,7 @@ class ServerSession:
         self._settings = settings
         self.tree.grouped = RULES[settings.rule].grouped
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
-        self._limit = min(self._terms.context, prompt_length + settings.max_new_tokens)
+        self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
         self._acked = self.tree.frontier
         self._answered_at = 0  # the frontier of the client's latest Grow
         self._exhausted_at = 0  # and of its latest empty one
@@ -342,7 +342,7 @@ class ServerSession:
         self._since = now
         self._finished: Finished | None = None
         self._response_time.restart()
-        self._tempo.began()
+        self.tempo.began()
 
     def _end_if_over(self) -> Replies:
         """A rebuilt session may hold a whole answer already."""
@@ -372,7 +372,7 @@ class ServerSession:
         return self._finished
 
     def _cut(self, answer: Sequence[int], fresh: Sequence[int]) -> tuple[int, FinishReason | None]:
-        terms, stop, room = self._terms, self._settings.stop, self._limit - self._prompt_length - len(answer)
+        terms, stop, room = self._terms, self._settings.stop, self.limit - self._prompt_length - len(answer)
         return cut(answer, fresh, end_tokens=terms.end_tokens, stop=stop, room=room, detokenise=terms.detokenise)
 
     def _acknowledge(self, frontier: int, now: float) -> None:

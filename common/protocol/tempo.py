@@ -30,6 +30,12 @@ class Tempo:
         """The share of tokens that were not among the nodes below the one before."""
         return self._misses / (self._misses + self._hits)
 
+    @property
+    def believable(self) -> float:
+        """The most that the nodes below one token are believed to hold the next, whatever their drafter says: halfway
+        from what was so of late to certainty."""
+        return 1 - self.miss / 2
+
     def began(self) -> None:
         """An answer begins; how long its first token takes says nothing of those behind it."""
         self._last_commit = None

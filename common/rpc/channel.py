@@ -20,12 +20,19 @@ _SERVER_PING_MS = 60_000
 _PERMITTED_PING_MS = 10_000
 _PING_TIMEOUT_MS = 20_000
 
+_METADATA_BYTES = 8 * 1024  # of a call: a bearer token, and what gRPC itself says
+
 NO_COMPRESSION = grpc.Compression.NoCompression
+
+NO_HTTP_PROXY: tuple[str, Any] = ("grpc.enable_http_proxy", 0)
 
 _SHARED: tuple[tuple[str, Any], ...] = (
     ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_metadata_size", _METADATA_BYTES),
+    # gRPC refuses at random between the two sizes, so there is only one.
+    ("grpc.absolute_max_metadata_size", _METADATA_BYTES),
 )
 
 CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (

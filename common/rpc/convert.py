@@ -4,6 +4,7 @@ It checks that a frame has the shape of a message, no more: what a message may s
 may not know streams, channels or sessions.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import accumulate
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from common.bundle import BundleFile, BundleManifest, make_manifest, stays_inside
+from common.bundle import BundleFile, BundleManifest, make_manifest
 from common.protocol.errors import PeerError
 from common.protocol.messages import (
     Ack,
@@ -36,14 +37,21 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
+from common.protocol.plain import LONGEST_NAME, plain
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.description_checks import check_description
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 
 Message = TypeVar("Message")
 
 MAX_COLUMNS = 4096
 """Nodes of one Grow. Sessions allow far fewer; this spares us a million objects for a frame that they refuse."""
+
+LONGEST_SENTENCE = 500
+"""Characters of what a server has to say to a person."""
+
+_LONGEST_MS = (1 << 32) - 1
 
 # Generation frames. Each function is named after the message that it makes.
 
@@ -216,8 +224,15 @@ def _finished(frame: pb.Finished) -> Finished:
     try:
         reason = FinishReason(frame.reason)
     except ValueError as error:
-        raise PeerError(f"Finished gives the unknown reason '{frame.reason}'") from error
+        raise PeerError(f"Finished gives the unknown reason '{plain(frame.reason)}'") from error
     return Finished(frame.turn, frame.frontier, reason)
+
+
+def _failed_frame(message: Failed) -> pb.ServerFrame:
+    # Rounded up, and no more than the field holds.
+    retry_after_ms = min(math.ceil(message.retry_after * 1000), _LONGEST_MS)
+    failed = pb.Failed(code=message.code.value, message=message.message, retry_after_ms=retry_after_ms)
+    return pb.ServerFrame(failed=failed)
 
 
 def _failed(frame: pb.Failed) -> Failed:
@@ -225,7 +240,7 @@ def _failed(frame: pb.Failed) -> Failed:
         code = FailureCode(frame.code)
     except ValueError:
         code = FailureCode.INTERNAL  # of a newer server, whose sentence still serves
-    return Failed(code, frame.message)
+    return Failed(code, plain(frame.message, LONGEST_SENTENCE), frame.retry_after_ms / 1000)
 
 
 _CLIENT_FRAMES: dict[type, Callable[[Any], pb.ClientFrame]] = {
@@ -253,7 +268,7 @@ _SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {
     Commit: lambda commit: pb.ServerFrame(commit=pb.Commit(**asdict(commit))),
     State: _state_frame,
     Finished: _finished_frame,
-    Failed: lambda failed: pb.ServerFrame(failed=pb.Failed(code=failed.code.value, message=failed.message)),
+    Failed: _failed_frame,
     Pong: lambda pong: pb.ServerFrame(pong=pb.Pong(number=pong.number)),
 }
 
@@ -287,7 +302,8 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
 
 
 def description(frame: pb.DescribeReply) -> ServerDescription:
-    """Raises PeerError where a bundle's file would lie outside the bundle, or its id is not its own."""
+    """Raises PeerError where it says what cannot be, or a bundle's id is not its own."""
+    check_description(frame)
     return ServerDescription(
         version=frame.version,
         release=frame.release,
@@ -322,6 +338,9 @@ def file_request_frame(request: FileRequest) -> pb.FetchBundleRequest:
 
 
 def file_request(frame: pb.FetchBundleRequest) -> FileRequest:
+    """Raises PeerError for names that no bundle and no file has."""
+    if any(len(name) > LONGEST_NAME or not name.isprintable() for name in (frame.bundle_id, frame.path)):
+        raise PeerError("a request for a file names none; ask for one that the server lists", FailureCode.INVALID)
     return FileRequest(frame.bundle_id, frame.path, frame.offset)
 
 
@@ -331,9 +350,6 @@ def _bundle_frame(bundle: BundleManifest) -> pb.Bundle:
 
 
 def _bundle(frame: pb.Bundle, fingerprint: str) -> BundleManifest:
-    for file in frame.files:
-        if not stays_inside(file.path):
-            raise PeerError(f"the bundle '{frame.draft}' names the file '{file.path}', which would lie outside it")
     files = (BundleFile(file.path, file.size, file.sha256) for file in frame.files)
     manifest = make_manifest(frame.draft, frame.kind, fingerprint, files)
     # Clients name directories after ids, so an id that a server chose freely could lie anywhere.

@@ -3,9 +3,10 @@
 Files are tried with the standard library first, because gRPC reports a broken one only as a failed connection.
 """
 
+import hashlib
 import hmac
 import ssl
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,12 @@ from common.protocol.errors import MisuseError
 
 _HEADER = "authorization"
 _SCHEME = "Bearer "
+_LONGEST_TOKEN = 4096  # characters, for a call's metadata have an end
 
 Metadata = tuple[tuple[str, str], ...]
+
+CallMetadata = Collection[tuple[str, str | bytes]]
+"""As a server is handed them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +62,40 @@ def client_credentials(tls: ClientTls) -> grpc.ChannelCredentials:
 def read_token(path: Path) -> str:
     """The bearer token in a file. Raises MisuseError where there is none that fits into a header."""
     token = _read(path, "the token file").decode("utf-8", errors="replace").strip()
-    if not token or not token.isascii() or not token.isprintable():
+    if not fits_into_a_header(token):
         raise MisuseError(f"{path} holds no token; write one line of printable ASCII into it")
     return token
 
 
 def bearer_metadata(token: str | None) -> Metadata:
-    """The metadata of every call of a client that holds `token`."""
-    return ((_HEADER, _SCHEME + token),) if token else ()
+    """The metadata of every call of a client that holds `token`. Raises MisuseError for one that no header carries."""
+    if not token:
+        return ()
+    if not fits_into_a_header(token):
+        raise MisuseError(
+            f"a bearer token is one line of printable ASCII, at most {_LONGEST_TOKEN} characters; give the one that "
+            "the server's operator issued"
+        )
+    return ((_HEADER, _SCHEME + token),)
 
 
-def bears(metadata: Iterable[tuple[str, str | bytes]], token: str) -> bool:
-    """Whether a call's metadata carry this token; takes as long whatever they carry."""
-    expected = (_SCHEME + token).encode()
+def bears(metadata: CallMetadata, token: str) -> bool:
+    """Whether a call's metadata carry this token, and it alone. How long that takes tells nothing of the token, its
+    length included: digests are compared."""
     given = [value for key, value in metadata if key == _HEADER]
     if len(given) != 1:
         return False
-    value = given[0].encode() if isinstance(given[0], str) else given[0]
-    return hmac.compare_digest(value, expected)
+    return hmac.compare_digest(_digest(given[0]), _digest(_SCHEME + token))
+
+
+def _digest(value: str | bytes) -> bytes:
+    # Lone surrogates, which are no text, must not fail here either.
+    return hashlib.sha256(value.encode(errors="surrogatepass") if isinstance(value, str) else value).digest()
+
+
+def fits_into_a_header(token: str) -> bool:
+    """Whether a call can bear it."""
+    return 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable()
 
 
 def _key_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:

@@ -4,6 +4,19 @@ import grpc
 
 from common.protocol.errors import MisuseError, OutriderError, PeerError
 from common.protocol.messages import FailureCode
+from common.protocol.plain import plain
+
+_LONGEST_DETAILS = 1000  # characters
+
+_DISTRUSTED = {
+    "certificate has expired": "has a certificate that has expired; its operator must renew it, or this clock is wrong",
+    "certificate is not yet valid": "has a certificate that is not valid yet; check this machine's clock",
+    "hostname verification": "has a certificate for another name; dial it by a name that its certificate has",
+    "unable to get local issuer": "has a certificate of an authority that is not trusted here; give its with --tls-ca",
+    "self signed": "has a certificate of an authority that is not trusted here; give its with --tls-ca",
+    "unsupported certificate purpose": "has a certificate that is none of a server; its operator must make another",
+}
+"""What a server's certificate was not trusted for, by what gRPC says of it."""
 
 
 class LinkError(OutriderError):
@@ -12,7 +25,7 @@ class LinkError(OutriderError):
 
 def translated(error: grpc.RpcError, address: str) -> OutriderError:
     """What to raise for a failed call to the server at `address`."""
-    status, details = error.code(), error.details() or ""
+    status, details = error.code(), plain(error.details() or "", _LONGEST_DETAILS)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return MisuseError(f"the server at {address} refuses the bearer token; give the one that its operator issued")
     if status in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
@@ -35,6 +48,9 @@ def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> Outrid
     # What went wrong on the way, gRPC tells in its details alone.
     if "wrong_version_number" in details:
         return MisuseError(f"the server at {address} speaks no TLS; leave the TLS options out")
+    for said, sentence in _DISTRUSTED.items():
+        if said in details:
+            return MisuseError(f"the server at {address} {sentence}")
     if "handshake" in details or "certificate" in details:
         return MisuseError(
             f"no secure connection to {address} could be made; check the certificates, and that both ends use TLS"

@@ -19,6 +19,7 @@ from common.rpc.convert import (
     frame_from_server,
     message_from_client,
 )
+from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.rpc.generated.outrider.v1.outrider_pb2_grpc import OutriderServicer, add_OutriderServicer_to_server
@@ -37,8 +38,9 @@ class OutriderService(ABC):
         """The file's bytes in chunks. Raises PeerError where the request names nothing that is handed out."""
 
     @abstractmethod
-    def generate(self, messages: AsyncIterator[FromClient]) -> AsyncGenerator[FromServer]:
-        """One stream. `messages` ends where the client closes its side, and raises PeerError at a malformed frame.
+    def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
+        """One stream, of a call with that metadata. `messages` ends where the client closes its side, and raises
+        PeerError at a malformed frame.
 
         The stream lasts until the returned generator ends, which is closed early where the client is gone. A client
         that has closed its side still gets its answer to the end, or a Failed where that would take another word
@@ -70,7 +72,7 @@ class _Servicer(OutriderServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     async def Generate(self, frames: AsyncIterator[pb.ClientFrame], context: Any) -> None:  # noqa: N802
-        async with aclosing(self._service.generate(_messages(frames))) as answers:
+        async with aclosing(self._service.generate(_messages(frames), context.invocation_metadata())) as answers:
             async for message in answers:
                 await context.write(frame_from_server(message))
 

@@ -9,9 +9,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from common.address import parse_destination
 from common.protocol.messages import FromClient, FromServer
-from common.rpc.channel import CLIENT_OPTIONS, NO_COMPRESSION
+from common.rpc.channel import CLIENT_OPTIONS, NO_COMPRESSION, NO_HTTP_PROXY
 from common.rpc.convert import (
     description,
     file_request_frame,
@@ -95,6 +97,7 @@ class Connection:
     def __init__(self, channel: grpc.aio.Channel, address: str, token: str | None):
         self._channel = channel
         self._stub = OutriderStub(channel)  # type: ignore[no-untyped-call]
+        self._health = health_pb2_grpc.HealthStub(channel)
         self._address = address
         self._metadata = bearer_metadata(token)
 
@@ -120,6 +123,17 @@ class Connection:
             raise translated(error, self._address) from error
         return description(reply)
 
+    async def check(self) -> bool:
+        """Returns when the server has given a sign of life, the shortest that there is: whether it takes new sessions.
+
+        Raises LinkError or another OutriderError where it does not; where nothing answers, it waits.
+        """
+        try:
+            reply = await self._health.Check(health_pb2.HealthCheckRequest())
+        except grpc.RpcError as error:
+            raise translated(error, self._address) from error
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
     async def fetch(self, request: FileRequest) -> AsyncIterator[bytes]:
         """The bytes of one file of a bundle from the request's offset on, in chunks."""
         call = self._stub.FetchBundle(file_request_frame(request), metadata=self._metadata)
@@ -137,11 +151,14 @@ class Connection:
 def connect(address: str, *, tls: ClientTls | None = None, token: str | None = None) -> Connection:
     """A connection to `HOST:PORT`; dials when first used. Needs a running event loop.
 
-    Raises MisuseError for broken credentials.
+    Raises MisuseError for broken credentials and for what is no address.
     """
+    # A proxy of the environment would be handed, in plain text, what is meant to stay on this machine.
+    stays_here = parse_destination(address).is_loopback
+    options = (*CLIENT_OPTIONS, NO_HTTP_PROXY) if stays_here else CLIENT_OPTIONS
     if tls is None:
-        channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS, compression=NO_COMPRESSION)
+        channel = grpc.aio.insecure_channel(address, options=options, compression=NO_COMPRESSION)
     else:
         credentials = client_credentials(tls)
-        channel = grpc.aio.secure_channel(address, credentials, options=CLIENT_OPTIONS, compression=NO_COMPRESSION)
+        channel = grpc.aio.secure_channel(address, credentials, options=options, compression=NO_COMPRESSION)
     return Connection(channel, address, token)

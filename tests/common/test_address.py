@@ -1,5 +1,7 @@
 """common.address: what people write, and what they must not."""
 
+import socket
+
 import pytest
 
 from common.address import Address, parse_address, parse_destination
@@ -27,9 +29,33 @@ def test_a_destination_needs_a_port() -> None:
         parse_destination("host:0")
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [("127.0.0.9", True), ("localhost", True), ("::1", True), ("10.0.0.1", False), ("example.org", False)],
-)
-def test_what_is_loopback(host: str, expected: bool) -> None:
-    assert Address(host, 1).is_loopback is expected
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "localhost", "::1", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"])
+def test_what_is_loopback(host: str) -> None:
+    assert Address(host, 1).is_loopback
+
+
+NUMBERS = "0.0.0.0 :: ::ffff:0.0.0.0 ::ffff:10.0.0.1 10.0.0.1 128.0.0.1 fe80::1 ::127.0.0.1"
+NAMES = "example.org localhost.example.org 127.0.0.1.example.org 127.1 0177.0.0.1 2130706433 LOCALHOST"
+
+
+@pytest.mark.parametrize("host", [*NUMBERS.split(), *NAMES.split()])
+def test_what_is_not(host: str) -> None:
+    """Names are not asked for: who may be asked may answer otherwise the next time."""
+    assert not Address(host, 1).is_loopback
+
+
+def test_a_localhost_that_resolves_elsewhere_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(*addresses: str) -> None:
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+    resolve("127.0.0.1", "10.0.0.1")
+    assert not Address("localhost", 1).is_loopback
+    resolve("127.0.0.1", "::1")
+    assert Address("localhost", 1).is_loopback
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert not Address("localhost", 1).is_loopback

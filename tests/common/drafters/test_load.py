@@ -108,3 +108,16 @@ def test_drafts_that_run_no_target_layer_are_not_asked_to(tmp_path):
 def test_unknown_kinds_are_refused_by_name(tmp_path):
     with pytest.raises(MisuseError, match=r"no drafter 'crystal'.*eagle, medusa"):
         load_drafter("crystal", site(tmp_path))
+
+
+@pytest.mark.parametrize("wrong", [-3, "wide", None, [48], 1 << 62, {}])
+def test_a_configuration_that_says_what_cannot_be_is_one_sentence(tmp_path, wrong):
+    """It comes with a server's bundle."""
+    folder = bundle(tmp_path)
+    save_eagle(folder, "f" * 64, eagle_of())
+    config = json.loads((folder / "config.json").read_text())
+    for key in ("hidden", "heads", "kv_heads", "head_dim", "intermediate"):
+        layer = config["layer"] | {key: wrong}
+        (folder / "config.json").write_text(json.dumps(config | {"layer": layer}))
+        with pytest.raises(CheckpointError):
+            load_drafter("eagle", site(folder))

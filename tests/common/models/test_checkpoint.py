@@ -176,6 +176,38 @@ def test_a_device_that_is_absent(
         load_causal_lm(copy, device=device)
 
 
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
+@pytest.mark.parametrize("repository", ["kernels-community/attention", "paged|someone/attention", ["a/b"]])
+def test_kernels_from_elsewhere_are_never_asked_for(copy: Path, key: str, repository: object) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {key: repository}))
+    with pytest.raises(CheckpointError, match=f"an attention that it does not bring.*take '{key}' out"):
+        load_causal_lm(copy)
+    (copy / "config.json").write_text(json.dumps(config | {key: "sdpa"}))
+    load_causal_lm(copy)
+
+
+def test_a_tokenizer_that_cannot_read_is_refused_when_it_is_loaded(copy: Path) -> None:
+    """Each of these is taken for a tokenizer, and fails or panics at the first text of some length."""
+    config = json.loads((copy / "tokenizer_config.json").read_text())
+    (copy / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": "long"}))
+    with pytest.raises(CheckpointError, match="the tokenizer in .* cannot be read"):
+        load_tokenizer(copy)
+    (copy / "tokenizer_config.json").write_text(json.dumps(config))
+    load_tokenizer(copy)
+    tokenizer = json.loads((copy / "tokenizer.json").read_text())
+    truncation = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 1 << 62}
+    (copy / "tokenizer.json").write_text(json.dumps(tokenizer | {"truncation": truncation}))
+    with pytest.raises(CheckpointError, match="the tokenizer in .* cannot be read"):
+        load_tokenizer(copy)
+
+
+def test_json_that_is_nested_too_deeply_is_refused(copy: Path) -> None:
+    (copy / "config.json").write_text("[" * 100_000)
+    with pytest.raises(CheckpointError, match="cannot be read as JSON"):
+        load_causal_lm(copy)
+
+
 @pytest.mark.parametrize("load", [load_config, load_tokenizer])
 def test_code_that_comes_with_a_checkpoint_is_never_run(
     load: Callable[[Path], object], copy: Path, monkeypatch: pytest.MonkeyPatch

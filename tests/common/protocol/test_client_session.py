@@ -118,6 +118,31 @@ def test_a_commit_that_cannot_be_is_the_servers_fault(commit):
         opened().receive(commit)
 
 
+def test_a_commit_brings_no_more_than_the_answer_has_room_for():
+    session = opened(prompt=(1,) * 15)
+    with pytest.raises(PeerError, match="a Commit brings 6 more tokens, but the answer has room for 5"):
+        session.receive(Commit(0, 15, (1,) * 6))
+    session.receive(Commit(0, 15, (1,) * 5))
+    with pytest.raises(PeerError, match="a Commit brings 1 more tokens, but the answer has room for 0"):
+        session.receive(Commit(0, 19, (1, 1)))
+
+
+def test_an_answer_that_is_over_stays_as_it_is():
+    session = opened()
+    session.receive(Commit(0, 2, (3,)))
+    session.receive(Finished(0, 3, FinishReason.END))
+    assert session.receive(Commit(0, 2, (3,))) == ()
+    with pytest.raises(PeerError, match="the answer has room for 0"):
+        session.receive(Commit(0, 2, (3, 4)))
+
+
+def test_another_session_cannot_be_opened_in_this_ones_place():
+    session = ClientSession("s", Limits("f", 9, 20, 4))
+    session.open((1, 2), SETTINGS)
+    with pytest.raises(PeerError, match="another session"):
+        session.receive(Opened("t"))
+
+
 def test_the_frontier_is_told_once_by_a_grow_or_by_an_ack():
     session = opened()
     assert session.acknowledge() is None
@@ -268,11 +293,16 @@ def test_state_of_an_earlier_turn_counts_whatever_its_positions():
         ({"kind": "kv", "shape": (2, 3, 2, 8)}, "the state of 3 layers, but 2 were asked for"),
         ({"payload": bytes(300)}, "a State frame of 300 bytes for the shape .* is too large"),
         ({"shape": (2, 1 << 20)}, "is too large"),
+        ({"shape": (2,) * 100_000}, "100000 axes, more than any kind has"),
+        ({"kind": "\x1b[2J" * 1000}, r"kind '\[2J \[2J"),
+        ({"dtype": "\x1b[2J" * 1000}, r"in \[2J \[2J"),
     ],
 )
 def test_state_that_cannot_be_is_the_servers_fault(changes, sentence):
-    with pytest.raises(PeerError, match=sentence):
+    with pytest.raises(PeerError, match=sentence) as refused:
         opened(request=REQUEST).receive(replace(STATE, **changes))
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300
 
 
 def test_state_before_the_session_lives_breaks_the_protocol():

@@ -113,15 +113,47 @@ def test_chances_count_from_the_root_as_it_is_now():
 
 
 def test_groups_promise_alike_whatever_was_drawn():
-    assert chances(tree_of(NODES, grouped=True)) == [1.0] * len(NODES)
+    assert chances(tree_of(NODES, grouped=True)) == [1 / 2] * 2 + [1 / 3] * 3
+
+
+def shares_of_parents(shape, seed):
+    """Siblings share what their parent has, as chances do."""
+    nodes = []
+    for parent, size in shape:
+        if parent <= len(nodes) and all(above != parent for above, _ in nodes):
+            parts = [seed.random() + 0.01 for _ in range(size + 1)]
+            nodes += [(parent, math.log(part / sum(parts))) for part in parts[:size]]
+    return nodes
 
 
 @given(shape=shapes, seed=st.randoms(use_true_random=False))
 def test_chances_are_those_of_the_nodes_that_would_be_taken_in_turn(shape, seed):
     """The first so many are what a pass of that width takes."""
-    tree = tree_of(grow_shape(shape, iter(lambda: -seed.random(), None)), grouped=False)
+    tree = tree_of(shares_of_parents(shape, seed), grouped=False)
     origin = tree.root.score
     assert chances(tree) == [math.exp(node.score - origin) for node in likeliest(tree, len(tree), FAR)]
+
+
+@given(
+    shape=shapes,
+    seed=st.randoms(use_true_random=False),
+    grouped=st.booleans(),
+    believable=st.floats(0.01, 1.0),
+)
+def test_a_level_is_believed_no_more_than_it_can_be_worth_whatever_was_said(shape, seed, grouped, believable):
+    nodes = grow_shape(shape, iter(lambda: -seed.random(), None))
+    tree = tree_of(nodes, grouped)
+    levels = {node.position for node in tree.nodes()}
+    believed = chances(tree, believable)
+    assert believed == sorted(believed, reverse=True)
+    assert sum(believed) <= sum(believable ** (position - tree.root.position) for position in levels) * (1 + 1e-9)
+    assert len(believed) == len(nodes)
+
+
+def test_a_drafter_that_is_sure_of_everything_is_believed_to_know_one_token_at_each_position():
+    tree = tree_of([(0, 0.0)] * 4 + [(1, 0.0), (1, 0.0)], grouped=False)
+    assert chances(tree) == [0.25] * 6
+    assert chances(tree, 0.5) == [0.125] * 6
 
 
 def test_a_bare_root_gains_a_token_by_its_first_level():
@@ -151,10 +183,5 @@ def test_where_the_answer_ends_another_level_adds_nothing():
 
 @given(shape=shapes, seed=st.randoms(use_true_random=False))
 def test_one_more_node_never_adds_more_than_a_token(shape, seed):
-    """Where siblings share what their parent has, as chances do."""
-    nodes = []
-    for parent, size in shape:
-        if parent <= len(nodes) and all(above != parent for above, _ in nodes):
-            parts = [seed.random() + 0.01 for _ in range(size + 1)]
-            nodes += [(parent, math.log(part / sum(parts))) for part in parts[:size]]
-    assert 0 < likely_growth(tree_of(nodes, grouped=False), 1000) <= 1.0
+    tree = tree_of(shares_of_parents(shape, seed), grouped=False)
+    assert 0 < likely_growth(tree, 1000) <= 1.0

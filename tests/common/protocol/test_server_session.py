@@ -309,9 +309,16 @@ def test_a_client_cannot_make_the_server_remember_endless_names():
         ({"settings": Settings(5, stop=("x",) * 17)}, FailureCode.INVALID, "at most 16 stop strings"),
         ({"state": StateRequest("other")}, FailureCode.INVALID, "no draft 'other'"),
         ({"state": StateRequest("a draft", dtype="int4")}, FailureCode.INVALID, "unknown dtype of draft state 'int4'"),
-        ({"session": "short"}, FailureCode.INVALID, "16 to 64 ASCII"),
-        ({"session": "x" * 65}, FailureCode.INVALID, "16 to 64 ASCII"),
-        ({"session": "é" * 20}, FailureCode.INVALID, "16 to 64 ASCII"),
+        ({"session": "short"}, FailureCode.INVALID, "16 to 64 printable ASCII"),
+        ({"session": "x" * 65}, FailureCode.INVALID, "16 to 64 printable ASCII"),
+        ({"session": "é" * 20}, FailureCode.INVALID, "16 to 64 printable ASCII"),
+        ({"session": "a session\n\x1b[2J of mine"}, FailureCode.INVALID, "16 to 64 printable ASCII"),
+        ({"state": StateRequest("\x1b[2J")}, FailureCode.INVALID, "1 to 255 printable characters"),
+        ({"state": StateRequest("d" * 256)}, FailureCode.INVALID, "1 to 255 printable characters"),
+        ({"state": StateRequest("")}, FailureCode.INVALID, "1 to 255 printable characters"),
+        ({"state": StateRequest("a draft", dtype="\x1b" * 1000)}, FailureCode.INVALID, "dtype of draft state '…'"),
+        ({"settings": Settings(5, rule="\x1b[2J" * 1000)}, FailureCode.INVALID, r"unknown rule '\[2J \[2J"),
+        ({"settings": Settings(5, idle="\x1b[2J" * 1000)}, FailureCode.INVALID, r"idle policy '\[2J \[2J"),
         ({"tokens": (1,) * 257, "prompt_length": 3}, FailureCode.INVALID, "exceed the target's context"),
     ],
 )
@@ -319,6 +326,8 @@ def test_an_open_that_cannot_be_served_is_refused_with_a_code(changes, code, sen
     with pytest.raises(PeerError, match=sentence) as refused:
         ServerSession(open_frame(**changes), terms(), 0.0)
     assert refused.value.code is code
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300
 
 
 @pytest.mark.parametrize(

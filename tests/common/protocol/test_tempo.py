@@ -28,6 +28,14 @@ def test_the_speed_is_that_of_a_steady_answer(commits):
     assert tempo.speed == pytest.approx(60)
 
 
+def test_what_is_believed_lies_halfway_from_what_was_so_to_certainty():
+    tempo = Tempo()
+    for hits, believable in ((0, 0.5), (1, 0.75), (3, 0.875)):
+        for _ in range(200):
+            tempo.judged(hits, missed=True)
+        assert tempo.believable == pytest.approx(believable)
+
+
 def test_a_new_speed_takes_over():
     tempo = Tempo()
     answered(tempo, 40, tokens=3, seconds=0.05)

@@ -1,8 +1,14 @@
 """Both ends' channel settings fit together."""
 
+import socket
+
+import pytest
+
+from common.protocol.errors import OutriderError
 from common.protocol.messages import PROTOCOL_VERSION, Open, Settings
 from common.rpc.channel import CLIENT_OPTIONS, SERVER_OPTIONS
 from common.rpc.convert import frame_from_client
+from common.rpc.stub import connect
 
 CLIENT, SERVER = dict(CLIENT_OPTIONS), dict(SERVER_OPTIONS)
 
@@ -26,3 +32,25 @@ def test_the_largest_prompt_fits_and_a_flood_does_not() -> None:
 
 def test_the_streams_of_one_connection_are_bounded() -> None:
     assert 0 < SERVER["grpc.max_concurrent_streams"] <= 256
+
+
+def test_metadata_are_bounded_at_both_ends() -> None:
+    for end in (CLIENT, SERVER):
+        assert end["grpc.max_metadata_size"] == end["grpc.absolute_max_metadata_size"] <= 2**14
+
+
+async def test_what_is_said_to_this_machine_passes_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the environment would read it, for gRPC exempts no loopback address."""
+    with socket.socket() as proxy:
+        proxy.bind(("127.0.0.1", 0))
+        proxy.listen()
+        proxy.setblocking(False)
+        for variable in ("http_proxy", "https_proxy", "grpc_proxy"):
+            monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        for host in ("127.0.0.1", "localhost", "[::1]"):
+            async with connect(f"{host}:1") as connection:
+                with pytest.raises(OutriderError):
+                    await connection.describe(timeout=5)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()

@@ -1,5 +1,6 @@
 """Broken credentials are sentences before they are failed connections."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from common.rpc.credentials import (
     read_token,
     server_credentials,
 )
-from tests.common.rpc.certificates import make_authority, make_certificate
+from server.certs import issue
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -25,9 +26,10 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 def test_broken_and_mismatched_files_are_refused(tmp_path: Path) -> None:
-    authority = make_authority(tmp_path, "ca")
-    certificate, key = make_certificate(tmp_path, "server", authority)
-    _, other_key = make_certificate(tmp_path, "other", authority)
+    issued = issue(tmp_path, ["127.0.0.1"], ["other"], 1, datetime.now(UTC))
+    assert issued.server is not None
+    authority, certificate, key = issued.authority, issued.server.certificate, issued.server.key
+    other_key = issued.clients[0].key
     garbage = tmp_path / "garbage.pem"
     garbage.write_bytes(b"\xff not a certificate")
     server_credentials(ServerTls(certificate, key, authority))
@@ -51,8 +53,48 @@ def test_tokens_come_from_files(tmp_path: Path) -> None:
             read_token(path)
 
 
+def test_a_token_that_no_header_carries_is_refused_before_it_is_sent() -> None:
+    for token in ("two\nlines", "ümlaut", "x" * 4097, "\x7f"):
+        with pytest.raises(MisuseError, match="one line of printable ASCII"):
+            bearer_metadata(token)
+    assert bearer_metadata("x" * 4096)
+
+
 def test_only_the_token_itself_is_borne() -> None:
     assert bears(bearer_metadata("s3cret"), "s3cret")
+    assert bears((("user-agent", "x"), ("authorization", b"Bearer s3cret")), "s3cret")
     assert bearer_metadata(None) == ()
     for metadata in ((), bearer_metadata("s3cre"), (("authorization", "s3cret"),), bearer_metadata("s3cret") * 2):
         assert not bears(metadata, "s3cret")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", "Bearer ", "Bearer s3cret ", " Bearer s3cret", "bearer s3cret", "Bearer s3cretx", "Bearer S3CRET"),
+        *(b"\xff\xfe", "Bearer s3cr\u00e9t", "Bearer \udcff\udc80", "\ud800", "Bearer s3cret\0"),
+        "Bearer " + "s3cret" * 100_000,
+    ],
+)
+def test_whatever_else_is_said_is_not_the_token_and_no_fault(value: str | bytes) -> None:
+    assert not bears((("authorization", value),), "s3cret")
+
+
+def test_one_right_value_among_wrong_ones_does_not_do() -> None:
+    wrong, right = ("authorization", "Bearer wrong"), ("authorization", "Bearer s3cret")
+    for several in ((wrong, right), (right, wrong), (right, right)):
+        assert not bears(several, "s3cret")
+
+
+def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the one function that promises it, over values of one length whatever was given."""
+    compared = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((len(one), len(other)))
+        return one == other
+
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    for given in ("Bearer s3cret", "Bearer s", "x" * 1000):
+        bears((("authorization", given),), "s3cret")
+    assert compared == [(32, 32)] * 3

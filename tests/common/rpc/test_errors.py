@@ -1,5 +1,6 @@
 """What gRPC says when a call fails, as sentences that say what to do."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
@@ -10,23 +11,24 @@ from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.credentials import ClientTls, ServerTls, server_credentials
 from common.rpc.errors import LinkError, translated
 from common.rpc.stub import connect
-from tests.common.rpc.certificates import make_authority, make_certificate
+from server.certs import issue
 
 
 async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:
-    authority = make_authority(tmp_path, "ca")
-    pair = make_certificate(tmp_path, "server", authority)
+    issued = issue(tmp_path, ["127.0.0.1"], [], 1, datetime.now(UTC))
+    assert issued.server is not None
+    authority, pair = issued.authority, (issued.server.certificate, issued.server.key)
     server = grpc.aio.server(options=SERVER_OPTIONS)
     plain = server.add_insecure_port("127.0.0.1:0")
     secure = server.add_secure_port("127.0.0.1:0", server_credentials(ServerTls(*pair)))
     mutual = server.add_secure_port("127.0.0.1:0", server_credentials(ServerTls(*pair, authority)))
     await server.start()
-    stranger = make_authority(tmp_path, "stranger")
+    stranger = issue(tmp_path / "stranger", ["127.0.0.1"], [], 1, datetime.now(UTC)).authority
     expected: list[tuple[int, ClientTls | None, type[OutriderError], str]] = [
         (secure, None, LinkError, "hung up at once; if it speaks TLS"),
         (plain, ClientTls(authority), MisuseError, "speaks no TLS"),
         (mutual, ClientTls(authority), LinkError, "a certificate of your own"),
-        (secure, ClientTls(stranger), MisuseError, "check the certificates"),
+        (secure, ClientTls(stranger), MisuseError, "not trusted here; give its with --tls-ca"),
     ]
     for port, tls, kind, says in expected:
         async with connect(f"127.0.0.1:{port}", tls=tls) as connection:

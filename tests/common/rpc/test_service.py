@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import FromClient, FromServer, Opened
+from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService, _Servicer
 
@@ -23,7 +24,7 @@ class Endless(OutriderService):
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         raise NotImplementedError
 
-    async def generate(self, messages: AsyncIterator[FromClient]) -> AsyncGenerator[FromServer]:
+    async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
         try:
             while True:
                 yield Opened("s")
@@ -36,6 +37,9 @@ class Unread:
 
     def __init__(self) -> None:
         self.is_writing = asyncio.Event()
+
+    def invocation_metadata(self) -> CallMetadata:
+        return ()
 
     async def write(self, _: Any) -> None:
         self.is_writing.set()

@@ -283,12 +283,14 @@ class Finished(_message.Message):
     def __init__(self, turn: _Optional[int] = ..., frontier: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Failed(_message.Message):
-    __slots__ = ("code", "message")
+    __slots__ = ("code", "message", "retry_after_ms")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    retry_after_ms: int
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class Pong(_message.Message):
     __slots__ = ("number",)

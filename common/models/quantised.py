@@ -1,0 +1,168 @@
+"""Checkpoints whose weights are stored in few bits: telling them, and what their weights are as plain numbers.
+
+It may not know how any of the methods stores its numbers: a linear layer's weights are its answers to unit vectors.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import (
+    AutoModelForCausalLM,
+    BitsAndBytesConfig,
+    CompressedTensorsConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.quantizers.auto import AutoHfQuantizer
+
+from common.models.errors import CheckpointError
+
+SETTINGS = "quantization_config"
+"""The key of a checkpoint's configuration that says how its weights are stored."""
+
+BITS: Mapping[str, int] = {"int8": 8, "int4": 4}
+"""Of a weight, by the names of what weights can be quantised to while they are loaded."""
+
+_TALKATIVE = ("bitsandbytes", "compressed_tensors", "torchao")
+
+_PLAIN = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+_UNITS = 1024
+"""How many unit vectors a layer is asked about at once."""
+
+_few_bits: Callable[..., Any] = BitsAndBytesConfig
+
+_AS_STORED: Mapping[str, Callable[[], Any]] = {
+    # Left to itself it unpacks the weights in a first pass of the whole model, which passes of ours never are.
+    "compressed-tensors": lambda: CompressedTensorsConfig(dequantize=True),
+}
+"""What loading a quantised checkpoint takes beyond what its configuration says, by method."""
+
+_ON_LOADING: Mapping[str, Callable[[], Any]] = {
+    "int8": lambda: _few_bits(load_in_8bit=True),
+    "int4": lambda: _few_bits(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16),
+}
+"""The same for quantising a plain one, by the names of `BITS`."""
+
+
+def method_of(config: Mapping[str, Any]) -> str:
+    """What a checkpoint's configuration calls the way in which its weights are stored; empty for plain numbers."""
+    settings = config.get(SETTINGS)
+    if not isinstance(settings, dict) or not settings:
+        return ""
+    return str(settings.get("quant_method") or "bitsandbytes")
+
+
+def why_not(config: Mapping[str, Any], quantise: str, device: str) -> str:
+    """What keeps a checkpoint of this configuration from being loaded with its weights in few bits, or from being
+    quantised so, as far as packages and the device decide; empty where nothing does."""
+    method = method_of(config)
+    try:
+        told = loading(method, quantise, torch.device(device))
+        settings = told.get("quantization_config")
+        if method and settings is None:
+            settings = dict(config[SETTINGS])
+        if settings is not None:
+            with quietly():
+                quantiser = AutoHfQuantizer.from_config(settings, pre_quantized=bool(method))
+                quantiser.validate_environment(device_map=told["device_map"])
+    # Each method has an exception of its own for a package or a GPU that is missing.
+    except Exception as error:
+        return first_sentence(error)
+    return ""
+
+
+def first_sentence(error: Exception) -> str:
+    """What a library says of a missing package or GPU, which it does in its first line."""
+    said = str(error).strip() or type(error).__name__
+    return said.splitlines()[0].split(". ")[0].rstrip(".:! ")
+
+
+def loading(method: str, quantise: str, device: torch.device) -> dict[str, Any]:
+    """What transformers must be told to load a checkpoint stored by `method`, or to quantise a plain one to so few
+    bits; empty for neither. Raises CheckpointError for both, and for an unknown word."""
+    if not method and not quantise:
+        return {}
+    if quantise and quantise not in BITS:
+        raise CheckpointError(f"weights cannot be quantised to '{quantise}'; choose from: {', '.join(BITS)}.")
+    if method and quantise:
+        raise CheckpointError(f"the checkpoint is quantised already ({method}); load it as it is.")
+    # Such weights are laid out for the device that they are loaded to.
+    told: dict[str, Any] = {"device_map": {"": str(device)}}
+    make = _ON_LOADING[quantise] if quantise else _AS_STORED.get(method)
+    return told if make is None else told | {"quantization_config": make()}
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """While the libraries of these methods work, which report on stderr."""
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with redirect_stderr(StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def settle(model: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Brings what is not quantised, or no longer, to one dtype: it comes in the one in which it was stored."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and not _is_plain(module):
+            continue
+        for parameter in module.parameters(recurse=False):
+            if type(parameter) is nn.Parameter and parameter.dtype in _PLAIN:
+                parameter.data = parameter.data.to(dtype)
+
+
+@torch.inference_mode()
+def plain_tensors(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The model's parameters as a plain model of its configuration has them, on the CPU, linear layers' in the dtype of
+    what they answer."""
+    skeleton = _skeleton(model.config)
+    tensors: dict[str, torch.Tensor] = {}
+    for path, reference in skeleton.named_modules():
+        module = model.get_submodule(path)
+        for name, _ in reference.named_parameters(recurse=False):
+            is_weight = isinstance(reference, nn.Linear) and name == "weight"
+            tensor = plain_weight(module, model) if is_weight else module.get_parameter(name)
+            tensors[f"{path}.{name}"] = tensor.detach().to("cpu").contiguous()
+    return tensors
+
+
+@torch.inference_mode()
+def plain_weight(module: nn.Module, model: PreTrainedModel) -> torch.Tensor:
+    """`[out, in]`: the weight of a linear layer of `model`, or of any module that has a plain one.
+
+    Of a quantised layer it is what the layer makes of each input alone, without its bias.
+    """
+    width = getattr(module, "in_features", None)
+    if width is None or _is_plain(module):
+        return module.get_parameter("weight")
+    columns = []
+    for start in range(0, width, _UNITS):
+        count = min(_UNITS, width - start)
+        units = torch.zeros(1, count, width, dtype=model.dtype, device=model.device)
+        units[0, torch.arange(count), torch.arange(start, start + count)] = 1
+        answers = module(units)[0]
+        bias = getattr(module, "bias", None)
+        columns.append(answers if bias is None else answers - bias)
+    return torch.cat(columns).T
+
+
+def _skeleton(config: PreTrainedConfig) -> nn.Module:
+    described = config.to_dict()
+    described.pop(SETTINGS, None)
+    make: Callable[..., nn.Module] = AutoModelForCausalLM.from_config
+    with torch.device("meta"):
+        return make(type(config).from_dict(described))
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether it is a linear layer whose weights are numbers that anything can compute with."""
+    weight = getattr(module, "weight", None)
+    return type(module) is nn.Linear and type(weight) is nn.Parameter and weight.dtype in _PLAIN

@@ -1,0 +1,64 @@
+"""Where a checkpoint's files are: what the hub refuses is one sentence, and what its cache holds needs no network."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from common.models.errors import CheckpointError
+from common.models.source import checkpoint_directory, weight_files
+from tests.families import make_checkpoint
+from tests.hub import put_into_cache
+
+_ANSWERS = {"gated": (403, "GatedRepo"), "unknown": (404, "RepoNotFound"), "broken": (500, "")}
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Refuses every repository for the reason that is its name."""
+
+    def do_GET(self) -> None:
+        status, reason = next(answer for name, answer in _ANSWERS.items() if f"/{name}/" in self.path)
+        self.send_response(status)
+        self.send_header("X-Error-Code", reason)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """A test's output is not the place."""
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[None]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+        yield
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gated", "acme/gated is gated; accept its terms on its page on the hub, then log in with `hf auth login`"),
+        ("unknown", "acme/unknown is neither a directory nor on the hub; check the name, and log in"),
+        ("broken", "acme/broken is not a directory and could not be fetched from the hub"),
+    ],
+)
+def test_what_the_hub_refuses_is_one_sentence(hub, name, says):
+    with pytest.raises(CheckpointError, match=says):
+        checkpoint_directory(f"acme/{name}", with_weights=True)
+
+
+def test_what_the_hubs_cache_holds_is_found_without_a_network(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+    put_into_cache(tmp_path / "home", "acme/big", make_checkpoint(tmp_path / "big", "qwen3", sharded=True))
+    directory = checkpoint_directory("acme/big", with_weights=True)
+    assert len(weight_files(directory)) > 1
+    assert checkpoint_directory("acme/big", with_weights=False) == directory

@@ -1,4 +1,4 @@
-"""Who may connect: the listening port's security, and the bearer token asked of every call but health checks."""
+"""Who may connect: the listening port's security, and the bearer tokens asked of every call but health checks."""
 
 import errno
 import socket
@@ -10,8 +10,9 @@ from grpc_health.v1 import health
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from common.rpc.credentials import ServerTls, bears, server_credentials
+from common.rpc.credentials import ServerTls, server_credentials
 from server.options import AccessOptions
+from server.tokens import Tokens
 
 _OPEN_TO_ALL = f"/{health.SERVICE_NAME}/"
 
@@ -19,13 +20,14 @@ Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 
 
 class BearerGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Refuses calls that do not bear the token."""
+    """Refuses calls that bear none of the tokens."""
 
-    def __init__(self, token: str):
-        self._token = token
+    def __init__(self, tokens: Tokens):
+        self._tokens = tokens
 
     async def intercept_service(self, continuation: Continuation, details: Any) -> Any:
-        if details.method.startswith(_OPEN_TO_ALL) or bears(details.invocation_metadata, self._token):
+        is_open = details.method.startswith(_OPEN_TO_ALL)
+        if is_open or self._tokens.holder(details.invocation_metadata) is not None:
             return await continuation(details)
         # Of the four kinds of calls, this one answers without waiting for a request.
         return grpc.stream_stream_rpc_method_handler(_refuse)

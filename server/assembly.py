@@ -3,26 +3,37 @@
 It may not know how any part works, nor when the daemon begins and ends.
 """
 
+import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from prometheus_client import CollectorRegistry
 
 from common.address import Address
 from common.rpc.channel import NO_COMPRESSION, SERVER_OPTIONS
-from common.rpc.credentials import read_token
 from common.rpc.service import SERVICE_NAME, register
+from server import journal
 from server.access import BearerGate, open_port, port_credentials
 from server.aides import OwnAides, Site
+from server.assistance import MOST_AIDES
+from server.ceiling import STREAMS_A_SESSION, STREAMS_BESIDE, Ceiling
 from server.drafts import load_exporters
 from server.engine import Engine
+from server.events import Event, Tell
+from server.metrics import Metrics, read
+from server.metrics_port import MetricsPort, read_on
 from server.offer import describe, make_offer
-from server.options import AccessOptions, ServeOptions
+from server.options import ServeOptions
+from server.quotas import Quotas
+from server.room import Bounds
 from server.servicer import Servicer
-from server.sessions import Bounds, Sessions
+from server.sessions import Sessions
 from server.state_maker import StateMaker
-from server.target import load_target
+from server.target import Target, load_target
+from server.tokens import Tokens, read_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +44,36 @@ class Assembled:
     engine: Engine
     condition: health.aio.HealthServicer
     address: Address
+    ceiling: Ceiling
+    metrics: MetricsPort | None
 
 
 def assemble(options: ServeOptions) -> Assembled:
     """Needs a running event loop. Raises MisuseError where something does not fit."""
     # What an operator may have got wrong comes first, what takes long to load after it. A client that is early waits.
     credentials = port_credentials(options.access)
-    server = _make_server(options.access)
+    tokens = read_tokens(options.access.token_file, options.access.tokens_file)
+    server = _make_server(tokens, _streams(options.sessions.max_sessions))
     address = open_port(server, options.access.listen, credentials)
-    engine = _add_outrider(server, options)
+    registry, listen = CollectorRegistry(), options.report.metrics
+    metrics = None if listen is None else MetricsPort(listen, registry, options.access.insecure)
+    engine, ceiling = _add_outrider(server, options, tokens, registry)
     condition = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(condition, server)
     reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    return Assembled(server, engine, condition, address)
+    return Assembled(server, engine, condition, address, ceiling, metrics)
 
 
-def _make_server(access: AccessOptions) -> grpc.aio.Server:
-    gates = [BearerGate(read_token(access.token_file))] if access.token_file else []
-    return grpc.aio.server(interceptors=gates, options=SERVER_OPTIONS, compression=NO_COMPRESSION)
+def _make_server(tokens: Tokens | None, streams: int) -> grpc.aio.Server:
+    gates = [] if tokens is None else [BearerGate(tokens)]
+    return grpc.aio.server(
+        interceptors=gates, options=SERVER_OPTIONS, maximum_concurrent_rpcs=streams, compression=NO_COMPRESSION
+    )
 
 
-def _add_outrider(server: grpc.aio.Server, options: ServeOptions) -> Engine:
+def _add_outrider(
+    server: grpc.aio.Server, options: ServeOptions, tokens: Tokens | None, registry: CollectorRegistry
+) -> tuple[Engine, Ceiling]:
     offer = make_offer(options.target.target, options.target.drafts)
     capacity = min(options.target.cache_tokens, options.sessions.max_sessions * offer.card.context)
     target = load_target(
@@ -63,13 +83,43 @@ def _add_outrider(server: grpc.aio.Server, options: ServeOptions) -> Engine:
         capacity=capacity,
         threads=options.target.threads,
         keep_hidden=offer.needs_hidden,
+        quantise=options.target.quantise,
     )
     maker = StateMaker(target.model.pool, load_exporters(offer.state_drafts, target.model))
     terms = offer.terms(options.sessions, capacity, maker.kinds)
-    bounds = Bounds(options.sessions.max_sessions, options.sessions.pass_tokens, options.sessions.lease_seconds)
     site = Site(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
+    limits = options.sessions
+    bounds = Bounds(limits.max_sessions, limits.pass_tokens, limits.lease_seconds, limits.max_running)
+    metrics = Metrics(registry, offer.card.model)
+    quotas = Quotas({} if tokens is None else tokens.allowances)
+    sessions = Sessions(terms, bounds, capacity, quotas, _tell_all(metrics.heed, journal.heed))
+    metrics.add_counted(read_on(asyncio.get_running_loop(), partial(read, sessions)))
     aides = OwnAides(offer.own_drafts, maker, site)
-    engine = Engine(Sessions(terms, bounds, capacity), target, options.sessions.pace, maker, aides)
+    engine = Engine(sessions, target, options.sessions.pace, maker, aides)
     shelf = offer.shelf()
-    register(Servicer(describe(offer.card, terms, shelf), shelf, engine), server)
-    return engine
+    register(Servicer(describe(offer.card, terms, shelf), shelf, engine, tokens), server)
+    return engine, _ceiling_of(target, capacity, bounds)
+
+
+def _tell_all(*listeners: Tell) -> Tell:
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell
+
+
+def _ceiling_of(target: Target, capacity: int, bounds: Bounds) -> Ceiling:
+    return Ceiling(
+        target.weights_bytes,
+        target.cache_bytes,
+        capacity,
+        bounds.max_sessions,
+        min(bounds.running, bounds.max_sessions),
+        _streams(bounds.max_sessions),
+        MOST_AIDES,
+    )
+
+
+def _streams(sessions: int) -> int:
+    return STREAMS_BESIDE + STREAMS_A_SESSION * sessions

@@ -66,6 +66,17 @@ def offer_lookup(target: Path, card: TargetCard) -> OfferedBundle:
 def offer_independent(target: Path, card: TargetCard, tokenizer: PreTrainedTokenizerBase, draft: str) -> OfferedBundle:
     """The bundle of a whole causal LM with the target's tokenizer.
 
+    Raises as `find_independent` does.
+    """
+    directory = find_independent(draft, tokenizer)
+    own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
+    own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
+    return _offer(checkpoint_name(draft), "independent", card, own | _tokenizer_sources(target))
+
+
+def find_independent(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
+    """Where a causal LM lies that can draft for a target with that tokenizer.
+
     Its vocabulary may be padded further than the tokenizer's, but must hold every token. Raises MisuseError for what
     is no checkpoint, and for a draft that cannot propose the target's tokens.
     """
@@ -79,9 +90,7 @@ def offer_independent(target: Path, card: TargetCard, tokenizer: PreTrainedToken
         raise MisuseError(
             f"the draft {draft} knows only {vocab_size} of its tokenizer's {len(tokenizer)} tokens; give another one"
         )
-    own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
-    own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
-    return _offer(checkpoint_name(draft), "independent", card, own | _tokenizer_sources(target))
+    return directory
 
 
 def offer_with_tail(target: Path, card: TargetCard, draft: StateDraft, tail: Path) -> OfferedBundle:

@@ -8,68 +8,42 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from common.address import parse_address
-from common.command_line import run
-from common.protocol.errors import MisuseError
-from server.options import (
-    AccessOptions,
-    ServeOptions,
-    SessionOptions,
-    TargetOptions,
-    parse_duration,
-)
-from server.pace import Pace
+from common.command_line import FAILURE, run
+from common.configuration import ConfigFile, Program, configure, user_file
+from common.folded_options import with_folded_options
+from server.options import ServeOptions
+from server.requests import AccessRequest, ReportRequest, SessionRequest, Target, TargetRequest
 
 app = typer.Typer(
     help="The Outrider server: a large target that decides what small drafts far away propose.",
     add_completion=False,
     pretty_exceptions_enable=False,
+    epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDERD_CACHE_TOKENS is "
+    "--cache-tokens. `outriderd config` shows what they say.",
 )
 
-TargetArgument = Annotated[str, typer.Option(help="A checkpoint's directory, a hub id, or `demo`.")]
+PROGRAM = Program(
+    "outriderd", (user_file("outriderd.toml"), Path("/etc/outrider/outriderd.toml")), frozenset({"doctor"})
+)
+
+
+@app.callback()
+def configured(context: typer.Context, config: ConfigFile = None) -> None:
+    configure(context, PROGRAM, config)
 
 
 @app.command()
+@with_folded_options
 def serve(
-    target: TargetArgument,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 picks a free one.")] = "127.0.0.1:7070",
-    draft: Annotated[list[str] | None, typer.Option(help="A draft to hand out; may be repeated.")] = None,
-    idle: Annotated[
-        str, typer.Option(help="auto, assist, eager or patient; as baselines colocated, lockstep.")
-    ] = "auto",
-    run_ahead: Annotated[int, typer.Option(min=1, help="Tokens past what a client knows; more if it is far.")] = 128,
-    pace_pass: Annotated[str, typer.Option(metavar="MS", help="What a pass costs at least.")] = "0",
-    pace_token: Annotated[str, typer.Option(metavar="MS", help="What each packed token of a pass costs.")] = "0",
-    pace_draft: Annotated[str, typer.Option(metavar="MS", help="What a level costs that is drafted here.")] = "0",
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")] = "float32",
-    tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate, PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
-    client_ca: Annotated[Path | None, typer.Option(help="Ask clients for a certificate signed by this.")] = None,
-    token_file: Annotated[Path | None, typer.Option(help="Ask clients for the bearer token in this file.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Allow plain text off loopback.")] = False,
-    cache_tokens: Annotated[int, typer.Option(min=1, help="Tokens of K/V for all sessions together.")] = 32768,
-    pass_tokens: Annotated[int, typer.Option(min=4, help="Tokens of one pass.")] = 512,
-    max_sessions: Annotated[int, typer.Option(min=1)] = 64,
-    lease: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="A session waits so long for a client that is gone.")
-    ] = 120.0,
-    threads: Annotated[int, typer.Option(min=0, help="Of torch; 0 leaves it to torch.")] = 0,
-    drain_seconds: Annotated[float, typer.Option(min=0, help="For running answers, once asked to stop.")] = 30.0,
+    *,
+    asked: TargetRequest,
+    sessions: SessionRequest,
+    access: AccessRequest,
+    report: ReportRequest,
 ) -> None:
     """Serve a target until SIGTERM or SIGINT; a second signal ends at once."""
     options = ServeOptions(
-        target=TargetOptions(target, tuple(draft or ()), device, dtype, threads, cache_tokens),
-        sessions=SessionOptions(
-            check_idle(idle),
-            run_ahead,
-            pass_tokens,
-            max_sessions,
-            Pace(parse_duration(pace_pass), parse_duration(pace_token), parse_duration(pace_draft)),
-            lease,
-        ),
-        access=AccessOptions(parse_address(listen), tls_cert, tls_key, client_ca, token_file, insecure),
-        drain_seconds=drain_seconds,
+        asked.options(), sessions.options(), access.options(), sessions.drain_seconds, report.options()
     )
     from server import daemon
 
@@ -77,8 +51,30 @@ def serve(
 
 
 @app.command()
+def health(
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where a server listens.")] = "127.0.0.1:7070",
+    tls_ca: Annotated[Path | None, typer.Option(help="Speak TLS, trusting this authority (PEM).")] = None,
+    tls_name: Annotated[str | None, typer.Option(help="The name that its certificate has, if not HOST.")] = None,
+    cert: Annotated[Path | None, typer.Option(help="A client's certificate, where one is asked for (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of --cert (PEM).")] = None,
+) -> None:
+    """Say whether a server takes new sessions; exit code 1 where it does not."""
+    import asyncio
+
+    from common.address import parse_destination
+    from common.rpc.credentials import ClientTls
+    from server.health import is_serving
+
+    tls = ClientTls(tls_ca, cert, key) if tls_ca or cert or key else None
+    serving = asyncio.run(is_serving(parse_destination(address), tls, tls_name))
+    typer.echo("serving" if serving else "going away")
+    if not serving:
+        raise typer.Exit(FAILURE)
+
+
+@app.command()
 def bundle(
-    target: TargetArgument,
+    target: Target,
     draft: Annotated[str, typer.Option(help="A draft's directory or hub id, or `lookup`.")],
     out: Annotated[Path, typer.Option(help="The directory to write; it must not hold anything.")],
 ) -> None:
@@ -90,13 +86,55 @@ def bundle(
     write_bundle(offer.lookup if draft == "lookup" else offer.drafts[0], offer.card, out)
 
 
-def check_idle(name: str) -> str:
-    """Raises MisuseError for a name that no idle policy has."""
-    from common.protocol.idle import IDLE_POLICIES
+@app.command()
+def certs(
+    out: Annotated[Path, typer.Option(help="The directory for keys and certificates.")],
+    host: Annotated[
+        list[str] | None, typer.Option(help="A name or an IP address that clients dial; may be repeated.")
+    ] = None,
+    client: Annotated[
+        list[str] | None, typer.Option(help="A client to make a certificate for; may be repeated.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="For which they are valid.")] = 365,
+) -> None:
+    """Make certificates for a private set-up: an authority, a server's and its clients'.
 
-    if name not in IDLE_POLICIES:
-        raise MisuseError(f"the idle policy '{name}' is unknown; use one of: {', '.join(IDLE_POLICIES)}")
-    return name
+    Later on, with the same --out, the same authority signs more."""
+    from datetime import UTC, datetime
+
+    from server.certs import issue
+    from server.certs_advice import advice
+
+    hosts = tuple(host or ())
+    typer.echo(advice(issue(out, hosts, tuple(client or ()), days, datetime.now(UTC)), hosts))
+
+
+@app.command()
+@with_folded_options
+def doctor(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    *,
+    asked: TargetRequest,
+    access: AccessRequest,
+) -> None:
+    """Check this machine, the target and its drafts, and who may connect, and say what to mend."""
+    import asyncio
+
+    from server.doctor import doctor as doctor_command
+
+    if not asyncio.run(doctor_command(context, PROGRAM, asked.options(), access.options, as_json=as_json)):
+        raise typer.Exit(FAILURE)
+
+
+@app.command()
+def config(
+    context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
+) -> None:
+    """Show which options are not as by default and what set them; every option of one COMMAND."""
+    from common.settings import show_settings
+
+    show_settings(context, PROGRAM, command)
 
 
 def main() -> NoReturn:

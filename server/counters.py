@@ -10,12 +10,20 @@ class Counters:
 
     sessions: int = 0  # opened; a resumed one counts once
     failures: int = 0  # streams that ended with Failed
+    failed: dict[str, int] = field(default_factory=dict)  # of these, faults of clients or of ours, by code
+    refused: dict[str, int] = field(default_factory=dict)  # and those who may come back later, by reason
+    preempted: int = 0  # answers that lost their K/V to others' and had to begin again
+    finished: dict[str, int] = field(default_factory=dict)  # answers, by reason
+    prompt_tokens: int = 0  # that came with questions and were not here before
     passes: int = 0
     session_passes: int = 0  # summed over passes: the sessions that took part
     packed_tokens: int = 0
     committed_tokens: int = 0
     recomputed_tokens: int = 0  # committed positions that went through the target again; 0 unless something is wrong
     stale_nodes: int = 0  # nodes that arrived dead
+    drafts: int = 0  # summed over passes: the sessions whose nodes were judged
+    draft_tokens: int = 0  # nodes that were judged
+    accepted_tokens: int = 0  # of these, committed
     assisted_levels: int = 0  # drafted on the server
     overrun_levels: int = 0  # of these, that took longer than their stated cost
     overrun_passes: int = 0  # passes that took longer than their stated cost

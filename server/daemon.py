@@ -5,11 +5,11 @@ It may not know what any part does.
 
 import asyncio
 import json
-import logging
 import signal
 import sys
 
 from server.assembly import Assembled, assemble
+from server.journal import keep_journal, note
 from server.options import ServeOptions
 from server.sessions import Sessions
 
@@ -21,7 +21,7 @@ _LAST_WORDS_SECONDS = 1.0
 
 def serve(options: ServeOptions) -> None:
     """Serves until a signal ends it. Raises MisuseError where it cannot begin."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="outriderd: %(message)s")
+    keep_journal(options.report.log)
     asyncio.run(_live(options))
 
 
@@ -31,6 +31,9 @@ async def _live(options: ServeOptions) -> None:
     running = asyncio.create_task(parts.engine.run())
     asked_to_stop = _on_signals()
     _say(f"ready on {parts.address}")
+    if parts.metrics is not None:
+        _say(f"metrics on {parts.metrics.url}")
+    note("serving", str(parts.ceiling), address=str(parts.address), **parts.ceiling.as_dict())
 
     stopping = asyncio.create_task(asked_to_stop.wait())
     await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -40,6 +43,9 @@ async def _live(options: ServeOptions) -> None:
         await _drain(parts, options.drain_seconds, asked_to_stop)
         running.cancel()
     await parts.server.stop(0)
+    if parts.metrics is not None:
+        # In a thread, because a last scrape may wait for this loop.
+        await asyncio.to_thread(parts.metrics.close)
     _say(f"summary {json.dumps({**parts.engine.counters.summary(), 'held': held})}")
     try:
         await running

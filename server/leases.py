@@ -5,13 +5,20 @@ member holds, and neither passes nor streams.
 """
 
 import math
+from collections.abc import Callable
 
 from server.member import Member
 
 
+def _unheard(_: Member) -> None:
+    """For whom it does not matter who is dropped."""
+
+
 class Leases:
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float, dropped: Callable[[Member], None] = _unheard):
+        """`dropped` hears of every session that nobody came back to."""
         self._seconds = seconds
+        self._dropped = dropped
         self._away: dict[str, tuple[float, Member]] = {}  # and when the lease ends, the first of all first
 
     def __len__(self) -> int:
@@ -38,6 +45,7 @@ class Leases:
         for session, (_, member) in self._away.items():
             del self._away[session]
             member.release()
+            self._dropped(member)
             return True
         return False
 

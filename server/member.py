@@ -6,6 +6,7 @@ from typing import Protocol
 from common.protocol.messages import FromServer, StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
+from server.answer_meter import AnswerMeter
 from server.assistance import Aide
 from server.scheduler import Demand
 from server.sequence import HeldSequence
@@ -13,6 +14,11 @@ from server.sequence import HeldSequence
 
 class Listener(Protocol):
     """Where a session's messages go: one client's stream."""
+
+    @property
+    def client(self) -> str:
+        """Who it is, by the name of the token that its stream bears; empty where none is asked for."""
+        ...
 
     @property
     def ended(self) -> bool: ...
@@ -32,11 +38,17 @@ class Member:
     served: int  # the number of the last pass that it took part in
     wanted: StateRequest | None  # the draft state that it is sent
     fed: int = 0  # the number of its last claim of draft state, among those of all sessions
+    active: float = 0.0  # when it last got a stream, a question or a token, in seconds
+    meter: AnswerMeter | None = None  # of the answer that is being made
     silent: bool = False  # its client has closed its side of the stream
     aide: Aide | None = None  # what drafts for it here, once it does
     in_pass: bool = False
     assisted: int = 0  # the number of its last level drafted here, among those of all sessions
     assisted_turn: int = -1
+
+    @property
+    def client(self) -> str:
+        return self.listener.client
 
     @property
     def demand(self) -> Demand:

@@ -24,6 +24,7 @@ class TargetOptions:
     dtype: str
     threads: int  # torch's; 0 leaves it to torch
     cache_tokens: int  # slots of the K/V pool
+    quantise: str = ""  # int8, int4, or empty for the weights as they are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class SessionOptions:
     max_sessions: int
     pace: Pace
     lease_seconds: float = 0.0
+    max_running: int | None = None  # answers at a time; None for as many as decode in every pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,18 @@ class AccessOptions:
     client_ca: Path | None
     token_file: Path | None
     insecure: bool
+    tokens_file: Path | None = None
+
+
+LOG_FORMATS = ("text", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What the operator is told: by a log of one of these formats, and at a port for Prometheus."""
+
+    log: str = LOG_FORMATS[0]
+    metrics: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +70,7 @@ class ServeOptions:
     sessions: SessionOptions
     access: AccessOptions
     drain_seconds: float
+    report: ReportOptions = ReportOptions()
 
 
 def parse_duration(text: str) -> float:

@@ -35,14 +35,16 @@ class PassCost:
         self._believed = self._believe()
 
     def estimate(self, tokens: int) -> float:
-        """Between measured classes a straight line; beyond the largest, in proportion to tokens; 0 before the first."""
+        """Between measured classes a straight line; beyond the largest, in proportion to tokens; below the smallest a
+        class less; 0 before the first."""
         if not self._believed:
             return 0.0
         size = math.log(max(tokens, 1), _CLASS)
         known = list(self._believed)
         place = bisect_left(known, size)
         if place == 0:
-            return self._believed[known[0]]
+            # One class may be tried in the hope that it is as much cheaper.
+            return self._believed[known[0]] * math.pow(_CLASS, max(-1.0, min(0.0, size - known[0] + 0.5)))
         below = known[place - 1]
         if place == len(known):
             # One class may be tried at the price of the last, so that it comes to be known.

@@ -49,6 +49,11 @@ def share(demands: Sequence[Demand], budget: int) -> list[int]:
     return [shares[index] for index in range(len(demands))]
 
 
+def most_decoding(budget: int) -> int:
+    """The sessions that can decode in every pass, prompts or no prompts."""
+    return max(1, budget - budget // PROMPT_PART)
+
+
 def _fair(wishes: Sequence[int], budget: int) -> list[int]:
     """Max-min fair shares of `budget`: nobody gets more than it wishes while another could use it."""
     if budget < len(wishes):

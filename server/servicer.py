@@ -9,11 +9,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient, FromServer
+from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService
 from server.bundles import Shelf
 from server.engine import Engine
 from server.stream import Stream
+from server.tokens import NOBODY, Tokens
 
 _log = logging.getLogger(__name__)
 
@@ -27,11 +29,13 @@ class Servicer(OutriderService):
         description: ServerDescription,
         shelf: Shelf,
         engine: Engine,
+        tokens: Tokens | None = None,
         first_frame_seconds: float = FIRST_FRAME_SECONDS,
     ):
         self._description = description
         self._shelf = shelf
         self._engine = engine
+        self._tokens = tokens
         self._first_frame_seconds = first_frame_seconds
 
     def describe(self) -> ServerDescription:
@@ -40,9 +44,11 @@ class Servicer(OutriderService):
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         return self._shelf.read(request)
 
-    async def generate(self, messages: AsyncIterator[FromClient]) -> AsyncGenerator[FromServer]:
+    async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
         """However the stream ends, its session is over or on lease when this returns."""
-        stream = Stream()
+        # Who bears none of the tokens has not come so far.
+        client = None if self._tokens is None else self._tokens.holder(metadata)
+        stream = Stream(client or NOBODY)
         listening = asyncio.create_task(self._listen(messages, stream))
         try:
             async for message in stream:

@@ -6,61 +6,78 @@ pass and then calls `complete`. Passes do not overlap, so a slot given back in m
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
-from common.protocol.messages import Commit, Failed, FailureCode, FromClient, FromServer, Open
-from common.protocol.pulse import Pulse
-from common.protocol.server_session import ServerSession
+from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Open
 from common.protocol.terms import Terms
 from common.protocol.work import Progress
 from server.assistance import Assistance, Level, claim_assistance, dismiss_one_aide
 from server.batch import Batch, Outcome, Part, computed_tokens, make_segment
+from server.books import Books
 from server.counters import Counters
+from server.events import Tell, unheard
 from server.exports import Export, claim
-from server.leases import Leases
 from server.member import Listener, Member
 from server.pass_cost import PassCost
+from server.quotas import Quotas
+from server.room import Bounds
+from server.roster import Roster
 from server.scheduler import share
-from server.sequence import HeldSequence
+from server.turned_away import Reason, TurnedAwayError
 from server.width import worthwhile_demands
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What protects the server from its clients."""
-
-    max_sessions: int
-    pass_tokens: int  # packed tokens of one pass
-    lease_seconds: float = 0.0  # for which a session is kept whose stream is gone
-
-
 class Sessions:
-    def __init__(self, terms: Terms, bounds: Bounds, capacity: int):
-        """`capacity` is the number of slots: positions and nodes of all sessions together."""
-        self.counters = Counters()
+    def __init__(
+        self,
+        terms: Terms,
+        bounds: Bounds,
+        capacity: int,
+        quotas: Quotas = Quotas({}),  # noqa: B008
+        tell: Tell = unheard,
+    ):
+        """`capacity` is the number of slots: positions and nodes of all sessions together. `tell` hears what happens to
+        them."""
         self.terms = terms
         self._bounds = bounds
         self._pool = SlotPool(capacity)
-        self._pulse = Pulse()
+        self._books = Books(quotas, tell)
+        self._roster = Roster(terms, bounds, self._pool, quotas, self._books)
+        self._pulse = self._roster.pulse
         self._cost = PassCost()
-        self._members: dict[str, Member] = {}
-        self._by_listener: dict[Listener, Member] = {}
-        self._leases = Leases(bounds.lease_seconds)
         self._pass = 0  # the number of the latest plan: the clock of fairness
         self._level = 0  # the number of the latest claim of a level
         self._draining = False
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._roster.members)
+
+    @property
+    def counters(self) -> Counters:
+        return self._books.counters
 
     @property
     def away(self) -> int:
         """Sessions that are kept for clients to come back to."""
-        return len(self._leases)
+        return len(self._roster.leases)
+
+    @property
+    def running(self) -> int:
+        """Answers on which a pass has worked already."""
+        return sum(member.meter is not None and member.meter.passes > 0 for member in self._roster.members)
+
+    @property
+    def waiting(self) -> int:
+        """Answers that no pass has worked on yet."""
+        return sum(member.meter is not None and not member.meter.passes for member in self._roster.members)
+
+    @property
+    def aides(self) -> int:
+        """Drafters of the server's own that live."""
+        return sum(member.aide is not None for member in self._roster.members)
 
     @property
     def free_slots(self) -> int:
@@ -79,20 +96,22 @@ class Sessions:
         """
         if listener.ended:
             return
-        member = self._by_listener.get(listener)
-        if member is not None:
-            stale = member.session.tree.stale
-            replies = member.session.receive(message, now)
-            self.counters.stale_nodes += member.session.tree.stale - stale
-            self._deliver(member, replies)
-        elif isinstance(message, Open):
-            self._open(listener, message, now)
-        else:
-            raise PeerError("the first frame of a stream must be Open")
+        member = self._roster.of(listener)
+        try:
+            if member is not None:
+                self._hear(member, message, now)
+            elif isinstance(message, Open):
+                self._open(listener, message, now)
+            else:
+                raise PeerError("the first frame of a stream must be Open")
+        except TurnedAwayError as error:
+            session = message.session if isinstance(message, Open) else member.session.id if member else ""
+            self._books.turned_away(session, listener.client, error)
+            raise
 
     def hear_out(self, listener: Listener) -> None:
         """The client will say nothing more: its answer goes on to its end, and the stream ends with it."""
-        member = self._by_listener.get(listener)
+        member = self._roster.of(listener)
         if member is None:
             listener.end()
         else:
@@ -101,21 +120,26 @@ class Sessions:
 
     def leave(self, listener: Listener, now: float) -> None:
         """The stream is gone: its session, if it still has one, is kept for a while."""
-        member = self._by_listener.get(listener)
+        member = self._roster.of(listener)
         if member is not None:
-            self._forget(member)
+            self._books.left(member, 0.0 if self._draining else self._bounds.lease_seconds)
             if self._draining:
-                member.release()
+                self._roster.drop(member)
             else:
-                self._leases.keep(member, now)
+                self._roster.put_away(member, now)
 
     def fail(self, listener: Listener, error: PeerError) -> None:
-        """Ends one stream and its session, if it has one, with a sentence for the person."""
-        self.counters.failures += 1
-        member = self._by_listener.get(listener)
-        if member is not None:
-            self._drop(member)
-        listener.put(Failed(error.code, str(error)))
+        """Ends one stream and its session, if it has one, with a sentence for the person. What was merely refused may
+        be asked for again."""
+        member = self._roster.of(listener)
+        was_turned_away = isinstance(error, TurnedAwayError)
+        if not was_turned_away:
+            self._books.failed(listener, member, error.code)
+        if member is not None and was_turned_away:
+            self._roster.put_away(member, member.active)
+        elif member is not None:
+            self._roster.drop(member)
+        listener.put(Failed(error.code, str(error), error.retry_after))
         listener.end()
 
     # What the operator does.
@@ -123,12 +147,13 @@ class Sessions:
     def drain(self) -> None:
         """Takes no new sessions or turns from here on; answers that are being made go on."""
         self._draining = True
-        self._leases.end()
-        for member in list(self._members.values()):
+        self._books.draining(len(self))
+        self._roster.leases.end()
+        for member in list(self._roster.members):
             self._dismiss_if_over(member)
 
     def fail_all(self, error: PeerError) -> None:
-        for member in list(self._members.values()):
+        for member in list(self._roster.members):
             self.fail(member.listener, error)
 
     # What passes do.
@@ -136,14 +161,15 @@ class Sessions:
     def next_due(self) -> float:
         """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
         their clients."""
-        return min([self._leases.next_end, *(member.session.due() for member in self._members.values())])
+        return min([self._roster.leases.next_end, *map(self._roster.due, self._roster.members)])
 
     def plan(self, now: float) -> Batch[Member] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        self._leases.expire(now)
-        due = [member for member in self._members.values() if member.session.due() <= now]
+        self._roster.send_silent_away(now)
+        self._roster.leases.expire(now)
+        due = [member for member in self._roster.members if member.session.due() <= now]
         self._make_room(due)
-        due = [member for member in due if self._is_here(member)]
+        due = [member for member in due if self._roster.has(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
         shares = share(worthwhile_demands(due, budget, self._cost.estimate), budget)
         self._pass += 1
@@ -174,20 +200,20 @@ class Sessions:
 
     def claim_assistance(self) -> Assistance[Member] | None:
         """A level that is to be drafted here, if any; its result must be handed to `assist` before the next claim."""
-        asking = [member for member in self._members.values() if member.session.asks_for_assistance]
+        asking = [member for member in self._roster.members if member.session.asks_for_assistance]
         self._pulse.rivals = max(1, len(asking))
         self._level += 1
         asked = claim_assistance(asking, self._level)
         self._pulse.is_drafting = asked is not None
         if asked is not None and asked.aide is None:
-            dismiss_one_aide(self._members.values())
+            dismiss_one_aide(self._roster.members)
         return asked
 
     def assist(self, asked: Assistance[Member], level: Level | None, seconds: float) -> None:
         """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
         member = asked.owner
         self._pulse.is_drafting = False
-        if not self._is_here(member):
+        if not self._roster.has(member):
             return
         member.aide = level.aide if level is not None and asked.aide_may_stay else None
         if level is None:
@@ -210,83 +236,49 @@ class Sessions:
 
     def claim_state(self) -> list[Export[Member]]:
         """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
-        return claim(self._members.values())
+        return claim(self._roster.members)
 
     def send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], now: float) -> None:
         """Takes what was encoded for each export; None where it could not be made. That session goes on without."""
         for export, payload in zip(exports, payloads, strict=True):
-            if not self._is_here(export.owner):
+            if not self._roster.has(export.owner):
                 continue
             if payload is None:
                 export.owner.wanted = None
-                self._deliver(export.owner, export.owner.session.forgo_state())
+                self._deliver(export.owner, export.owner.session.forgo_state(), now)
                 continue
             frame = export.owner.session.state_frame(export.span, payload, now)
             if frame is not None:
                 self.counters.state_sent(frame.kind, len(payload))
-                self._deliver(export.owner, [frame])
+                self._deliver(export.owner, [frame], now)
 
     # Details.
 
+    def _hear(self, member: Member, message: FromClient, now: float) -> None:
+        session = member.session
+        turn, stale = session.turn, session.tree.stale
+        if isinstance(message, Extend) and message.turn > turn:
+            member.active = now
+            self._roster.check_turn(member, message, now)
+        replies = session.receive(message, now)
+        self.counters.stale_nodes += session.tree.stale - stale
+        if isinstance(message, Extend) and session.turn > turn:
+            self._books.asked(member, len(message.tokens), now)
+        self._deliver(member, replies, now)
+
     def _open(self, listener: Listener, opened: Open, now: float) -> None:
         if self._draining:
-            raise PeerError("the server is going away; try another or come back later", FailureCode.DRAINING)
-        member = self._members.get(opened.session)
-        if member is not None:
-            self._reopen(member, listener, opened, now)
-        elif (member := self._leases.take(opened.session)) is not None:
-            self._readmit(member, listener, opened, now)
-        else:
-            member = self._admit(listener, opened, now)
-        self._by_listener[listener] = member
-        self._deliver(member, member.session.greeting)
-
-    def _readmit(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
-        try:
-            self._reopen(member, listener, opened, now)
-        except PeerError:
-            member.release()
-            raise
-        self._members[opened.session] = member
-
-    def _reopen(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
-        """Joins a session to a newer stream. Raises PeerError, and changes nothing, where it cannot go on there."""
-        tree = member.session.tree
-        member.session.reopen(opened, now)
-        if opened.state != member.wanted or member.session.tree is not tree:
-            # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.
-            member.wanted, member.aide = opened.state, None
-        older, member.listener, member.silent = member.listener, listener, False
-        self._by_listener.pop(older, None)
-        older.end()
-
-    def _admit(self, listener: Listener, opened: Open, now: float) -> Member:
-        while len(self._members) + len(self._leases) >= self._bounds.max_sessions and self._leases.drop_oldest():
-            pass
-        if len(self._members) >= self._bounds.max_sessions:
-            raise PeerError("the server has no room for another session; try again later", FailureCode.OVERLOADED)
-        session = ServerSession(opened, self.terms, now, self._pulse)
-        # Those that have finished can be parked.
-        running = [member.session for member in self._members.values() if member.is_running]
-        promised = sum(other.tree.frontier for other in running)
-        if promised + len(opened.tokens) > self._pool.capacity:
-            raise PeerError(
-                f"the server's cache has no room for a prompt of {len(opened.tokens)} tokens; "
-                "try again later or shorten it",
-                FailureCode.OVERLOADED,
-            )
-        self.counters.sessions += 1
-        member = Member(session, HeldSequence(self._pool), listener, self._pass, opened.state)
-        self._members[opened.session] = member
-        return member
+            raise TurnedAwayError(Reason.DRAINING, "the server is going away; try another or come back later")
+        member = self._roster.open(listener, opened, self._pass, now)
+        self._deliver(member, member.session.greeting, now)
 
     def _make_room(self, due: Sequence[Member]) -> None:
         """Drops absent sessions and parks finished ones for what the due ones ask; where still nobody could move on,
         fails one."""
         wanted = min(self._bounds.pass_tokens, sum(member.demand.tokens for member in due))
-        while self._pool.free < wanted and self._leases.drop_oldest():
+        while self._pool.free < wanted and self._roster.leases.drop_oldest():
             pass
-        holders = [member for member in self._members.values() if len(member.sequence)]
+        holders = [member for member in self._roster.members if len(member.sequence)]
         for member in sorted(holders, key=lambda member: member.served):
             if self._pool.free >= wanted:
                 return
@@ -296,12 +288,15 @@ class Sessions:
                 member.aide = None
         if not self._pool.free:
             # The one who came last has lost least.
+            self.counters.preempted += 1
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
             self.fail(holders[-1].listener, error)
 
     def _part(self, member: Member, tokens: int) -> Part[Member] | None:
         member.served = self._pass
         slots: list[int] = []
+        if member.meter is not None:
+            member.meter.passes += 1
         try:
             work = member.session.plan(tokens)
             slots = self._pool.take(len(work))
@@ -321,7 +316,7 @@ class Sessions:
         member.in_pass = False
         kept: set[int] = set()
         try:
-            if not self._is_here(member):
+            if not self._roster.has(member):
                 return
             if isinstance(outcome, PeerError):
                 self.fail(member.listener, outcome)
@@ -329,11 +324,12 @@ class Sessions:
             progress = member.session.complete(part.work, outcome, now)
             commits = [reply for reply in progress.replies if isinstance(reply, Commit)]
             committed = [token for commit in commits for token in commit.tokens]
-            self.counters.committed_tokens += len(committed)
+            self._books.judged(part, progress)
+            self._books.committed(member, len(committed), now)
             kept = self._keep(part, progress, committed)
         finally:
             self._pool.give(slot for slot in part.slots if slot not in kept)
-        self._deliver(member, progress.replies)
+        self._deliver(member, progress.replies, now)
 
     def _keep(self, part: Part[Member], progress: Progress, committed: Sequence[int]) -> set[int]:
         if not progress.chain_kept:
@@ -343,14 +339,15 @@ class Sessions:
         part.owner.sequence.keep(slots, computed_tokens(part, committed))
         return set(slots)
 
-    def _deliver(self, member: Member, replies: Sequence[FromServer]) -> None:
+    def _deliver(self, member: Member, replies: Sequence[FromServer], now: float) -> None:
         member.sequence.cut(member.session.processed)
         for reply in replies:
             member.listener.put(reply)
+        self._books.delivered(member, replies, now)
         if member.listener.ended:
             # It does not read. What waited was dropped, so the answer cannot go on.
-            self.counters.failures += 1
-            self._drop(member)
+            self._books.failed(member.listener, member, FailureCode.OVERLOADED)
+            self._roster.drop(member)
         else:
             self._dismiss_if_over(member)
 
@@ -358,7 +355,8 @@ class Sessions:
         """Ends the stream of a session from which nothing can come any more."""
         if not member.is_running:
             if self._draining or member.silent:
-                self._drop(member)
+                self._books.left(member)
+                self._roster.drop(member)
                 member.listener.end()
         elif member.silent and member.session.waits_for_its_client:
             self.fail(
@@ -367,17 +365,6 @@ class Sessions:
             )
 
     def _fail_internally(self, member: Member) -> None:
-        if self._is_here(member):
+        if self._roster.has(member):
             error = PeerError("the server could not compute this answer; try again", FailureCode.INTERNAL)
             self.fail(member.listener, error)
-
-    def _is_here(self, member: Member) -> bool:
-        return self._members.get(member.session.id) is member
-
-    def _drop(self, member: Member) -> None:
-        self._forget(member)
-        member.release()
-
-    def _forget(self, member: Member) -> None:
-        del self._members[member.session.id]
-        del self._by_listener[member.listener]

@@ -5,17 +5,24 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 from common.protocol.messages import Failed, FailureCode, FromServer, State
+from common.protocol.state_window import MOST_WINDOW
 
 MAX_WAITING = 4096
 """Messages. Run-ahead keeps an honest client far below; one that does not read is cut off."""
+
+MAX_WAITING_STATE = 4 * MOST_WINDOW
+"""Bytes of draft state, of which the window lets out less to whoever acknowledges what it has read."""
 
 
 class Stream:
     """The engine puts messages in, the servicer takes them out."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: str = "") -> None:
+        """`client` is the name of the token that the stream bears."""
+        self.client = client
         self._waiting: deque[FromServer] = deque()
         self._states: deque[State] = deque()  # overtaken by all else, and of no use once the stream has ended
+        self._state_bytes = 0
         self._ended = False
         self._changed = asyncio.Event()
 
@@ -27,12 +34,13 @@ class Stream:
         """Nothing is taken after the end."""
         if self._ended:
             return
-        if len(self._waiting) + len(self._states) == MAX_WAITING:
+        if len(self._waiting) + len(self._states) == MAX_WAITING or self._state_bytes > MAX_WAITING_STATE:
             self._waiting.clear()
             message = Failed(FailureCode.OVERLOADED, "the client does not read its answer")
             self._ended = True
         if isinstance(message, State):
             self._states.append(message)
+            self._state_bytes += len(message.payload)
         else:
             self._waiting.append(message)
         self._changed.set()
@@ -47,7 +55,9 @@ class Stream:
             if self._waiting:
                 yield self._waiting.popleft()
             elif self._states:
-                yield self._states.popleft()
+                state = self._states.popleft()
+                self._state_bytes -= len(state.payload)
+                yield state
             else:
                 self._changed.clear()
                 await self._changed.wait()

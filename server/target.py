@@ -27,6 +27,18 @@ class Target:
     def __init__(self, model: PackedModel):
         self.model = model
 
+    @property
+    def weights_bytes(self) -> int:
+        model = self.model.model
+        return sum(tensor.nbytes for tensors in (model.parameters(), model.buffers()) for tensor in tensors)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Of K/V, and of last hidden states where they are kept."""
+        pool = self.model.pool
+        kept = [] if pool.hidden_SE is None else [pool.hidden_SE]
+        return sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX, *kept))
+
     def decide(self, cases: Sequence[Case]) -> list[Outcome]:
         """One pass: for each case the tokens that it commits, none where it does not reach its root.
 
@@ -61,20 +73,30 @@ class Target:
 
 
 def load_target(
-    path: str, *, device: str, dtype: str, capacity: int, threads: int, keep_hidden: bool = False
+    path: str,
+    *,
+    device: str,
+    dtype: str,
+    capacity: int,
+    threads: int,
+    keep_hidden: bool = False,
+    quantise: str = "",
 ) -> Target:
     """Loads the weights, reserves K/V for `capacity` tokens, and runs one pass, so that no client waits for a first.
 
-    `keep_hidden` keeps last hidden states beside the K/V.
+    `keep_hidden` keeps last hidden states beside the K/V; `quantise` is that of `load_causal_lm`.
 
     Raises CheckpointError where something is amiss, or does not fit on the device.
     """
     if threads:
         torch.set_num_threads(threads)
-    model = load_causal_lm(path, device, dtype)
+    model = load_causal_lm(path, device, dtype, quantise)
     try:
         packed = PackedModel(model, capacity, keep_hidden)
         packed.forward([Segment(tokens=[0], slots=[0], parents=[-1], wanted=[0])])
+    except ImportError as error:
+        # A kernel for quantised weights is looked for when it is needed first.
+        raise CheckpointError(f"the target does not run on {device}: {str(error).splitlines()[0]}") from error
     except (RuntimeError, MemoryError) as error:
         raise CheckpointError(
             f"the target does not run on {device} in {dtype} with room for {capacity} tokens; "

@@ -22,7 +22,7 @@ def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost) -> list[D
         return demands
     decoding = [place for place, demand in enumerate(demands) if demand.decodes]
     counts = worthwhile(
-        [chances(due[place].session.tree) for place in decoding],
+        [chances(due[place].session.tree, due[place].session.tempo.believable) for place in decoding],
         roots=len(decoding),
         other_tokens=min(budget, chains) - len(decoding),
         most=max(0, budget - chains),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from common.protocol.messages import Commit, Settings
 from common.protocol.views import Proposal, TreeView
@@ -13,8 +14,9 @@ from tests.server.thinker import VOCAB, Thinker, decode
 ASSISTED = Settings(max_new_tokens=40, idle="assist")
 
 
-def new_sessions(idle: str = "assist") -> Sessions:
-    return Sessions(replace(TERMS, idle=idle, assists=True, end_tokens=frozenset()), BOUNDS, capacity=2000)
+def new_sessions(idle: str = "assist", **terms: Any) -> Sessions:
+    offered = {"idle": idle, "assists": True, "end_tokens": frozenset(), **terms}
+    return Sessions(replace(TERMS, **offered), BOUNDS, capacity=2000)
 
 
 def truth_of(prompt: Sequence[int], count: int = 40) -> list[int]:

@@ -26,8 +26,10 @@ SETTINGS = Settings(max_new_tokens=40)
 class Client:
     """A listener with a client session behind it, on a link without delay."""
 
-    def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None = None):
+    def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None = None, client: str = ""):
+        """`client` is the name of the token that its stream bears."""
         self.sessions = sessions
+        self.client = client
         self.session = ClientSession(f"a session called {name}", LIMITS, wanted)
         self.inbox: list[FromServer] = []
         self.states: list[State] = []

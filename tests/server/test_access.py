@@ -1,6 +1,9 @@
 """Who may connect: bearer tokens, TLS and mutual TLS, health for everyone."""
 
+import asyncio
 import socket
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
@@ -10,16 +13,18 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from common.address import Address
 from common.protocol.errors import MisuseError, OutriderError
-from common.protocol.messages import Ack
-from common.rpc.credentials import ClientTls, Metadata, bearer_metadata
+from common.protocol.messages import Ack, Settings
+from common.rpc.credentials import Metadata, bearer_metadata
 from common.rpc.errors import LinkError
 from common.rpc.service import SERVICE_NAME
-from common.rpc.stub import connect
+from common.rpc.stub import Connection, connect
 from server import assembly
 from server.access import port_credentials
+from server.ceiling import STREAMS_A_SESSION, STREAMS_BESIDE
+from server.certs import issue
 from server.options import AccessOptions
-from tests.common.rpc.certificates import make_authority, make_certificate
-from tests.server.harness import options_for, running, with_access
+from server.tokens import NOBODY
+from tests.server.harness import new_session, options_for, running, with_access, with_sessions
 
 
 async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path) -> None:
@@ -46,36 +51,64 @@ async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path)
             assert SERVICE_NAME in await _services(channel, bearer_metadata("s3cret"))
 
 
+async def test_named_tokens_get_in_and_their_names_reach_the_sessions(target: Path, tmp_path: Path) -> None:
+    shared, named = tmp_path / "token", tmp_path / "tokens.toml"
+    shared.write_text("for all\n")
+    named.write_text('[alice]\ntoken = "hers"\n[bob]\ntoken = "his"\n')
+    async with running(with_access(options_for(target), token_file=shared, tokens_file=named)) as server:
+        for token, name in (("hers", "alice"), ("his", "bob"), ("for all", NOBODY)):
+            async with connect(server.address, token=token) as connection:
+                session, stream = await new_session(connection), connection.generate()
+                await stream.send(session.open([5, 6], Settings(400)))
+                await stream.receive()
+                assert [member.client for member in server.engine.sessions._roster.members] == [name]
+                stream.close()
+            while len(server.engine.sessions):
+                await asyncio.sleep(0.01)
+        async with connect(server.address, token="another") as connection:
+            with pytest.raises(MisuseError, match="bearer token"):
+                await connection.describe()
+
+
+async def test_more_calls_at_a_time_than_the_server_takes_are_turned_away_at_once(target: Path) -> None:
+    async with (
+        running(with_sessions(options_for(target), max_sessions=1)) as server,
+        grpc.aio.insecure_channel(server.address) as channel,
+    ):
+        watches = [
+            health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            for _ in range(STREAMS_BESIDE + STREAMS_A_SESSION)
+        ]
+        for watch in watches:
+            await watch.read()
+        async with connect(server.address) as connection:
+            with pytest.raises(LinkError, match="no room for this now"):
+                await connection.describe(timeout=5)
+            watches.pop().cancel()
+            assert await _described(connection)
+
+
+async def _described(connection: Connection) -> bool:
+    """The server hears a moment later of a call that was given up."""
+    while True:
+        try:
+            return (await connection.describe(timeout=5)).vocab_size == 300
+        except LinkError:
+            await asyncio.sleep(0.02)
+
+
 async def test_reflection_names_the_services(target: Path) -> None:
     async with running(options_for(target)) as server, grpc.aio.insecure_channel(server.address) as channel:
         assert {SERVICE_NAME, health.SERVICE_NAME} <= await _services(channel)
 
 
-async def test_tls_and_mutual_tls(target: Path, tmp_path: Path) -> None:
-    authority, stranger = make_authority(tmp_path, "ca"), make_authority(tmp_path, "stranger")
-    certificate, key = make_certificate(tmp_path, "server", authority)
-    own, own_key = make_certificate(tmp_path, "client", authority)
-    foreign, foreign_key = make_certificate(tmp_path, "foreign", stranger)
-
-    secured = with_access(options_for(target), certificate=certificate, key=key)
-    async with running(secured) as server:
-        async with connect(server.address, tls=ClientTls(authority)) as connection:
-            assert (await connection.describe()).vocab_size == 300
-        for tls, sentence in (
-            (ClientTls(stranger), "no secure connection"),
-            (None, "hung up at once; if it speaks TLS"),
-        ):
-            async with connect(server.address, tls=tls) as connection:
-                with pytest.raises(OutriderError, match=sentence):
-                    await connection.describe(timeout=5)
-
-    async with running(with_access(secured, client_ca=authority)) as server:
-        async with connect(server.address, tls=ClientTls(authority, own, own_key)) as connection:
-            assert (await connection.describe()).vocab_size == 300
-        for tls in (ClientTls(authority), ClientTls(authority, foreign, foreign_key)):
-            async with connect(server.address, tls=tls) as connection:
-                with pytest.raises(OutriderError, match="a certificate of your own"):
-                    await connection.describe(timeout=5)
+async def test_a_client_without_tls_is_told_what_may_be_amiss(target: Path, tmp_path: Path) -> None:
+    pair = issue(tmp_path, ["127.0.0.1"], [], 1, datetime.now(UTC)).server
+    assert pair is not None
+    secured = with_access(options_for(target), certificate=pair.certificate, key=pair.key)
+    async with running(secured) as server, connect(server.address) as connection:
+        with pytest.raises(OutriderError, match="hung up at once; if it speaks TLS"):
+            await connection.describe(timeout=5)
 
 
 async def test_nobody_there_is_a_sentence() -> None:
@@ -84,10 +117,12 @@ async def test_nobody_there_is_a_sentence() -> None:
             await connection.describe(timeout=5)
 
 
-def test_plain_text_off_loopback_must_be_asked_for(tmp_path: Path) -> None:
-    open_to_all = AccessOptions(Address("0.0.0.0", 0), None, None, None, None, insecure=False)
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:0.0.0.0", "10.0.0.1", "gpu.example.org"])
+def test_plain_text_off_loopback_must_be_asked_for(host: str, tmp_path: Path) -> None:
+    open_to_all = AccessOptions(Address(host, 0), None, None, None, None, insecure=False)
     with pytest.raises(MisuseError, match="--insecure"):
         port_credentials(open_to_all)
+    assert port_credentials(replace(open_to_all, insecure=True)) is None
     half = AccessOptions(Address("0.0.0.0", 0), tmp_path / "cert.pem", None, None, None, insecure=True)
     with pytest.raises(MisuseError, match="--tls-key"):
         port_credentials(half)

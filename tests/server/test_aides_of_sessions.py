@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.protocol.messages import PROTOCOL_VERSION, Open, Settings, StateRequest
+from common.protocol.messages import PROTOCOL_VERSION, Open, StateRequest
 from server.assistance import MOST_AIDES
 from server.sessions import Bounds, Sessions
 from tests.server.assisted import ASSISTED, begun, knowing_all, long_pass, new_sessions
@@ -61,13 +61,11 @@ def test_a_parked_session_keeps_no_aide() -> None:
     parked.say(parked.session.cancel())
     parked.hear()
     begun(sessions, thinker, prompt_of(4, 45), idle="eager")
-    parked.say(parked.session.extend(20, [7], Settings(1, idle="eager")))
-    assert [member.aide for member in sessions._members.values()] == [None, None]
+    assert [member.aide for member in sessions._roster.members] == [None, None]
 
 
 def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
-    sessions, thinker = new_sessions(), Thinker()
-    sessions.terms = replace(sessions.terms, state_kinds=lambda request: STATE_KINDS)
+    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
     older, helpers = begun(sessions, thinker, [3, 1]), Helpers(guessing(VOCAB))
     assert one_level(sessions, helpers) is not None
     older.session.lost()
@@ -106,8 +104,8 @@ def test_an_aide_is_kept_from_turn_to_turn() -> None:
 
 def test_the_first_level_of_another_aide_says_nothing_of_those_behind_it() -> None:
     """It loads the draft and reads the prompt, in the middle of a turn."""
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    sessions.terms = replace(sessions.terms, state_kinds=lambda request: STATE_KINDS)
+    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
+    helpers = Helpers(guessing(VOCAB))
     client = begun(sessions, thinker, [3, 1])
     for _ in range(2):
         one_level(sessions, helpers, 0.1)
@@ -118,8 +116,8 @@ def test_the_first_level_of_another_aide_says_nothing_of_those_behind_it() -> No
 
 
 def test_another_draft_is_tried_where_the_first_could_not_be_loaded() -> None:
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    sessions.terms = replace(sessions.terms, state_kinds=lambda request: STATE_KINDS)
+    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
+    helpers = Helpers(guessing(VOCAB))
     client = begun(sessions, thinker, [3, 1])
     asked = sessions.claim_assistance()
     assert asked is not None
@@ -132,8 +130,8 @@ def test_another_draft_is_tried_where_the_first_could_not_be_loaded() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_level_of_a_draft_that_is_no_longer_wanted_leaves_nothing_behind(fails: bool) -> None:
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    sessions.terms = replace(sessions.terms, state_kinds=lambda request: STATE_KINDS)
+    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
+    helpers = Helpers(guessing(VOCAB))
     client = begun(sessions, thinker, [3, 1])
     asked = sessions.claim_assistance()
     assert asked is not None
@@ -164,7 +162,7 @@ def test_a_session_that_is_built_again_gets_another_aide(under_way: bool) -> Non
 
 def live_aides(sessions: Sessions) -> list[int]:
     """The first tokens of the sessions that have one."""
-    return [member.session.tree.tokens[0] for member in sessions._members.values() if member.aide is not None]
+    return [member.session.tree.tokens[0] for member in sessions._roster.members if member.aide is not None]
 
 
 def test_only_so_many_aides_live_at_once_and_who_was_helped_longest_ago_loses_its_own() -> None:

@@ -155,8 +155,7 @@ def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away
 
 def test_sessions_to_which_no_level_can_go_are_no_rivals() -> None:
     """Their clients are gone or slow, and the answers have run ahead of them as far as they may."""
-    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
-    sessions.terms = replace(sessions.terms, run_ahead=4)
+    sessions, thinker, helpers = new_sessions("auto", run_ahead=4), Thinker(), Helpers(guessing(VOCAB))
     for first in (4, 5, 6):
         Client(sessions, f"stalled {first}").open([first, 1], Settings(40, idle="auto"))
     for now in range(10):
@@ -284,8 +283,7 @@ async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
 
 async def test_a_server_that_cannot_draft_hires_nobody_for_it() -> None:
     costs: dict[str, list[float]] = {}
-    engine = Engine(new_sessions(), Thinker(), Pace(), hire=partial(InPlace, costs))
-    engine.sessions.terms = replace(engine.sessions.terms, assists=False)
+    engine = Engine(new_sessions(assists=False), Thinker(), Pace(), hire=partial(InPlace, costs))
     assert await answers(engine, [[3, 1]], "assist", nothing) == [truth_of([3, 1])]
     assert set(costs) == {"target"}
 

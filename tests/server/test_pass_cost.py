@@ -80,9 +80,12 @@ def test_between_two_classes_it_is_a_straight_line_over_the_classes():
     assert all(0.010 < cost.estimate(tokens) < 0.030 for tokens in range(2, 57))
 
 
-def test_below_the_smallest_it_is_the_smallest():
+def test_below_the_smallest_one_class_is_hoped_to_be_cheaper_in_proportion_until_it_is_known():
     cost = measured((100, 0.030), (1000, 0.090))
-    assert {cost.estimate(tokens) for tokens in (0, 1, 10, 80)} == {0.030}
+    assert cost.estimate(80) == 0.030
+    assert [cost.estimate(tokens) for tokens in (0, 1, 10, 45)] == pytest.approx([0.030 / CLASS] * 4)
+    cost.observe(45, 0.030)
+    assert cost.estimate(45) == 0.030
 
 
 def test_beyond_the_largest_one_class_is_tried_at_its_price_and_more_is_in_proportion():

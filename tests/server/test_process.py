@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import run
+from urllib.request import urlopen
 
 import grpc
 import pytest
@@ -101,6 +102,52 @@ async def test_the_second_signal_ends_it_at_once(target: Path) -> None:
         assert await asyncio.wait_for(process.wait(), 5) == 0
         with pytest.raises(LinkError, match=f"{address}"):
             await playing
+
+
+async def test_a_server_that_drains_leaves_its_port_to_the_next_at_once(target: Path) -> None:
+    options = ("--pace-pass", "60ms", "--drain-seconds", "90")
+    async with daemon(target, *options) as (process, address), connect(address) as connection:
+        session, stream = await new_session(connection), connection.generate()
+        playing = asyncio.create_task(play(session, stream, session.open([5, 6], Settings(1500)), nothing))
+        await asyncio.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        async with daemon(target, "--listen", address) as (_, same), connect(same) as another:
+            assert same == address
+            assert (await another.describe()).vocab_size == 300
+            assert process.returncode is None
+            assert not playing.done()
+        playing.cancel()
+
+
+async def test_it_tells_of_sessions_and_shows_metrics_where_asked(target: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text('[alice]\ntoken = "secret"\nrequests_per_minute = 1\n')
+    options = ("--metrics", "127.0.0.1:0", "--log", "json", "--tokens-file", str(tokens))
+    async with daemon(target, *options) as (process, address), connect(address, token="secret") as connection:
+        assert process.stderr is not None
+        url = (await process.stderr.readline()).decode().removeprefix("metrics on ").strip()
+        answered, refused = [await new_session(connection) for _ in range(2)]
+        stream = connection.generate()
+        assert len(await play(answered, stream, answered.open([5, 6], Settings(7)), nothing)) == 7
+        with pytest.raises(PeerError, match="'alice' has used up its requests, 1 a minute; come back in") as failure:
+            await play(refused, connection.generate(), refused.open([5, 6], Settings(7)), nothing)
+        assert failure.value.code is FailureCode.QUOTA
+        said = await asyncio.to_thread(lambda: urlopen(url, timeout=10).read().decode())
+        process.send_signal(signal.SIGTERM)
+        lines = (await process.stderr.read()).decode().splitlines()
+        assert await process.wait() == 0
+    assert f'vllm:generation_tokens_total{{model_name="{target.name}"}} 7.0' in said
+    assert f'outrider_refused_total{{model_name="{target.name}",reason="quota_requests"}} 1.0' in said
+    assert lines[-1].startswith("summary {")
+    told = [json.loads(line) for line in lines[:-1]]
+    assert [each["event"] for each in told[:4]] == [
+        "serving",
+        "session opened",
+        "answer finished",
+        "session refused",
+    ]
+    assert told[0]["cache_bytes"] > 0
+    assert {each["client"] for each in told[1:4]} == {"alice"}
 
 
 def test_help_comes_without_loading_torch() -> None:

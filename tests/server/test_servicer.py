@@ -30,10 +30,10 @@ def make_servicer() -> Servicer:
 
 
 async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:
-    (failed,) = [message async for message in make_servicer().generate(silence())]
+    (failed,) = [message async for message in make_servicer().generate(silence(), ())]
     assert isinstance(failed, Failed)
     assert failed.message == "no Open came within 0.01 seconds"
 
 
 async def test_a_stream_that_ends_before_it_begins_ends_without_a_word() -> None:
-    assert [message async for message in make_servicer().generate(nothing())] == []
+    assert [message async for message in make_servicer().generate(nothing(), ())] == []

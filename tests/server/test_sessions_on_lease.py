@@ -186,7 +186,7 @@ def test_absent_sessions_make_room_for_slots_before_finished_ones_and_the_first_
     answer(comer, sessions, thinker)
     assert comer.failed is None
     assert sessions.away == 1
-    held = {member.session.id: len(member.sequence) for member in sessions._members.values()}
+    held = {member.session.id: len(member.sequence) for member in sessions._roster.members}
     assert held[present.session.id] == 20, "parked although somebody absent could go"
     last = Client(sessions, "last")
     last.open(prompt_of(10, 30), short)
@@ -249,8 +249,8 @@ def test_a_resume_that_is_refused_leaves_nothing(sessions: Sessions) -> None:
 @pytest.mark.parametrize("is_away", [False, True])
 @pytest.mark.parametrize("shared", [0, 10, 30, None])
 def test_an_id_that_another_client_holds_is_as_good_as_an_unknown_one(is_away: bool, shared: int | None) -> None:
-    """Whoever names another's session is told nothing of it, even with its very prompt: the messages are those of a
-    session of its own."""
+    """Whoever names another's session but asks otherwise is told nothing of it, even with its very prompt: the messages
+    are those of a session of its own. The id is the key: who knows it and all that was asked is its client."""
     strangers = prompt_of(1, 30) if shared is None else [*prompt_of(1, 30)[:shared], *prompt_of(2, 12)]
     heard: dict[bool, list[FromServer]] = {}
     for is_taken in (False, True):

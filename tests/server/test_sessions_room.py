@@ -74,7 +74,7 @@ def test_finished_sessions_are_parked_before_anyone_fails() -> None:
     answer(running, sessions, thinker)
     assert running.session.answer == decode(prompt, 20, end=-1)
     assert [client.failed for client in idle] == [None] * 3
-    held = {member.session.id: len(member.sequence) for member in sessions._members.values()}
+    held = {member.session.id: len(member.sequence) for member in sessions._roster.members}
     assert [held[client.session.id] for client in idle] == [0, 21, 21]
     first = idle[0].session
     idle[0].say(first.extend(first.tree.frontier, [7], Settings(max_new_tokens=5)))
@@ -93,15 +93,15 @@ def test_only_who_holds_slots_is_failed_for_them() -> None:
     younger.open(prompt_of(2, 15), Settings(max_new_tokens=100))
     newest.open([3], Settings(max_new_tokens=1))
     answer(newest, sessions, thinker)
-    while sessions.free_slots:
+    while younger.failed is None:
         one_pass(sessions, thinker)
         older.hear()
         younger.hear()
     newest.say(newest.session.extend(2, [7], Settings(max_new_tokens=5)))
     prompt = list(newest.session.tree.tokens)
     answer(newest, sessions, thinker)
-    assert younger.failed is not None
     assert older.failed is None
+    assert sessions.counters.preempted == 1
     assert newest.session.answer == decode(prompt, 5, end=-1)
 
 

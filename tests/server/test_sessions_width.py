@@ -53,10 +53,11 @@ class Server:
 
 
 def grow(client: Client, count: int, logp: float) -> None:
-    """So many nodes below the root, none of which the target is likely to take."""
+    """So many nodes, each below the one before, none of which the target is likely to take."""
     session = client.session
     first = session.tree.last_id + 1
-    nodes = [GrownNode(first + index, 0, 49 - index, logp) for index in range(count)]
+    parents = [0, *range(first, first + count)]
+    nodes = [GrownNode(first + index, parents[index], 49 - index, logp) for index in range(count)]
     session.tree.grow(session.tree.frontier, nodes)
     client.say(Grow(session.turn, session.tree.frontier, tuple(nodes)))
 
@@ -111,8 +112,8 @@ def test_one_slow_pass_keeps_passes_narrow_only_for_a_while() -> None:
         server.one_pass()
         client.hear()
     taken = []
-    for _ in range(30):
-        grow(client, 20, logp=-1.0)
+    for _ in range(60):
+        grow(client, 20, logp=-0.05)
         taken.append(widths(server.one_pass())[client])
         client.hear()
     assert taken[0] == 0

@@ -1,7 +1,7 @@
 """What waits for a client is bounded, ordered, and still sent after the end."""
 
 from common.protocol.messages import Commit, Failed, Opened, State
-from server.stream import MAX_WAITING, Stream
+from server.stream import MAX_WAITING, MAX_WAITING_STATE, Stream
 
 
 def state(start: int) -> State:
@@ -24,6 +24,21 @@ async def test_a_client_that_does_not_read_is_cut_off() -> None:
         (last,) = [message async for message in stream]
         assert isinstance(last, Failed)
         assert stream.ended
+
+
+async def test_a_client_that_acknowledges_draft_state_without_reading_it_is_cut_off() -> None:
+    stream, large = Stream(), State(0, 0, 1, "lsa", "int8", (1, 4), b"x" * 16384)
+    for _ in range(MAX_WAITING_STATE // 16384):
+        stream.put(large)
+    reading = aiter(stream)
+    for _ in range(5):
+        assert await anext(reading) is large
+        stream.put(large)
+    assert not stream.ended
+    for _ in range(2):
+        stream.put(large)
+    assert stream.ended
+    assert isinstance(await anext(reading), Failed)
 
 
 async def test_tokens_overtake_draft_state_that_waits() -> None:

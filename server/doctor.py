@@ -1,0 +1,189 @@
+"""`outriderd doctor`: what could keep a server from starting or its clients from coming, each with what mends it.
+
+It loads no weights, and writes nothing but what the hub's client keeps of a checkpoint's small files.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import torch
+import typer
+from transformers import PreTrainedTokenizerBase
+
+from common.cache import cache_directory
+from common.certificate import read_pem
+from common.configuration import Program
+from common.drafts.directory import read_draft_kind
+from common.findings import Finding, is_well, show
+from common.machine import (
+    amount,
+    check_clock,
+    check_device,
+    check_folder,
+    check_packages,
+    check_python,
+    free_memory,
+)
+from common.models.checkpoint import DTYPES, load_config, load_tokenizer
+from common.models.errors import CheckpointError
+from common.models.families import SUPPORTED, check_family
+from common.models.fingerprint import fingerprint
+from common.models.quantised import BITS, method_of, why_not
+from common.models.shipped import shipped_family
+from common.models.sizes import key_width
+from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
+from common.protocol.errors import MisuseError
+from common.settings import check_settings
+from server.access import open_port, port_credentials
+from server.bundles import checkpoint_name, find_independent
+from server.drafts import read_state_draft
+from server.options import AccessOptions, TargetOptions
+from server.tokens import read_tokens
+
+_TAIL_BYTES = 4 * 10**9  # of a target of 8 B parameters, at the deepest N of a draft
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What the checks of drafts and of memory need. Without weights there is no fingerprint."""
+
+    directory: Path
+    config: dict[str, Any]
+    tokenizer: PreTrainedTokenizerBase
+    fingerprint: str | None
+
+
+async def doctor(
+    context: typer.Context,
+    program: Program,
+    target: TargetOptions,
+    access: Callable[[], AccessOptions],
+    *,
+    as_json: bool,
+) -> bool:
+    """Prints a line for each check; whether all is well. `access` may raise MisuseError."""
+    now = datetime.now(UTC)
+    findings = [
+        check_python(),
+        check_packages(),
+        check_clock(now.timestamp()),
+        *check_settings(context, program, os.environ),
+        check_device(target.device, target.dtype),
+        check_folder("cache", cache_directory(), _TAIL_BYTES if target.drafts else 0, "set OUTRIDER_CACHE to another"),
+        *await _check_access(access, now),
+        *_check_models(target),
+    ]
+    show(findings, as_json=as_json)
+    return is_well(findings)
+
+
+async def _check_access(asked: Callable[[], AccessOptions], now: datetime) -> list[Finding]:
+    try:
+        access = asked()
+        credentials = port_credentials(access)
+        tokens = read_tokens(access.token_file, access.tokens_file)
+    except MisuseError as error:
+        return [Finding("access", "clients cannot be let in so", str(error))]
+    findings = [_check_certificate(access, now), Finding("tokens", "asked for" if tokens else "none asked for")]
+    server = grpc.aio.server()
+    try:
+        where = open_port(server, access.listen, credentials)
+        findings.append(Finding("port", f"{where} is free"))
+    except MisuseError as error:
+        findings.append(Finding("port", f"{access.listen} cannot be listened on", str(error)))
+    finally:
+        await server.stop(None)
+    return findings
+
+
+def _check_certificate(access: AccessOptions, now: datetime) -> Finding:
+    if access.certificate is None:
+        return Finding("tls", "off: clients speak plain text")
+    certificate = read_pem(access.certificate.read_bytes())
+    names = ", ".join(certificate.names) or "no host"
+    detail = f"{access.certificate} is for {names}, valid until {certificate.end:%Y-%m-%d}"
+    mend = "make another with `outriderd certs`"
+    if now < certificate.begin:
+        return Finding("tls", f"{detail}, but only from {certificate.begin:%Y-%m-%d}", f"set this clock, or {mend}")
+    if now > certificate.end or not certificate.names:
+        return Finding("tls", detail, mend)
+    return Finding("tls", detail, mend if certificate.ends_soon(now) else "", is_minor=True)
+
+
+def _check_models(asked: TargetOptions) -> list[Finding]:
+    try:
+        target = _find_target(asked)
+    except MisuseError as error:
+        return [Finding("target", f"{asked.target} cannot be served", str(error))]
+    family = SUPPORTED[str(target.config["model_type"])]
+    method = method_of(target.config) or "plain"
+    known = target.fingerprint[:12] if target.fingerprint else "known once its weights are here"
+    findings = [Finding("target", f"{checkpoint_name(asked.target)}, {family}, {method} weights, fingerprint {known}")]
+    if target.fingerprint is None:
+        return findings
+    findings.append(_check_memory(target, asked))
+    own = shipped_family(asked.target)
+    drafts = asked.drafts or (tuple(map(str, own.drafts)) if own else ())
+    return findings + [_check_draft(draft, target, target.fingerprint) for draft in drafts]
+
+
+def _find_target(asked: TargetOptions) -> _Target:
+    """Raises MisuseError where anything about the checkpoint stands in the way."""
+    family = shipped_family(asked.target)
+    directory = checkpoint_directory(family.target if family else asked.target, with_weights=False)
+    config = read_json(directory / CONFIG)
+    check_family(str(config.get("model_type")))
+    load_config(directory)
+    fault = why_not(config, asked.quantise, asked.device)
+    if fault:
+        raise CheckpointError(fault)
+    try:
+        weight_files(directory)
+        known = fingerprint(directory)
+    except CheckpointError:
+        # A hub id's weights are fetched when it is served.
+        if Path(asked.target).expanduser().is_dir() or family:
+            raise
+        known = None
+    return _Target(directory, config, load_tokenizer(directory), known)
+
+
+def _check_memory(target: _Target, asked: TargetOptions) -> Finding:
+    sizes = load_config(target.directory)
+    width = DTYPES[asked.dtype].itemsize if asked.dtype in DTYPES else 4
+    stored = sum(file.stat().st_size for file in weight_files(target.directory))
+    scale = 1.0 if method_of(target.config) else width / _stored_width(target.config)
+    weights = stored * (BITS[asked.quantise] / 8 / width if asked.quantise else 1.0) * scale
+    cache = asked.cache_tokens * sizes.num_hidden_layers * 2 * key_width(sizes) * width
+    free = free_memory(asked.device)
+    detail = f"about {amount(weights)} of weights and {amount(cache)} of K/V for {asked.cache_tokens:,} tokens"
+    if not free:
+        return Finding("memory", detail)
+    detail += f", {amount(free)} are free"
+    if weights + cache < free:
+        return Finding("memory", detail)
+    return Finding("memory", detail, "choose --dtype bfloat16 or --quantize, lower --cache-tokens, or a larger device")
+
+
+def _stored_width(config: dict[str, Any]) -> int:
+    named = str(config.get("dtype") or config.get("torch_dtype"))
+    return DTYPES.get(named, torch.bfloat16).itemsize
+
+
+def _check_draft(draft: str, target: _Target, known: str) -> Finding:
+    name = checkpoint_name(draft)
+    try:
+        directory = checkpoint_directory(draft, with_weights=True)
+        kind = read_draft_kind(directory)
+        if kind == "independent":
+            find_independent(draft, target.tokenizer)
+        else:
+            read_state_draft(name, kind, directory, target.directory, known)
+    except MisuseError as error:
+        return Finding("draft", f"{name} cannot draft for this target", str(error))
+    return Finding("draft", f"{name} ({kind}) fits the target")

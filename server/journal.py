@@ -1,0 +1,63 @@
+"""What the server writes on stderr about its work: plain lines for people, or one JSON object a line for machines.
+
+Of sessions it writes what `events` carry, so that no text and no token of anybody's can get here.
+"""
+
+import json
+import logging
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from server.events import Committed, Draining, Event, Failed, Finished, Forgotten, Left, Opened, Refused
+
+_EVENTS: dict[type, str] = {
+    Opened: "session opened",
+    Finished: "answer finished",
+    Refused: "session refused",
+    Failed: "session failed",
+    Left: "stream left",
+    Forgotten: "lease ended",
+    Draining: "draining",
+}
+_FAULT = "fault"
+
+_log = logging.getLogger(__name__)
+
+
+def keep_journal(form: str) -> None:
+    """From now on. `json` tells of every session, `text` of what people are to read alone."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("outriderd: %(message)s"))
+    if form == "text":
+        handler.addFilter(lambda record: bool(record.getMessage()))
+    logging.getLogger().addHandler(handler)
+    _log.setLevel(logging.INFO)
+
+
+def heed(event: Event) -> None:
+    # Commits are far too many, and counted elsewhere.
+    if not isinstance(event, Committed):
+        note(_EVENTS[type(event)], **asdict(event))
+
+
+def note(event: str, sentence: str = "", **details: object) -> None:
+    """Something that is no fault; people are told the sentence, if there is one, and machines everything."""
+    _log.info(sentence, extra={"event": event, "details": details})
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        told = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", _FAULT),
+        }
+        if sentence := record.getMessage():
+            told["message"] = sentence
+        details = {name: _rounded(value) for name, value in getattr(record, "details", {}).items()}
+        return json.dumps(told | details)
+
+
+def _rounded(value: object) -> object:
+    return round(value, 3) if isinstance(value, float) else value

@@ -1,0 +1,63 @@
+"""The HTTP port at which Prometheus reads metrics, served by threads of its own.
+
+It may not know what is measured.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, start_http_server
+
+from common.address import Address
+from common.protocol.errors import MisuseError
+
+_READ_SECONDS = 5.0
+"""An event loop that has not answered by then is stuck, which a scrape that fails tells best."""
+
+Result = TypeVar("Result")
+
+
+class MetricsPort:
+    def __init__(self, listen: Address, registry: CollectorRegistry, insecure: bool):
+        """Serves what is registered, now or later. Raises MisuseError where the port is taken, and where others could
+        read from it: nobody is asked who they are."""
+        if not listen.is_loopback and not insecure:
+            raise MisuseError(
+                f"anybody could read metrics at {listen}; name an address of this machine such as 127.0.0.1:9090, or "
+                "give --insecure if the network is trusted"
+            )
+        try:
+            self._server, self._thread = start_http_server(listen.port, listen.host, registry)
+        except OSError as error:
+            raise MisuseError(f"{listen} is in use or not this machine's; name another with --metrics") from error
+        self.address = Address(listen.host, self._server.server_port)
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}/metrics"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def read_on(loop: asyncio.AbstractEventLoop, read: Callable[[], Result]) -> Callable[[], Result]:
+    """`read` for other threads: it runs on the loop's own. Raises TimeoutError where the loop does not get to it."""
+
+    def ask() -> Result:
+        answer: Future[Result] = Future()
+
+        def give() -> None:
+            try:
+                answer.set_result(read())
+            # Whoever asked is told.
+            except Exception as error:
+                answer.set_exception(error)
+
+        loop.call_soon_threadsafe(give)
+        return answer.result(_READ_SECONDS)
+
+    return ask

@@ -1,0 +1,160 @@
+"""The options of `outriderd serve`, as dataclasses that fold them, and what they mean together.
+
+Nothing heavier than typer is imported at once, so that --help is quick.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from common.address import parse_address
+from common.protocol.errors import MisuseError
+from server.options import (
+    LOG_FORMATS,
+    AccessOptions,
+    ReportOptions,
+    SessionOptions,
+    TargetOptions,
+    parse_duration,
+)
+from server.pace import Pace
+
+Target = Annotated[str, typer.Option(help="A checkpoint's directory, a hub id, or `demo`.")]
+Draft = Annotated[list[str] | None, typer.Option(help="A draft to hand out; may be repeated.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
+Quantize = Annotated[str, typer.Option(help="int8 or int4: bits of a weight, where the target has more.")]
+Threads = Annotated[int, typer.Option(min=0, help="Of torch; 0 leaves it to torch.")]
+CacheTokens = Annotated[int, typer.Option(min=1, help="Tokens of K/V for all sessions together.")]
+
+Idle = Annotated[str, typer.Option(help="auto, assist, eager or patient; as baselines colocated, lockstep.")]
+RunAhead = Annotated[int, typer.Option(min=1, help="Tokens past what a client knows; more if it is far.")]
+PassTokens = Annotated[int, typer.Option(min=4, help="Tokens of one pass.")]
+MaxSessions = Annotated[int, typer.Option(min=1, help="At a time; who comes then is told when to try again.")]
+MaxRunning = Annotated[
+    int | None, typer.Option(min=1, help="Answers made at a time; by default as many as decode in every pass.")
+]
+Lease = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="A session waits so long for a client that is gone.")
+]
+DrainSeconds = Annotated[float, typer.Option(min=0, help="For running answers, once asked to stop.")]
+PacePass = Annotated[str, typer.Option(metavar="MS", help="What a pass costs at least.")]
+PaceToken = Annotated[str, typer.Option(metavar="MS", help="What each packed token of a pass costs.")]
+PaceDraft = Annotated[str, typer.Option(metavar="MS", help="What a level costs that is drafted here.")]
+
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 picks a free one.")]
+TlsCert = Annotated[Path | None, typer.Option(help="The server's certificate, PEM.")]
+TlsKey = Annotated[Path | None, typer.Option(help="Its private key, PEM.")]
+ClientCa = Annotated[Path | None, typer.Option(help="Ask clients for a certificate signed by this.")]
+TokenFile = Annotated[Path | None, typer.Option(help="Ask clients for the bearer token in this file.")]
+TokensFile = Annotated[
+    Path | None, typer.Option(help="Ask clients for one of the bearer tokens in this TOML file, each with its quota.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Allow plain text off loopback.")]
+
+Metrics = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Show Prometheus metrics there; port 0 picks a free one.")
+]
+Log = Annotated[str, typer.Option(help="text, or json for an object a line that tells of every session.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """Which target, and how it runs; each field is an option."""
+
+    target: Target
+    draft: Draft = None
+    device: Device = "cpu"
+    dtype: Dtype = "float32"
+    quantize: Quantize = ""
+    threads: Threads = 0
+    cache_tokens: CacheTokens = 32768
+
+    def options(self) -> TargetOptions:
+        return TargetOptions(
+            self.target,
+            tuple(self.draft or ()),
+            self.device,
+            self.dtype,
+            self.threads,
+            self.cache_tokens,
+            self.quantize,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """How sessions are served; each field is an option."""
+
+    idle: Idle = "auto"
+    run_ahead: RunAhead = 128
+    pass_tokens: PassTokens = 512
+    max_sessions: MaxSessions = 64
+    max_running: MaxRunning = None
+    lease: Lease = 120.0
+    drain_seconds: DrainSeconds = 30.0
+    pace_pass: PacePass = "0"
+    pace_token: PaceToken = "0"
+    pace_draft: PaceDraft = "0"
+
+    def options(self) -> SessionOptions:
+        """Raises MisuseError for a policy or a duration that is none."""
+        return SessionOptions(
+            check_idle(self.idle),
+            self.run_ahead,
+            self.pass_tokens,
+            self.max_sessions,
+            Pace(parse_duration(self.pace_pass), parse_duration(self.pace_token), parse_duration(self.pace_draft)),
+            self.lease,
+            self.max_running,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRequest:
+    """Where the server listens, and who may connect; each field is an option."""
+
+    listen: Listen = "127.0.0.1:7070"
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+    client_ca: ClientCa = None
+    token_file: TokenFile = None
+    tokens_file: TokensFile = None
+    insecure: Insecure = False
+
+    def options(self) -> AccessOptions:
+        """Raises MisuseError for what is no address."""
+        return AccessOptions(
+            parse_address(self.listen),
+            self.tls_cert,
+            self.tls_key,
+            self.client_ca,
+            self.token_file,
+            self.insecure,
+            self.tokens_file,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """What the operator is told; each field is an option."""
+
+    metrics: Metrics = None
+    log: Log = "text"
+
+    def options(self) -> ReportOptions:
+        """Raises MisuseError for what is no address, and for an unknown form of log."""
+        if self.log not in LOG_FORMATS:
+            raise MisuseError(f"there is no log '{self.log}'; use one of: {', '.join(LOG_FORMATS)}")
+        return ReportOptions(self.log, None if self.metrics is None else parse_address(self.metrics))
+
+
+def check_idle(name: str) -> str:
+    """Raises MisuseError for a name that no idle policy has."""
+    from common.protocol.idle import IDLE_POLICIES
+
+    if name not in IDLE_POLICIES:
+        raise MisuseError(f"the idle policy '{name}' is unknown; use one of: {', '.join(IDLE_POLICIES)}")
+    return name

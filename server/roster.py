@@ -1,0 +1,155 @@
+"""Who is here and who is away: the sessions by their names and by their streams, and how they come and go.
+
+No asyncio, grpc, torch or clock: time is an argument. It may not know passes or what is sent to whom.
+"""
+
+import math
+from collections.abc import Collection
+
+from common.models.slots import SlotPool
+from common.protocol.errors import PeerError
+from common.protocol.messages import Extend, Open, Settings
+from common.protocol.prefix import common_prefix
+from common.protocol.pulse import Pulse
+from common.protocol.server_session import ServerSession
+from common.protocol.terms import Terms
+from server.books import Books
+from server.leases import Leases
+from server.member import Listener, Member
+from server.quotas import Quotas
+from server.room import Bounds, Room
+from server.sequence import HeldSequence
+from server.turned_away import TurnedAwayError
+
+
+class Roster:
+    def __init__(self, terms: Terms, bounds: Bounds, pool: SlotPool, quotas: Quotas, books: Books):
+        self.pulse = Pulse()
+        self.leases = Leases(bounds.lease_seconds, books.forgotten)
+        self._terms = terms
+        self._bounds = bounds
+        self._pool = pool
+        self._books = books
+        self._room = Room(bounds, pool.capacity, quotas, books.turnover)
+        self._members: dict[str, Member] = {}
+        self._by_listener: dict[Listener, Member] = {}
+
+    @property
+    def members(self) -> Collection[Member]:
+        """Those whose streams stand."""
+        return self._members.values()
+
+    def of(self, listener: Listener) -> Member | None:
+        return self._by_listener.get(listener)
+
+    def has(self, member: Member) -> bool:
+        return self._members.get(member.session.id) is member
+
+    # Who comes.
+
+    def open(self, listener: Listener, opened: Open, served: int, now: float) -> Member:
+        """A session for this stream, known or new; a new one has been served last by the pass of that number.
+
+        Raises PeerError for what cannot be, and TurnedAwayError where it cannot be now.
+        """
+        member, is_new = self._members.get(opened.session), False
+        if member is not None:
+            self._reopen(member, listener, opened, now)
+        elif (member := self.leases.take(opened.session)) is not None:
+            self._readmit(member, listener, opened, now)
+        else:
+            member, is_new = self._admit(listener, opened, served, now), True
+        member.active = now
+        self._by_listener[listener] = member
+        self._books.opened(member, resumed=not is_new)
+        return member
+
+    def check_turn(self, member: Member, extend: Extend, now: float) -> None:
+        """Raises TurnedAwayError where a next answer cannot be begun now."""
+        self._check_answer(member.client, extend.keep + len(extend.tokens), extend.settings, now)
+
+    def _readmit(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
+        try:
+            self._make_place(listener.client, now)
+            self._reopen(member, listener, opened, now)
+        except TurnedAwayError:
+            self.leases.keep(member, now)
+            raise
+        except PeerError:
+            member.release()
+            raise
+        self._members[opened.session] = member
+
+    def _reopen(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
+        """Joins a session to a newer stream. Raises PeerError, and changes nothing, where it cannot go on there."""
+        known, resumes = common_prefix(member.session.tree.tokens, opened.tokens), member.session.resumes(opened)
+        if not resumes:
+            self._check_answer(listener.client, len(opened.tokens), opened.settings, now, besides=member)
+        member.session.reopen(opened, now)
+        if opened.state != member.wanted or not resumes:
+            # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.
+            member.wanted, member.aide = opened.state, None
+        older, member.listener, member.silent = member.listener, listener, False
+        self._by_listener.pop(older, None)
+        older.end()
+        if not resumes:
+            self._books.asked(member, len(opened.tokens) - known, now)
+
+    def _admit(self, listener: Listener, opened: Open, served: int, now: float) -> Member:
+        session = ServerSession(opened, self._terms, now, self.pulse)
+        self._check_answer(listener.client, len(opened.tokens), opened.settings, now)
+        self._make_place(listener.client, now)
+        member = Member(session, HeldSequence(self._pool), listener, served, opened.state)
+        self._members[opened.session] = member
+        self._books.asked(member, len(opened.tokens), now)
+        return member
+
+    def _make_place(self, client: str, now: float) -> None:
+        """For one more session of that client. Raises TurnedAwayError where there is none."""
+        while len(self._members) + len(self.leases) >= self._bounds.max_sessions and self.leases.drop_oldest():
+            pass
+        member = self._room.who_gives_way(client, self.members, now)
+        if member is not None:
+            self._books.left(member)
+            self.drop(member)
+            member.listener.end()
+
+    def _check_answer(
+        self, client: str, prompt: int, settings: Settings, now: float, besides: Member | None = None
+    ) -> None:
+        running = [each.session for each in self.members if each.is_running and each is not besides]
+        limit = min(self._terms.context, prompt + settings.max_new_tokens)
+        self._room.check_answer(client, prompt, limit, running, now)
+
+    # Who goes.
+
+    def put_away(self, member: Member, now: float) -> None:
+        """It has no stream any more; its client may come back for it."""
+        self._forget(member)
+        self.leases.keep(member, now)
+
+    def due(self, member: Member) -> float:
+        """When something is to be done about it: a pass, or the end of the patience with a client for which its answer
+        waits. Infinite where that is up to its client."""
+        is_waiting = member.is_running and member.session.waits_for_its_client
+        return self._patience_end(member) if is_waiting else member.session.due()
+
+    def send_silent_away(self, now: float) -> None:
+        """A client from which an answer has waited for as long as a lease lasts is as good as gone, whatever its stream
+        does."""
+        for member in [each for each in self.members if self._patience_end(each) <= now]:
+            if member.is_running and member.session.waits_for_its_client:
+                self._books.left(member, self._bounds.lease_seconds)
+                member.listener.end()
+                self.put_away(member, now)
+
+    def _patience_end(self, member: Member) -> float:
+        return member.active + (self._bounds.lease_seconds or math.inf)
+
+    def drop(self, member: Member) -> None:
+        self._forget(member)
+        member.release()
+
+    def _forget(self, member: Member) -> None:
+        del self._members[member.session.id]
+        del self._by_listener[member.listener]

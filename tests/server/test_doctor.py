@@ -1,0 +1,116 @@
+"""`outriderd doctor`: each real fault of a server's options is named, and what mends it said."""
+
+import json
+import shutil
+import socket
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from server import cli
+from server.certs import issue
+from tests.drafts import make_moa_draft
+from tests.families import make_checkpoint
+from tests.quantised import make_fp8
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("target"), "llama")
+
+
+@pytest.fixture
+def doctor(monkeypatch, capsys):
+    """Runs the command: whether all is well, and its findings by subject; of drafts the last."""
+
+    def run(*arguments: str | Path) -> tuple[bool, dict[str, dict[str, str]]]:
+        monkeypatch.setattr(sys, "argv", ["outriderd", "doctor", "--json", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        told = json.loads(capsys.readouterr().out)
+        assert told["ok"] == (ended.value.code in (0, None))
+        return told["ok"], {finding["subject"]: finding for finding in told["findings"]}
+
+    return run
+
+
+def test_a_server_without_faults(doctor, target, tmp_path):
+    draft = make_moa_draft(tmp_path / "moa", target)
+    made = issue(tmp_path / "certs", ["gpu.example"], [], 90, datetime.now(UTC))
+    tls = ("--tls-cert", made.server.certificate, "--tls-key", made.server.key)
+    well, findings = doctor("--target", target, "--draft", draft, "--listen", "0.0.0.0:0", *tls, "--dtype", "bfloat16")
+    assert well
+    assert "Llama, plain weights, fingerprint" in findings["target"]["detail"]
+    assert "K/V for 32,768 tokens" in findings["memory"]["detail"]
+    assert findings["draft"]["detail"] == "moa (moa) fits the target"
+    assert "is for gpu.example, valid until" in findings["tls"]["detail"]
+
+
+def test_the_demo_and_its_drafts(doctor):
+    well, findings = doctor("--target", "demo", "--listen", "127.0.0.1:0")
+    assert well
+    assert findings["draft"]["detail"] == "independent (independent) fits the target"
+
+
+def test_a_port_in_use(doctor, target):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        _, findings = doctor("--target", target, "--listen", f"127.0.0.1:{listener.getsockname()[1]}")
+    assert "name another with --listen" in findings["port"]["mend"]
+
+
+def test_certificates_that_do_not_serve(doctor, target, tmp_path):
+    now = datetime.now(UTC)
+    old = issue(tmp_path / "old", ["a.example"], [], 5, now - timedelta(days=10)).server
+    soon = issue(tmp_path / "soon", ["a.example"], [], 5, now).server
+    of_client = issue(tmp_path / "client", [], ["ann"], 90, now).clients[0]
+    asked = ("--target", target, "--listen", "0.0.0.0:0")
+    says = {
+        old: ("fail", "make another with `outriderd certs`"),
+        soon: ("warn", "make another with `outriderd certs`"),
+        of_client: ("fail", "make another with `outriderd certs`"),
+    }
+    for pair, (verdict, mend) in says.items():
+        _, findings = doctor(*asked, "--tls-cert", pair.certificate, "--tls-key", pair.key)
+        assert (findings["tls"]["verdict"], findings["tls"]["mend"]) == (verdict, mend)
+    _, findings = doctor(*asked, "--tls-cert", old.certificate, "--tls-key", soon.key)
+    assert "no matching PEM certificate" in findings["access"]["mend"]
+    _, findings = doctor(*asked)
+    assert "open to other machines" in findings["access"]["mend"]
+
+
+def test_targets_that_cannot_be_served(doctor, target, tmp_path):
+    foreign = Path(shutil.copytree(target, tmp_path / "foreign"))
+    config = json.loads((foreign / "config.json").read_text())
+    (foreign / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    packed = Path(shutil.copytree(target, tmp_path / "packed"))
+    settings = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
+    (packed / "config.json").write_text(json.dumps(config | settings))
+    bare = Path(shutil.copytree(target, tmp_path / "bare"))
+    (bare / "model.safetensors").unlink()
+    for directory, says in ((foreign, "'gpt2' is not supported"), (packed, "GPTQ"), (bare, "has no weights")):
+        well, findings = doctor("--target", directory, "--listen", "127.0.0.1:0")
+        assert not well
+        assert says in findings["target"]["mend"]
+    _, findings = doctor("--target", make_fp8(tmp_path / "fp8", target), "--quantize", "int8")
+    assert "is quantised already (fp8)" in findings["target"]["mend"]
+
+
+def test_what_does_not_fit_into_memory(doctor, target):
+    _, findings = doctor("--target", target, "--cache-tokens", "999999999999", "--listen", "127.0.0.1:0")
+    assert findings["memory"]["verdict"] == "fail"
+    assert "lower --cache-tokens" in findings["memory"]["mend"]
+
+
+def test_drafts_that_do_not_fit(doctor, target, tmp_path):
+    other = make_checkpoint(tmp_path / "other", "llama", seed=9, vocab=280)
+    for draft, says in ((make_moa_draft(tmp_path / "moa", other), "was trained for another target"), (other, "tokeni")):
+        well, findings = doctor("--target", target, "--draft", draft, "--listen", "127.0.0.1:0")
+        assert not well
+        assert says in findings["draft"]["mend"]
+
+
+def test_a_device_that_is_not_here(doctor, target):
+    _, findings = doctor("--target", target, "--device", "cuda:7", "--listen", "127.0.0.1:0")
+    assert findings["device"]["verdict"] == "fail"

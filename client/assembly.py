@@ -1,4 +1,4 @@
-"""Puts a client together: a connection, the bundle that fits the server, its tokenizer and drafters.
+"""Puts a client together: a connection, the bundle that fits the server, its tokenizer and conversations.
 
 The only place that knows all the parts; it decides nothing of drafting and shows nothing but a download.
 """
@@ -6,8 +6,8 @@ The only place that knows all the parts; it decides nothing of drafting and show
 import math
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,24 +15,25 @@ from typing import TYPE_CHECKING
 
 from client.bundles import Advance, bundle_directory, choose_bundle, is_complete, pull
 from client.conversation import Conversation
-from client.depth import Depth, best_depth
+from client.draft_loader import DraftChoice, DraftLoader, telling_damage
 from client.drafting import DraftingLoop
-from client.errors import BundleError, RefusedError
+from client.errors import RefusedError
 from client.known_servers import recall, remember
-from client.link import Access, QueuedStream, dial
+from client.link import Access
 from client.monologue import Bounds
 from client.offline import Offline
+from client.pins import keep_pin
 from client.policies import Policy
 from client.secluded import Confidant
 from client.text import decode
-from common.bundle import TOKENIZER_FOLDER, BundleManifest, first_damaged
+from client.trunk import Branch, Trunk
+from common.address import Address
+from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.cache import cache_directory
-from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
 from common.protocol.client_session import ClientSession, Limits
-from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
-from common.protocol.messages import PROTOCOL_VERSION, StateRequest
+from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
 from common.rpc.errors import LinkError
 from common.rpc.stub import Connection
@@ -40,39 +41,13 @@ from common.rpc.stub import Connection
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
-_DESCRIBE_SECONDS = 20.0
+    from common.drafters.load import MakeDrafter
 
-_FARTHEST = 60.0
-"""Seconds to a server that was not reached, where drafts are weighed by what a miss costs."""
+_DESCRIBE_SECONDS = 20.0
+_KNOWN_SECONDS = 4.0  # for a server that one can begin without
 
 Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
 """Begins to show a download; what it yields is told the bytes in place."""
-
-
-@dataclass(frozen=True, slots=True)
-class DraftChoice:
-    """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch. A draft
-    that needs draft state gets it in numbers of the dtype `state`, and runs the target's last `layers` itself; None
-    chooses as many as make answers fastest."""
-
-    draft: str | None = None
-    device: str = "cpu"
-    dtype: str = "float32"
-    threads: int = 0
-    layers: int | None = 0
-    state: str = "int8"
-
-    def __post_init__(self) -> None:
-        """Raises MisuseError for a dtype in which no server sends state."""
-        if self.state not in WIRE_DTYPES:
-            raise MisuseError(f"draft state cannot come in '{self.state}'; choose from: {', '.join(WIRE_DTYPES)}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Trial(Depth):
-    """A depth and the drafter that was timed at it."""
-
-    drafter: Drafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,88 +80,17 @@ class Client:
             raise MisuseError(f"this server has no idle policy '{idle}'; it has {offered}")
 
     def load_drafter(self) -> Drafter:
-        """A fresh drafter for one conversation. Raises OutriderError where it cannot be loaded."""
-        if self.choice.threads:
-            import torch
+        """A drafter for one conversation. Raises OutriderError where it cannot be loaded."""
+        return self.load_draft()()
 
-            torch.set_num_threads(self.choice.threads)
-        if self.choice.layers is None:
-            return self._load_fastest()
-        return self._load(self.choice.layers)
-
-    def _load(self, layers: int) -> Drafter:
-        from common.drafters.load import DraftSite, load_drafter
-
-        site = DraftSite(
-            self.bundle,
-            self.choice.device,
-            self.choice.dtype,
-            self.description.context,
-            self.description.vocab_size,
-            StateRequest(self.manifest.draft, layers, self.choice.state),
+    def load_draft(self) -> "MakeDrafter":
+        """Makes drafters for any number of conversations, on the same weights. Raises OutriderError where these cannot
+        be loaded."""
+        description = self.description
+        loader = DraftLoader(
+            self.bundle, self.manifest, self.choice, description.context, description.vocab_size, self.round_trip
         )
-        with _telling_damage(self.bundle, self.manifest):
-            drafter = load_drafter(self.manifest.kind, site)
-        if layers and drafter.state is None:
-            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0")
-        return drafter
-
-    def _load_fastest(self) -> Drafter:
-        """Tries every depth that was measured after training; where none was, runs no layer of the target. What runs
-        none goes to the deepest while it writes alone.
-
-        Raises BundleError where the bundle names what cannot be: nobody here has chosen a depth.
-        """
-        measured = self._accept_lengths()
-        if not measured:
-            return self._load(0)
-        if len(measured) == 1:
-            return self._load_named(*measured)
-        # Tried as they are asked for, so that no more than the best so far and the next are in memory.
-        trials = (self._try(layers, accept_length) for layers, accept_length in measured.items())
-        best, deepest = best_depth(trials, min(self.round_trip, _FARTHEST)), max(measured)
-        if best.layers or not deepest:
-            return best.drafter
-        return DeepeningDrafter(
-            best.drafter,
-            self._load_named(deepest),
-            StateRequest(self.manifest.draft, deepest, self.choice.state, later=True),
-        )
-
-    def _accept_lengths(self) -> dict[int, float]:
-        from common.drafts.directory import read_accept_lengths
-        from common.models.errors import CheckpointError
-        from common.models.source import CONFIG
-
-        if not (self.bundle / CONFIG).is_file():
-            return {}
-        try:
-            return read_accept_lengths(self.bundle)
-        except CheckpointError as error:
-            raise self._fault_of_bundle(error) from error
-
-    def _try(self, layers: int, accept_length: float) -> "_Trial":
-        from client.level_time import level_seconds
-
-        drafter = self._load_named(layers)
-        seconds = level_seconds(drafter, self.description.vocab_size, time.perf_counter)
-        return _Trial(layers, accept_length, seconds, drafter)
-
-    def _load_named(self, layers: int) -> Drafter:
-        """At a depth that the bundle names."""
-        from common.models.errors import CheckpointError
-
-        try:
-            return self._load(layers)
-        except CheckpointError:
-            raise  # the device or the dtype that a person chose may be at fault
-        except MisuseError as error:
-            raise self._fault_of_bundle(error) from error
-
-    def _fault_of_bundle(self, error: MisuseError) -> BundleError:
-        return _damage(self.bundle, self.manifest) or BundleError(
-            f"the bundle of the draft '{self.manifest.draft}' cannot be used as its server sent it: {error}"
-        )
+        return loader.load()
 
     @asynccontextmanager
     async def converse(
@@ -195,8 +99,10 @@ class Client:
         drafter: Drafter | None,
         pace: float = 0.0,
         offline: Offline = Offline(),  # noqa: B008
+        trunk: Trunk | None = None,
     ) -> AsyncIterator[Conversation]:
-        """A new session on streams of its own; each drafted level takes at least `pace` seconds."""
+        """A new session; each drafted level takes at least `pace` seconds. Its streams are on `trunk`, or share no
+        connection with those of others."""
         limits = Limits(
             self.description.fingerprint,
             self.description.vocab_size,
@@ -205,20 +111,24 @@ class Client:
         )
         session = ClientSession(uuid.uuid4().hex, limits, drafter.state if drafter and policy.drafts else None)
         loop = DraftingLoop(session, policy, drafter is not None, self.description.end_tokens)
-        conversation = Conversation(
-            QueuedStream(self.connection.generate()) if self.was_reached else None,
-            loop,
-            drafter,
-            self.manifest.draft if drafter is not None else "none",
-            pace,
-            policy.tree,
-            dial=partial(dial, self.access),
-            offline=offline,
-        )
-        try:
-            yield conversation
-        finally:
-            conversation.close()
+        async with AsyncExitStack() as stack:
+            if trunk is None:
+                trunk = await stack.enter_async_context(Trunk(self.access, self.connection))
+            branch = Branch(trunk)
+            conversation = Conversation(
+                branch.open() if self.was_reached else None,
+                loop,
+                drafter,
+                self.manifest.draft if drafter is not None else "none",
+                pace,
+                policy.tree,
+                dial=branch.dial,
+                offline=offline,
+            )
+            try:
+                yield conversation
+            finally:
+                conversation.close()
 
     def confidant(self, conversation: Conversation) -> Confidant:
         """Keeps to this machine what of a conversation is private."""
@@ -226,9 +136,10 @@ class Client:
         return Confidant(conversation, Bounds(self.description.context, ends, partial(decode, self.tokenizer)))
 
 
-async def describe(connection: Connection) -> ServerDescription:
-    """Raises RefusedError where the server speaks another version of the protocol, LinkError where it is absent."""
-    description = await connection.describe(_DESCRIBE_SECONDS)
+async def describe(connection: Connection, seconds: float = _DESCRIBE_SECONDS) -> ServerDescription:
+    """Raises RefusedError where the server speaks another version of the protocol, LinkError where it is absent, or
+    says nothing for so many seconds."""
+    description = await connection.describe(seconds)
     if description.version != PROTOCOL_VERSION:
         raise RefusedError(
             f"the server speaks protocol version {description.version} and this client {PROTOCOL_VERSION}; "
@@ -238,36 +149,26 @@ async def describe(connection: Connection) -> ServerDescription:
 
 
 async def fetch_bundle(
-    connection: Connection, description: ServerDescription, draft: str | None, cache: Path, download: Download
+    connection: Connection,
+    address: Address,
+    description: ServerDescription,
+    draft: str | None,
+    cache: Path,
+    download: Download,
+    *,
+    trust_new: bool = False,
 ) -> tuple[BundleManifest, Path]:
-    """The chosen bundle and its directory, fetched where it is not complete yet."""
+    """The chosen bundle and its directory, fetched where it is not complete yet.
+
+    Raises BundleError, before anything is fetched, where the server at `address` hands out another than it did, unless
+    what is new is to be trusted.
+    """
     manifest = choose_bundle(description.bundles, draft)
+    await keep_pin(cache, address, description, manifest, trust_new=trust_new)
     if not is_complete(cache, manifest):
         with download(manifest) as advance:
             await pull(connection, description, manifest, cache, advance)
     return manifest, bundle_directory(cache, manifest)
-
-
-@contextmanager
-def _telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
-    """A checkpoint that cannot be used may have been damaged since it was fetched; then a pull mends it."""
-    from common.models.errors import CheckpointError
-
-    try:
-        yield
-    except CheckpointError as error:
-        damage = _damage(bundle, manifest)
-        if damage is None:
-            raise
-        raise damage from error
-
-
-def _damage(bundle: Path, manifest: BundleManifest) -> BundleError | None:
-    """What happened to a bundle since it was fetched; None where it is as its server sent it."""
-    damaged = first_damaged(bundle, manifest)
-    if damaged is None:
-        return None
-    return BundleError(f"{damaged} in the bundle is damaged; fetch it again with `outrider pull`")
 
 
 @asynccontextmanager
@@ -279,16 +180,18 @@ async def client_for(
 
     where, address = cache_directory(cache), str(access.address)
     async with access.connect() as connection:
+        kept = recall(where, address)
         try:
-            description = await describe(connection)
-            remember(where, address, description)
+            description = await describe(connection, _DESCRIBE_SECONDS if kept is None else _KNOWN_SECONDS)
             # The first call has set up the connection, and may have waited for a server that was loading.
             began = time.perf_counter()
-            await describe(connection)
+            await describe(connection, _DESCRIBE_SECONDS)
             round_trip = time.perf_counter() - began
-            manifest, bundle = await fetch_bundle(connection, description, choice.draft, where, download)
+            manifest, bundle = await fetch_bundle(
+                connection, access.address, description, choice.draft, where, download
+            )
+            remember(where, address, description)
         except LinkError:
-            kept = recall(where, address)
             if kept is None:
                 raise
             description, round_trip = kept, math.inf
@@ -296,6 +199,6 @@ async def client_for(
             bundle = bundle_directory(where, manifest)
             if not is_complete(where, manifest):
                 raise
-        with _telling_damage(bundle, manifest):
+        with telling_damage(bundle, manifest):
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
         yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip)

@@ -5,6 +5,7 @@ a time works on a bundle. Knows neither gRPC nor what the files mean.
 """
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -70,12 +71,14 @@ async def pull(
 ) -> Path:
     """Fetches what is missing of a bundle and returns its directory.
 
-    Raises BundleError where a file arrives damaged or cannot be kept, LinkError where the link breaks.
+    Raises BundleError where a file arrives damaged or cannot be kept, LinkError where the link breaks. Nothing is
+    fetched of a bundle for which the disk has no room.
     """
     directory = bundle_directory(cache, manifest)
     async with _kept_alone(cache, manifest):
         if is_complete(cache, manifest):
             return directory
+        _check_room(directory, manifest)
         in_place = 0
         for file in manifest.files:
             await _fetch_file(source, manifest.id, file, directory, in_place, advance)
@@ -90,6 +93,16 @@ async def pull(
         )
         write_bundle_file(directory, Bundle(manifest, card))
     return directory
+
+
+def _check_room(directory: Path, manifest: BundleManifest) -> None:
+    missing = sum(file.size for file in manifest.files if not _has_size(directory / file.path, file.size))
+    free = shutil.disk_usage(directory).free
+    if missing > free:
+        raise BundleError(
+            f"the draft '{manifest.draft}' needs {missing / 1e9:.1f} GB, but {free / 1e9:.1f} GB are free in "
+            f"{directory.parent}; make room or choose another --cache-dir"
+        )
 
 
 async def discard_damaged(cache: Path, manifest: BundleManifest) -> None:

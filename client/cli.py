@@ -13,17 +13,28 @@ import typer
 from client import options as option
 from common.command_line import FAILURE
 from common.command_line import run as run_command_line
+from common.configuration import ConfigFile, Program, configure, user_file
+from common.folded_options import with_folded_options
 
 app = typer.Typer(
     help="Talk to a large model over a bad link: a small one on this machine rides ahead of it.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDER_MAX_NEW_TOKENS is "
+    "--max-new-tokens. `outrider config` shows what they say.",
 )
+
+PROGRAM = Program("outrider", (user_file("config.toml"),), tolerant=frozenset({"doctor"}))
+
+
+@app.callback()
+def configured(context: typer.Context, config: ConfigFile = None) -> None:
+    configure(context, PROGRAM, config)
 
 
 @app.command()
-@option.with_folded_options
+@with_folded_options
 def run(
     prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
     server: option.Server,
@@ -48,8 +59,8 @@ def run(
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft answers alone."""
     import asyncio
 
-    from client.assembly import DraftChoice
     from client.commands.run import run as run_command
+    from client.draft_loader import DraftChoice
 
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
@@ -59,7 +70,7 @@ def run(
 
 
 @app.command()
-@option.with_folded_options
+@with_folded_options
 def chat(
     server: option.Server,
     draft: option.Draft = None,
@@ -72,24 +83,82 @@ def chat(
     *,
     request: option.AnswerRequest,
     unlinked: option.OfflineRequest,
+    shown: option.ScreenRequest,
     credentials: option.Credentials,
 ) -> None:
-    r"""Talk, several turns in one session; Ctrl-C stops an answer, /quit leaves.
+    r"""Talk, several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
 
     From [\[private]] ... [\[/private]] on, the conversation stays on this machine, where the draft answers alone."""
-    from client.assembly import DraftChoice
+    from client.draft_loader import DraftChoice
+    from client.chat.settings import Wishes
     from client.commands.chat import chat as chat_command
 
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    chat_command(access, choice, cache_dir, request.options(), unlinked.options())
+    if not chat_command(access, choice, cache_dir, Wishes(request, unlinked, shown)):
+        raise typer.Exit(FAILURE)
 
 
 @app.command()
-@option.with_folded_options
+@with_folded_options
+def serve(
+    server: option.Server,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where apps ask; port 0 picks a free one.")
+    ] = "127.0.0.1:8080",
+    offline: Annotated[
+        str, typer.Option("--offline", help="While the server is out of reach: answer by the draft alone, or refuse.")
+    ] = "answer",
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Requests that are answered at once.")] = 4,
+    api_key_file: Annotated[
+        Path | None, typer.Option("--api-key-file", help="Ask apps for the API key in this file.")
+    ] = None,
+    offline_limit: option.OfflineLimit = 256,
+    offline_wait: option.OfflineWait = 10.0,
+    temperature: option.Temperature = 0.0,
+    rule: option.Rule = None,
+    idle: option.Idle = "",
+    draft: option.Draft = None,
+    device: option.Device = "cpu",
+    dtype: option.Dtype = "float32",
+    threads: option.Threads = 0,
+    layers: option.Layers = None,
+    state: option.StateDtype = "int8",
+    policy: option.PolicyName = "stream",
+    pace_draft: option.PaceDraft = 0.0,
+    cache_dir: option.CacheDir = None,
+    *,
+    credentials: option.Credentials,
+) -> None:
+    """Answer apps on this machine as OpenAI's API does: /v1/chat/completions and the like.
+
+    Temperature is what a request has that says none."""
+    import asyncio
+
+    from client.draft_loader import DraftChoice
+    from client.commands.serve import Listening
+    from client.commands.serve import serve as serve_command
+    from client.endpoint.service import Manner, find_wish
+    from client.offline import Offline
+    from common.address import parse_address
+    from common.rpc.credentials import read_token
+
+    access = credentials.access_to(server)
+    asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
+    manner = Manner(asked.options(pace_draft / 1000), rule, find_wish(offline))
+    listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
+    choice = DraftChoice(draft, device, dtype, threads, layers, state)
+    asyncio.run(serve_command(access, choice, cache_dir, manner, Offline(offline_limit, offline_wait), listening))
+
+
+@app.command()
+@with_folded_options
 def pull(
     server: option.Server,
     draft: option.Draft = None,
+    trust_new: Annotated[
+        bool, typer.Option("--trust-new", help="Accept that the server hands out another target or draft than it did.")
+    ] = False,
     cache_dir: option.CacheDir = None,
     *,
     credentials: option.Credentials,
@@ -99,26 +168,42 @@ def pull(
 
     from client.commands.pull import pull as pull_command
 
-    asyncio.run(pull_command(credentials.access_to(server), draft, cache_dir))
+    asyncio.run(pull_command(credentials.access_to(server), draft, cache_dir, trust_new=trust_new))
 
 
 @app.command()
-@option.with_folded_options
+@with_folded_options
 def doctor(
+    context: typer.Context,
     server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this one too.")] = None,
+    draft: option.Draft = None,
     device: option.Device = "cpu",
+    dtype: option.Dtype = "float32",
     cache_dir: option.CacheDir = None,
+    as_json: option.AsJson = False,
     *,
     credentials: option.Credentials,
 ) -> None:
     """Check this machine, and a server from here, and say what to mend."""
     import asyncio
 
+    from client.commands.doctor import Choice
     from client.commands.doctor import doctor as doctor_command
 
-    access = credentials.access_to(server) if server else None
-    if not asyncio.run(doctor_command(access, device, cache_dir)):
+    reach = None if server is None else lambda: credentials.access_to(server)
+    choice = Choice(reach, draft, device, dtype, cache_dir)
+    if not asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json)):
         raise typer.Exit(FAILURE)
+
+
+@app.command()
+def config(
+    context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
+) -> None:
+    """Show which options are not as by default and what set them; every option of one COMMAND."""
+    from common.settings import show_settings
+
+    show_settings(context, PROGRAM, command)
 
 
 @app.command()
@@ -131,13 +216,24 @@ def demo(
     models: Annotated[
         Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Chat in a browser instead, with a switch that cuts the link.")
+    ] = False,
+    listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where the page is.")] = "127.0.0.1:8080",
 ) -> None:
     """Show the whole system on the shipped models over an emulated link, beside what it replaces."""
     import asyncio
 
-    from client.commands.demo import DemoOptions
+    from client.commands.demo import DemoOptions, demo_page
     from client.commands.demo import demo as demo_command
+    from common.address import parse_address
+    from common.protocol.errors import MisuseError
 
+    if page and as_json:
+        raise MisuseError("--page shows answers in a browser and prints no JSON; leave one of the two out")
+    if page:
+        asyncio.run(demo_page(profile, models, parse_address(listen)))
+        return
     asyncio.run(demo_command(DemoOptions(prompts, max_new_tokens, profile, seed, models), as_json=as_json))
 
 

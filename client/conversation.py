@@ -6,14 +6,15 @@ screen.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from client.controller import Controller, FixedTree, Steering
 from client.drafting import DraftingLoop
 from client.errors import RefusedError
-from client.lifeline import Dial, Lifeline, Stream, Told
+from client.first_of import first_of
+from client.lifeline import Dial, Lifeline, Stream, Told, unheard
 from client.link_state import LinkState
 from client.offline import Offline
 from client.pace import Levels, PacedDrafter
@@ -52,7 +53,7 @@ Watch = Callable[[Sequence[int], Sequence[int]], None]
 @dataclass(frozen=True, slots=True)
 class Answer:
     tokens: tuple[int, ...]  # committed, the end token included
-    finish_reason: str  # a FinishReason, "offline", "private" (see `monologue`) or "error"
+    finish_reason: str  # a FinishReason, "offline", "spent" (see `monologue`) or "error"
     stats: Stats
     provisional: tuple[int, ...] = ()  # written alone behind them, and never judged
     levels: int = 0  # drafted
@@ -97,20 +98,21 @@ class Conversation:
         self._steering: Steering = Controller() if tree is None else FixedTree(tree)
         self._draft_name = draft_name
         self._clock = clock
-        self._offline = offline
-        self._told: Told = lambda state: None
+        self.offline = offline  # may be changed between two answers
+        self._told: Told = unheard
         self._changed = asyncio.Event()
         self._opened_at = 0.0
         self._rtt = 0.0
         self._note = ""
-        self._was_served = False
+        self._was_served = stream is None  # or would be, once there is a server
         self._kept = 0
         self._abandoned = False
 
     async def answer(
-        self, tokens: Sequence[int], settings: Settings, watch: Watch, told: Told = lambda state: None
+        self, tokens: Sequence[int], settings: Settings, watch: Watch, told: Told = unheard, offered: Sequence[int] = ()
     ) -> Answer:
-        """The answer that follows `tokens`; `told` hears how the link is meanwhile.
+        """The answer that follows `tokens`; `told` hears how the link is meanwhile. `offered` was written for it before
+        and is to be judged now.
 
         Raises OutriderError where nothing of it came; one that breaks off later is returned with its `failure`.
         What `watch` raises is raised.
@@ -118,8 +120,10 @@ class Conversation:
         session = self._loop.session
         self._note, self._abandoned, self._told, self._kept = "", False, told, 0
         self._steering.begin_turn()
-        opening = self._loop.begin_turn(tokens, settings)
+        opening = [*self._loop.begin_turn(tokens, settings), *self._loop.offer(offered)]
         self._follow_link()
+        if not self._lifeline.is_good:
+            told(self._lifeline.state)
         turn = _Turn(
             Meter(self._clock),
             ProvisionalTally(),
@@ -132,7 +136,7 @@ class Conversation:
         self._lifeline.expect()
         failure: OutriderError | None = None
         try:
-            await _first_of(self._receive(turn), self._draft(turn), self._lifeline.keep())
+            await first_of(self._receive(turn), self._draft(turn), self._lifeline.keep())
         except OutriderError as error:
             failure = error
         finally:
@@ -140,6 +144,7 @@ class Conversation:
             if session.state is not ClientState.FINISHED:
                 session.lost()
                 self._lifeline.drop()
+            self._told = unheard
         answer = self._summarise(turn, settings, failure)
         if failure is not None and not answer.tokens and not answer.provisional:
             raise failure
@@ -155,6 +160,33 @@ class Conversation:
     def hurry(self) -> None:
         """Tries a lost server at once."""
         self._lifeline.hurry()
+
+    def hold(self) -> None:
+        """From the next answer on nothing is judged and nobody is waited for, until `release`."""
+        self._lifeline.hold()
+
+    def release(self) -> None:
+        """The next answer tries the server at once."""
+        self._lifeline.release()
+
+    def keep(self, count: int) -> tuple[int, ...]:
+        """Takes the first `count` provisional tokens as they are, and returns those that could be taken: while the link
+        is lost all, else none. `watch` does not hear of them."""
+        kept = self._loop.keep(count)
+        self._kept += len(kept)
+        self._changed.set()
+        return kept
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """What both ends hold: the latest prompt and its answer."""
+        session = self._loop.session
+        return () if session.state is ClientState.NEW else session.tree.tokens
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can answer again as well as it did at first."""
+        return self._loop.session.state is not ClientState.FAILED and not self._note
 
     @property
     def drafts(self) -> bool:
@@ -204,7 +236,7 @@ class Conversation:
         if self._lifeline.is_good:
             self._loop.write_together()
         else:
-            self._loop.write_alone(self._offline.limit)
+            self._loop.write_alone(self.offline.limit)
         self._changed.set()
 
     async def _receive(self, turn: "_Turn") -> None:
@@ -239,20 +271,20 @@ class Conversation:
 
     async def _renew(self, turn: "_Turn") -> None:
         await self._lifeline.renew()
-        if self._offline.keep:
-            run = self._loop.run
-            self._loop.session.adopt(run)
-            self._kept += len(run)
-            turn.show(run, ())
+        if self.offline.keep:
+            turn.show(self.keep(len(self._loop.run)), ())
         self._send(self._loop.reopen())
 
     def _take_failure(self, failed: Failed) -> None:
         """Raises RefusedError where the session cannot go on, here or elsewhere."""
-        if not (self._lifeline.can_renew and self._was_served and failed.code in _PASSING):
+        session = self._loop.session
+        # What a client has used up, no other server has; but an answer that has begun waits for more.
+        will_pass = failed.code in _PASSING or (failed.code is FailureCode.QUOTA and bool(session.answer))
+        if not (self._lifeline.can_renew and self._was_served and will_pass):
             self._loop.received(failed)
-            raise RefusedError(failed.message)
-        self._loop.session.lost()
-        self._lifeline.drop()
+            raise RefusedError(failed.message, failed.retry_after)
+        session.lost()
+        self._lifeline.drop(failed.retry_after)
 
     async def _draft(self, turn: "_Turn") -> None:
         """Returns where an answer that is written alone has come to its end."""
@@ -261,7 +293,9 @@ class Conversation:
         while True:
             self._changed.clear()
             is_alone = not self._lifeline.is_good
-            if is_alone and self._abandoned:
+            if self._abandoned and self._lifeline.state is not LinkState.ONLINE:
+                return
+            if is_alone and self._kept and loop.is_whole:
                 return
             step = loop.begin_step()
             if step is None or self._drafter is None:
@@ -270,7 +304,8 @@ class Conversation:
                     await self._changed.wait()
                     continue
                 idle_since = self._clock() if idle_since is None else idle_since
-                left = idle_since + self._offline.patience - self._clock()
+                patience = 0.0 if self._lifeline.is_held else self.offline.patience
+                left = idle_since + patience - self._clock()
                 if left <= 0:
                     return
                 with suppress(TimeoutError):
@@ -338,19 +373,6 @@ class Conversation:
         if finished is None:
             return FinishReason.CANCELLED.value if self._abandoned else OFFLINE
         return finished.reason.value
-
-
-async def _first_of(*both: Coroutine[None, None, None]) -> None:
-    """Runs them side by side until the first ends or fails, which ends the others."""
-    tasks = [asyncio.create_task(one) for one in both]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,11 @@ _ANSWERING = (ClientState.OPENING, ClientState.GENERATING, ClientState.LOST)
 ONE_TOKEN = Expansion(breadth=1, children=8, nodes=1, least_probability=1e-30)
 """Bounds of a level that is written alone."""
 
+_MOST_STATE_BYTES = 512 << 20
+"""Of draft state that waits for the drafter. What comes beyond is lost, as drafters are used to from bad links."""
+
+_STATE_FRAME_BYTES = 512  # that a frame needs beside its payload
+
 _UNTOLD_AT_MOST = 16
 """Tokens that a step in progress may leave unacknowledged, far fewer than a server runs ahead. Not every commit is
 acknowledged at once, because the server measures from a commit to the first Grow that knows it."""
@@ -55,9 +60,11 @@ class DraftingLoop:
         self._stepping = False
         self._newest_drafted = 0  # node id that a step has seen
         self._states: list[State] = []  # that no step has carried yet
+        self._state_bytes = 0  # of these
         self._carried: tuple[State, ...] = ()  # by the latest step
         self._held: Grow | None = None  # levels that leave together
         self._alone_limit: int | None = None  # tokens to write while nobody judges them; None while somebody does
+        self._kept = 0  # of these, that were made final unjudged
         self._start_afresh(0)
 
     @property
@@ -87,6 +94,12 @@ class DraftingLoop:
         self._warms_up = self._has_drafter
         return [*([] if opening is None else [opening]), *self._rest()]
 
+    def offer(self, run: Sequence[int]) -> list[FromClient]:
+        """Proposes what was written before for a turn that has just begun, so that all of it is judged in one go."""
+        chain = [Proposal(-index, token, logp=0.0) for index, token in enumerate(run)]
+        grow = self.session.propose(self.session.tree.frontier, chain) if chain else None
+        return [] if grow is None else [grow]
+
     def write_alone(self, limit: int) -> None:
         """Nobody judges what is drafted for now: go on with one run of at most `limit` tokens behind what is final."""
         if self._alone_limit is None:
@@ -96,6 +109,23 @@ class DraftingLoop:
     def write_together(self) -> None:
         """What is drafted will be judged again."""
         self._alone_limit = None
+        self._kept = 0
+
+    def keep(self, count: int) -> tuple[int, ...]:
+        """Makes the first `count` tokens of the run final, which nobody has judged, and returns them: all that there
+        are while the link is lost, else none."""
+        if self.session.state is not ClientState.LOST:
+            return ()
+        kept = self.run[:count]
+        self.session.adopt(kept)
+        self._kept += len(kept)
+        return kept
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow the final tokens, as far as can be told without the server."""
+        answer = self.session.answer
+        return bool(answer) and (answer[-1] in self._ends or self.session.room == 0)
 
     def reopen(self) -> list[FromClient]:
         """Resumes the answer on a new stream. What waits to leave is in what this returns."""
@@ -110,12 +140,12 @@ class DraftingLoop:
         if self._stepping or not self.answering:
             return None
         if self._alone_limit is not None:
-            return self._begin_alone(self._alone_limit)
+            return self._begin_alone(self._alone_limit - self._kept)
         if not self._has_something_to_draft:
             return None
         self._stepping = True
         warm_up, self._warms_up = self._warms_up, False
-        self._carried, self._states = tuple(self._states), []
+        self._carry_states()
         view = self.session.view()
         new = len(view.nodes) if self._carried else sum(node.id > self._newest_drafted for node in view.nodes)
         self._newest_drafted = self.session.tree.last_id
@@ -128,10 +158,10 @@ class DraftingLoop:
         leaf = run[-1].id if run else 0
         if is_full or leaf == self._spent_below or not self._has_drafter or not self._policy.drafts:
             return None
-        if run and run[-1].token in self._ends:
+        if self.is_whole or (run and run[-1].token in self._ends):
             return None
         self._stepping = True
-        self._carried, self._states = tuple(self._states), []
+        self._carry_states()
         view = self.session.view()
         tokens = (*view.tokens, *(node.token for node in run))
         alone = replace(view, tokens=tokens, nodes=(), alone=True, provisional=len(run))
@@ -201,12 +231,17 @@ class DraftingLoop:
         drafts = self._policy.drafts and self._has_drafter and self.answering and self.session.room > 0
         return drafts and (self._warms_up or self._resting_at != self.session.tree.frontier)
 
+    def _carry_states(self) -> None:
+        self._carried, self._states, self._state_bytes = tuple(self._states), [], 0
+
     def _take_state(self, state: State) -> list[FromClient]:
         # The server sends no more where nobody would use it, because its window stays full.
         if not self._has_drafter:
             return []
-        if state.turn == self.session.turn:
+        size = _STATE_FRAME_BYTES + len(state.payload)
+        if state.turn == self.session.turn and self._state_bytes + size <= _MOST_STATE_BYTES:
             self._states.append(state)
+            self._state_bytes += size
             if self._round_levels is None:
                 self._resting_at = 0  # a drafter that was spent may know better now
         acknowledgement = self.session.acknowledge_state()
@@ -222,6 +257,7 @@ class DraftingLoop:
         """History is rewritten from `keep` on."""
         kept = [state for state in self.undrafted_states if state.start < keep]
         self._states = [replace(state, count=min(state.count, keep - state.start)) for state in kept]
+        self._state_bytes = sum(_STATE_FRAME_BYTES + len(state.payload) for state in self._states)
 
     def _start_afresh(self, told: int) -> None:
         self._stepping = False  # a step of the last turn may still run; its result will be dropped
@@ -229,6 +265,7 @@ class DraftingLoop:
         self._levels = 0
         self._held = None
         self._resting_at = 0
+        self._kept = 0
         self._spent_below = -1  # the node below which a drafter that writes alone has nothing to say
         self._warms_up = False
 

@@ -7,7 +7,12 @@ from common.protocol.errors import OutriderError
 
 
 class RefusedError(OutriderError):
-    """The server will not serve this session, or no longer."""
+    """The server will not serve this session, or no longer. `retry_after` are seconds after which it may, 0 where it
+    did not say."""
+
+    def __init__(self, message: str, retry_after: float = 0.0):
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class BrokenOffError(OutriderError):
@@ -15,6 +20,15 @@ class BrokenOffError(OutriderError):
 
     def __init__(self, reason: str):
         super().__init__(f"the answer broke off: {reason}")
+
+
+class TooLongError(OutriderError):
+    """A conversation that the target cannot hold, lengths in tokens; nothing of the question was sent."""
+
+    def __init__(self, tokens: int, context: int):
+        super().__init__(
+            f"with that the conversation has {tokens} tokens, but the target holds {context}; ask less, or start anew"
+        )
 
 
 class BundleError(OutriderError):

@@ -42,6 +42,10 @@ Dial = Callable[[], Awaitable[Stream]]
 Told = Callable[[LinkState], None]
 
 
+def unheard(state: LinkState) -> None:
+    """For whom it does not matter how the link is."""
+
+
 class Lifeline:
     """`stream` may be None for a server that could not be reached; without `dial` a broken stream stays broken. `told`
     hears of every change of the link."""
@@ -50,7 +54,7 @@ class Lifeline:
         self,
         stream: Stream | None,
         dial: Dial | None = None,
-        told: Told = lambda state: None,
+        told: Told = unheard,
         clock: Clock = time.perf_counter,
         chance: Callable[[], float] = random,
     ):
@@ -59,13 +63,13 @@ class Lifeline:
         self._told = told
         self._clock = clock
         self._watch = LinkWatch(chance)
-        self._known = self._watch.state
         self._before = Traffic()  # on streams that are gone
         self._stirred = asyncio.Event()
         if stream is None:
             self._watch.broken(clock())
         else:
             self._watch.retried(clock())
+        self._known = self._watch.state
 
     @property
     def state(self) -> LinkState:
@@ -102,6 +106,20 @@ class Lifeline:
         self._watch.hurry()
         self._stirred.set()
 
+    @property
+    def is_held(self) -> bool:
+        return self._watch.is_held
+
+    def hold(self) -> None:
+        """A person wants no server until `release`. To be called between two answers."""
+        self._watch.hold()
+        self.drop()
+
+    def release(self) -> None:
+        """The server is tried again, at once."""
+        self._watch.release()
+        self._stirred.set()
+
     def send(self, message: FromClient) -> None:
         """What cannot be sent is dropped; whoever sent it will hear that the stream is lost."""
         if self._stream is not None:
@@ -117,6 +135,12 @@ class Lifeline:
             except LinkError:
                 self._lose()
                 raise
+            except MisuseError as error:
+                # Credentials that were good once are; what failed is a connection that was cut while it was secured.
+                if not self._watch.has_been_heard:
+                    raise
+                self._lose()
+                raise LinkError(str(error)) from error
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
             if not isinstance(message, Failed):  # which ends the stream: a server that refuses is none that is back
@@ -126,10 +150,8 @@ class Lifeline:
                 return message
 
     async def renew(self) -> None:
-        """Returns with a new stream, which has not answered yet, however long that takes. Raises MisuseError where
-        nobody knows how to dial."""
-        if self._dial is None:
-            raise MisuseError("this stream cannot be renewed")
+        """Returns with a new stream, which has not answered yet, however long that takes. Needs a `dial`."""
+        assert self._dial is not None
         while True:
             self._stirred.clear()
             if self._watch.tick(self._clock()) is not LinkAction.RETRY:
@@ -161,20 +183,20 @@ class Lifeline:
             else:
                 await self._wait(self._watch.due - self._clock())
 
-    def drop(self) -> None:
-        """This stream is of no more use."""
+    def drop(self, wait: float = 0.0) -> None:
+        """This stream is of no more use. The server is not to be tried for `wait` seconds."""
         if self._stream is not None:
-            self._lose()
+            self._lose(wait)
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
 
-    def _lose(self) -> None:
+    def _lose(self, wait: float = 0.0) -> None:
         self._before = self.traffic
         self.close()
         self._stream = None
-        self._watch.broken(self._clock())
+        self._watch.broken(self._clock(), wait)
         self._tell()
 
     async def _wait(self, seconds: float) -> None:

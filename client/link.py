@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from client.reach import reach
 from client.stats import Traffic
 from common.address import Address
 from common.protocol.errors import OutriderError
@@ -32,11 +31,13 @@ class Access:
 
 
 class QueuedStream:
-    """A generation stream whose messages wait in a queue while the link is slow. Needs a running event loop. `end` ends
-    what the stream alone has used."""
+    """A generation stream whose messages wait in a queue while the link is slow. Needs a running event loop. `begin`
+    makes it when there is something to say, because a server does not wait long for that; `end` ends what it alone has
+    used."""
 
-    def __init__(self, stream: GenerateStream, end: Callable[[], Awaitable[None]] | None = None):
-        self._stream = stream
+    def __init__(self, begin: Callable[[], GenerateStream], end: Callable[[], Awaitable[None]] | None = None):
+        self._begin = begin
+        self._begun: GenerateStream | None = None
         self._end = end
         self._outgoing: asyncio.Queue[FromClient] = asyncio.Queue()
         self._state_bytes: Counter[str] = Counter()
@@ -44,43 +45,42 @@ class QueuedStream:
 
     @property
     def traffic(self) -> Traffic:
-        return Traffic(self._stream.bytes_up, self._stream.bytes_down, dict(self._state_bytes))
+        stream = self._begun
+        return Traffic() if stream is None else Traffic(stream.bytes_up, stream.bytes_down, dict(self._state_bytes))
 
     def send(self, message: FromClient) -> None:
         self._outgoing.put_nowait(message)
 
     async def receive(self) -> FromServer:
         """The next frame. Raises OutriderError where the stream is broken or was ended by the server."""
-        before = self._stream.bytes_down
-        message = await self._stream.receive()
+        stream = self._stream
+        before = stream.bytes_down
+        message = await stream.receive()
         if message is None:
             raise LinkError("the server has ended the stream; ask again")
         if isinstance(message, State):
-            self._state_bytes[message.kind] += self._stream.bytes_down - before
+            self._state_bytes[message.kind] += stream.bytes_down - before
         return message
 
     def close(self) -> None:
-        self._stream.close()
+        if self._begun is not None:
+            self._begun.close()
         self._writer.cancel()
         if self._end is not None:
             self._ending = asyncio.ensure_future(self._end())
             self._end = None
 
+    @property
+    def _stream(self) -> GenerateStream:
+        if self._begun is None:
+            self._begun = self._begin()
+        return self._begun
+
     async def _write(self) -> None:
         try:
             while True:
-                await self._stream.send(await self._outgoing.get())
+                message = await self._outgoing.get()
+                await self._stream.send(message)
         except OutriderError:
             # Reading fails by the same fault and tells it.
             return
-
-
-async def dial(access: Access) -> QueuedStream:
-    """A stream on a connection of its own, because one that broke waits long before it tries again.
-
-    Raises LinkError where the server refuses or its name is unknown; where nothing answers, it goes on until it is
-    cancelled.
-    """
-    await reach(access.address)
-    connection = access.connect()
-    return QueuedStream(connection.generate(), connection.close)

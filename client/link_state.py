@@ -88,12 +88,13 @@ class LinkWatch:
         self._broken_since: float | None = None
         self._pause = _FIRST_PAUSE
         self._retry_at = -math.inf
-        self._has_been_heard = False
+        self.has_been_heard = False
+        self.is_held = False  # by a person, who wants no server
 
     @property
     def is_good(self) -> bool:
         """Whether what is drafted now is likely to be judged soon: a first stream is believed to stand."""
-        is_first = self.state is LinkState.RESUMING and not self._has_been_heard and self._broken_since is None
+        is_first = self.state is LinkState.RESUMING and not self.has_been_heard and self._broken_since is None
         return is_first or self.state is LinkState.ONLINE
 
     @property
@@ -110,7 +111,7 @@ class LinkWatch:
     def due(self) -> float:
         """When `tick` next has something to say."""
         if self.state is LinkState.OFFLINE:
-            return self._retry_at
+            return math.inf if self.is_held else self._retry_at
         if not self._expects:
             return math.inf
         match self.state:
@@ -165,22 +166,22 @@ class LinkWatch:
     def heard(self, now: float) -> None:
         """Anything came."""
         if self.state is LinkState.RESUMING:
-            self.reconnects += self._has_been_heard
+            self.reconnects += self.has_been_heard
             if self._trips.is_unknown:
                 self._trips.observe(now - self._since)
-        self._has_been_heard = True
+        self.has_been_heard = True
         self._move(LinkEvent.HEARD, now)
         self._heard_at, self._probed_at = now, None
         self._broken_since, self._pause = None, _FIRST_PAUSE
 
-    def broken(self, now: float) -> None:
-        """The stream ended or was given up. When to try again is drawn, so that clients that lost a server together do
-        not all come back together."""
+    def broken(self, now: float, wait: float = 0.0) -> None:
+        """The stream ended or was given up, and is not to be tried for `wait` seconds. When to try again is drawn, so
+        that clients that lost a server together do not all come back together."""
         if self._broken_since is None:
             self._broken_since = now
         self._trips.restart()
         self._move(LinkEvent.BROKEN, now)
-        self._retry_at = now + self._pause * (0.5 + self._chance() / 2)
+        self._retry_at = now + wait + self._pause * (0.5 + self._chance() / 2)
         longest = _LONG_PAUSE if now - self._broken_since < _LONG_OUTAGE else _LONGEST_PAUSE
         self._pause = min(longest, self._pause * _GROWTH)
 
@@ -188,6 +189,14 @@ class LinkWatch:
         """A person wants it tried at once."""
         self._retry_at = -math.inf
         self._pause = _FIRST_PAUSE
+
+    def hold(self) -> None:
+        """A person wants none tried before `release`; who holds a stream says that it is gone by `broken`."""
+        self.is_held = True
+
+    def release(self) -> None:
+        self.is_held = False
+        self.hurry()
 
     def retried(self, now: float) -> None:
         """A new stream has begun."""

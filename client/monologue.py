@@ -12,7 +12,7 @@ from common.protocol.ends import Detokenise, cut
 from common.protocol.messages import FinishReason, Settings
 from common.protocol.views import Proposal, TreeView
 
-SPENT = "private"
+SPENT = "spent"
 """Why an answer ends whose drafter has nothing more to say, while nobody else may be asked."""
 
 

@@ -3,14 +3,10 @@
 Nothing heavier than typer is imported at once, so that --help is quick.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
-from functools import wraps
-from inspect import Signature, signature
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import randbits
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -90,6 +86,9 @@ OfflineWait = Annotated[
 ]
 OnReconnect = Annotated[
     str, typer.Option("--on-reconnect", help="What becomes of text written alone: verify it, or keep it as it is.")
+]
+Markdown = Annotated[
+    bool, typer.Option("--markdown/--no-markdown", help="Render the Markdown of a whole answer, on a terminal.")
 ]
 
 _FRESH_SEED_BITS = 63
@@ -198,18 +197,8 @@ class OfflineRequest:
         return Offline(self.offline_limit, self.offline_wait, self.on_reconnect == _KEEP)
 
 
-def with_folded_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with the options of each parameter whose type is a dataclass of options in place of it."""
-    parameters = signature(command).parameters.values()
-    folds: dict[str, Any] = {each.name: each.annotation for each in parameters if is_dataclass(each.annotation)}
-    options = {name: signature(fold).parameters for name, fold in folds.items()}
+@dataclass(frozen=True, slots=True)
+class ScreenRequest:
+    """How answers are shown; each field is an option."""
 
-    @wraps(command)
-    def folded(**given: Any) -> None:
-        for name, fold in folds.items():
-            given[name] = fold(**{option: given.pop(option) for option in options[name]})
-        command(**given)
-
-    unfolded = [each for each in parameters if each.name not in folds]
-    vars(folded)["__signature__"] = Signature([*unfolded, *chain(*(each.values() for each in options.values()))])
-    return folded
+    markdown: Markdown = True

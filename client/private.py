@@ -12,6 +12,8 @@ from common.protocol.errors import MisuseError
 BEGIN, END = "[[private]]", "[[/private]]"
 
 _MARKS = re.compile("|".join(map(re.escape, (BEGIN, END))))
+_MEANT = re.compile(r"\[\[\s*/?\s*private\s*/?\s*\]\]", re.IGNORECASE)
+"""What a person may have meant as a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,10 @@ class Prompt:
 
 def before_private(text: str) -> str | None:
     """What precedes the first private span, None where there is none. Raises MisuseError for spans that are not
-    closed, not opened or nested."""
+    closed, not opened, nested or misspelt."""
+    for meant in _MEANT.findall(text):
+        if meant not in (BEGIN, END):
+            raise MisuseError(f"'{meant}' is no mark of a private span; write {BEGIN} and {END}")
     is_open = False
     for mark in _MARKS.findall(text):
         if (mark == BEGIN) is is_open:
@@ -51,6 +56,6 @@ def without_marks(text: str) -> str:
 
 def as_private(text: str) -> str:
     """The text as one span. Raises MisuseError where it holds marks of its own."""
-    if _MARKS.search(text):
+    if _MEANT.search(text):
         raise MisuseError(f"a text that is private as a whole cannot hold {BEGIN} or {END}; take the marks out")
     return f"{BEGIN}{text}{END}"

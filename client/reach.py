@@ -4,8 +4,9 @@ May know addresses and TCP, and nothing of what is spoken there.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from common.address import Address
 from common.rpc.errors import LinkError
@@ -18,9 +19,11 @@ not given up: the kernel alone would ask again only after 1, 3 and 7 s."""
 async def reach(address: Address) -> None:
     """Returns once a connection to `address` stood. Raises LinkError where it is refused or its name is unknown; where
     nothing answers, goes on until it is cancelled."""
+    # Once for all attempts: a lookup cannot be broken off, and each occupies a thread.
+    hosts = await _look_up(address)
     async with _ended_together() as attempts:
         while True:
-            attempts.add(asyncio.create_task(_connect(address)))
+            attempts.add(asyncio.create_task(_connect(address, hosts)))
             done, _ = await asyncio.wait(attempts, timeout=_APART, return_when=asyncio.FIRST_COMPLETED)
             for attempt in done:
                 attempt.result()
@@ -38,9 +41,23 @@ async def _ended_together() -> AsyncIterator[set[asyncio.Task[None]]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _connect(address: Address) -> None:
+async def _look_up(address: Address) -> list[str]:
     try:
-        _, writer = await asyncio.open_connection(address.host, address.port)
+        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise LinkError(f"the server at {address} cannot be reached; check its address and your link") from error
-    writer.close()
+        raise _out_of_reach(address) from error
+    return [str(sockaddr[0]) for *_, sockaddr in found]
+
+
+async def _connect(address: Address, hosts: Sequence[str]) -> None:
+    """To the first of the hosts that can be connected to."""
+    for host in hosts:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(host, address.port)
+            writer.close()
+            return
+    raise _out_of_reach(address)
+
+
+def _out_of_reach(address: Address) -> LinkError:
+    return LinkError(f"the server at {address} cannot be reached; check its address and your link")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 
 from client.link_state import LinkState
-from client.screen import Screen, dimmed
+from client.screen import Screen, dimmed, printable
 from client.stats import Clock, Stats
 from client.stops import TextBeforeStop
 from client.text import IncrementalText
@@ -49,21 +49,22 @@ class NoPaper:
 
 
 class PlainPaper:
-    """Final text alone, for pipes and files."""
+    """Final text alone, for pipes and files, and for terminals that know no more: what commands these is left out."""
 
     def __init__(self, console: Console):
         self._file = console.file
+        self._shown: Callable[[str], str] = printable if console.is_terminal else str
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
         if final:
-            self._file.write(final)
+            self._file.write(self._shown(final))
             self._file.flush()
 
     def redraw(self, provisional: Callable[[], str]) -> None:
         pass
 
     def end(self, unconfirmed: str) -> None:
-        self._file.write(unconfirmed + "\n")
+        self._file.write(self._shown(unconfirmed) + "\n")
         self._file.flush()
 
 
@@ -91,6 +92,12 @@ class LivePaper:
         self._console.file.write(dimmed(unconfirmed) + "\n")
         self._console.file.flush()
 
+    def replace(self, rendered: str) -> None:
+        """Puts whole lines in place of an answer that has ended, where all of it is still on the screen."""
+        width, height = self._console.size
+        self._console.file.write(self._screen.replaced(rendered, width, height))
+        self._console.file.flush()
+
     def _update(self, final: str, provisional: str) -> None:
         width, height = self._console.size  # asked each time, because a person may resize a terminal at any time
         characters = self._screen.update(final, provisional, width, max(0, height - 2))
@@ -108,12 +115,18 @@ class AnswerView:
     """Turns what a conversation reports into text on paper, up to a stop string; call it as the conversation's
     watch."""
 
-    def __init__(self, tokenizer: "Tokenizer", paper: Paper, stops: Sequence[str] = ()):
+    def __init__(
+        self,
+        tokenizer: "Tokenizer",
+        paper: Paper,
+        stops: Sequence[str] = (),
+        link: LinkState = LinkState.ONLINE,
+    ):
         self._text = IncrementalText(tokenizer)
         self._before_stop = TextBeforeStop(stops)
         self._paper = paper
 
-        self._link = LinkState.ONLINE
+        self._link = link
         self._provisional: tuple[int, ...] = ()
 
     def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:

@@ -24,6 +24,8 @@ class Screen:
     def __init__(self) -> None:
         self._line = ""  # final text since the last newline
         self._tail = ""  # provisional text behind it
+        self._text = ""  # all final text
+        self._widths: set[int] = set()  # that the terminal has had
 
     def update(self, final: str, provisional: str, width: int, tail_rows: int) -> str:
         """The characters that append `final` for good and replace what is provisional.
@@ -38,7 +40,17 @@ class Screen:
             return ""
         back = self._before_tail(width) if self._tail else ""
         self._line, self._tail = line, tail
+        self._text += final
+        self._widths.add(width)
         return _BEGIN + back + _on_terminal(final) + _dim(tail) + _END
+
+    def replaced(self, by: str, width: int, height: int) -> str:
+        """The characters that put `by`, whole lines, in place of all final text and the newline behind it; empty where
+        a part of that may have left the screen, or stand elsewhere on it than it would by the terminal's width now."""
+        rows = wrapped(self._text, width)
+        if len(rows) >= height or self._widths - {width} or _JOINED.search(self._text):
+            return ""
+        return f"{_BEGIN}\x1b[{len(rows)}A\r{_ERASE_BELOW}{_on_terminal(by)}{_END}"
 
     def _before_tail(self, width: int) -> str:
         """Erases the tail, by drawing the final text's last row anew from its first column."""

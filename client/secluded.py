@@ -4,13 +4,14 @@ The asyncio shell around `Monologue`, beside `Conversation`. May know both and w
 know text or screens. Private tokens never meet a session: the link is gone before the first of them is looked at.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from client.conversation import Answer, Conversation, Watch, Withdrawn
 from client.drafting import ONE_TOKEN
-from client.lifeline import Told
+from client.lifeline import Told, unheard
 from client.monologue import Bounds, Monologue
 from client.pace import Levels
 from client.private import Prompt
@@ -20,6 +21,9 @@ from common.protocol.messages import FinishReason, Settings, State
 
 _STATE_ALONE = Settings(max_new_tokens=0)
 """Tells the server nothing of the answer, which it will not make."""
+
+_FETCH_SECONDS = 5.0
+"""For how long the state of the safe text is waited for at most."""
 
 _WITHOUT_STATE = "the draft wrote without what the target makes of the text that is not private"
 
@@ -45,15 +49,18 @@ class Confidant:
         self._states: Sequence[State] = ()  # that the drafter has not seen
         self._abandoned = False
 
-    async def answer(self, prompt: Prompt, settings: Settings, watch: Watch, told: Told = lambda state: None) -> Answer:
-        """The answer that follows the prompt; `told` hears how the link is while there is one.
+    async def answer(
+        self, prompt: Prompt, settings: Settings, watch: Watch, told: Told = unheard, offered: Sequence[int] = ()
+    ) -> Answer:
+        """The answer that follows the prompt; `told` hears how the link is while there is one. `offered` was
+        written for it before and is to be judged now, which only a server can do.
 
         Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered here or
         where nothing drafts. What `watch` raises is raised.
         """
         self._abandoned = False
         if self._alone is None and prompt.private is None:
-            return await self._conversation.answer(prompt.tokens, settings, watch, told)
+            return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
         if len(prompt.tokens) >= self._bounds.context:
             raise MisuseError(
                 f"the prompt has {len(prompt.tokens)} tokens, but the target's context holds {self._bounds.context} "
@@ -63,6 +70,11 @@ class Confidant:
         if self._alone is None:
             fetch = await self._withdraw(prompt.safe, told)
         return await self._write(prompt, settings, watch, meter, fetch)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nothing goes to the server any more."""
+        return self._alone is not None
 
     def cancel(self) -> None:
         """Stops the answer that is being made, if any."""
@@ -79,12 +91,15 @@ class Confidant:
         if not conversation.drafts:
             raise MisuseError("private text is answered by a draft alone, and this policy has none; choose another")
         before, fetch = conversation.traffic, _Fetch()
+        enough = asyncio.get_running_loop().call_later(_FETCH_SECONDS, conversation.cancel)
         try:
             if safe and conversation.wants_state:
-                fetch = _fetch_of(await conversation.answer(safe, _STATE_ALONE, _unseen, told))
+                answer = await conversation.answer(safe, _STATE_ALONE, _unseen, told)
+                fetch = _fetch_of(answer, was_enough=self._abandoned)
         except OutriderError as error:
             fetch = _Fetch(note=f"{_WITHOUT_STATE}: {error}")
         finally:
+            enough.cancel()
             fetch = replace(fetch, traffic=conversation.traffic.since(before))
             self._alone = conversation.withdraw()
             self._states = self._alone.states
@@ -135,10 +150,11 @@ class Confidant:
         )
 
 
-def _fetch_of(answer: Answer) -> _Fetch:
-    is_whole = answer.finish_reason in (FinishReason.LENGTH, FinishReason.CANCELLED)
-    why = answer.failure or "the server was out of reach"
-    note = "" if is_whole else f"{_WITHOUT_STATE}: {why}"
+def _fetch_of(answer: Answer, *, was_enough: bool) -> _Fetch:
+    """`was_enough`: a person did not want more of it."""
+    is_late = answer.finish_reason == FinishReason.CANCELLED
+    why = answer.failure or ("it was too slow in coming" if is_late else "the server was out of reach")
+    note = "" if answer.finish_reason == FinishReason.LENGTH or was_enough else f"{_WITHOUT_STATE}: {why}"
     return _Fetch(rtt_ms=answer.stats.rtt_ms, reconnects=answer.stats.reconnects, note=note)
 
 

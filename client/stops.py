@@ -22,6 +22,11 @@ class TextBeforeStop:
         self._undecided = ""
         self._stopped = False
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string came."""
+        return self._stopped
+
     def append(self, text: str) -> str:
         """Appends text; returns what is now known to lie before any stop string."""
         if self._stopped:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from client.private import BEGIN, Prompt, before_private, without_marks
 from common.protocol.errors import MisuseError
+from common.protocol.plain import plain
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
+_LONGEST_COMPLAINT = 200  # characters of what a template has to say, which a server has written
 
 Message = dict[str, str]
 
@@ -77,7 +79,7 @@ def _through_template(tokenizer: "Tokenizer", messages: list[Message], *, tokeni
         return tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=tokenize, return_dict=False)
     except Exception as error:  # a template is a program, and may fail as any program may
         raise MisuseError(
-            f"the target's chat template fails ({error}); give it plain text with `outrider run --raw`"
+            f"the target's chat template fails ({plain(str(error), _LONGEST_COMPLAINT)}); give it plain text with `outrider run --raw`"
         ) from error
 
 

@@ -1,10 +1,13 @@
-"""`outrider demo`: the shipped models behind an emulated link, each system answering the same prompts in turn."""
+"""`outrider demo`: the shipped models behind an emulated link, each system answering the same prompts in turn, or the
+page of `outrider serve` with a switch that cuts the link."""
 
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer
 from rich import box
@@ -13,18 +16,29 @@ from rich.table import Table
 
 from client.answering import AnswerOptions
 from client.conversation import Answer
-from client.demo.children import ended_by_signals
+from client.demo.children import ended_by_signals, running
 from client.demo.comparison import Answers, Comparison, compare, rotations
 from client.demo.family import choose_prompts, find_family
 from client.demo.lanes import Lane, lanes
+from client.demo.switch import LinkSwitch
+from client.draft_loader import DraftChoice
 from client.errors import DemoError
+from client.link import Access
+from client.offline import Offline
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.progress import download_bar
 from client.render import AnswerView, NoPaper, paper_for
-from common.stated_costs import DRAFT_SECONDS, IN_WORDS
+from common.address import Address, parse_destination
+from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS
 
 # Lock-step at its best for these models, by the sweep of `outrider-lab run streaming`.
 _BEST_ROUND_LEVELS = 16
+
+# Slower than what speeds are measured at: somebody is to follow it, and to reach for the switch in time.
+_PAGE_COSTS = ("--pace-pass", "100ms", "--pace-token", "0.1ms", "--pace-draft", "5ms")
+_PAGE_LEVEL_SECONDS = 0.015
+_PAGE_TOKENS = 1024
+_PAGE_SEATS = 4
 
 SYSTEMS: Mapping[str, Policy] = {
     "cloud": CLOUD,
@@ -66,6 +80,29 @@ async def demo(options: DemoOptions, *, as_json: bool) -> None:
             console.print(f"{overrun}: these speeds do not count; run the demo on an idler machine.")
     if not comparison.identical:
         raise DemoError("the systems' answers differ, which must never happen; please report it with the prompts")
+
+
+async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
+    """Serves the page until SIGINT, as `outrider serve` does, with a switch for the link."""
+    # Which brings the HTTP server along, and is of no use to the comparison.
+    from client.commands.serve import Listening, bind, serve
+    from client.endpoint.service import Manner, WhenOffline
+
+    bind(listen).close()  # fails now where it cannot be had
+    family = find_family(models)
+    # By its name, which the page shows, where it has one.
+    target = ("--target", "demo") if models is None else ("--target", str(family.target), "--draft", str(family.draft))
+    threads, listening = ("--threads", str(HALF_THE_CORES)), Listening(listen, _PAGE_SEATS, None)
+    manner = Manner(AnswerOptions(STREAM, _PAGE_TOKENS, pace=_PAGE_LEVEL_SECONDS), None, WhenOffline.ANSWER)
+    with ended_by_signals():
+        async with AsyncExitStack() as stack:
+            cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-demo-")))
+            outriderd = running("outriderd", "serve", *target, *threads, "--listen", "127.0.0.1:0", *_PAGE_COSTS)
+            server = await stack.enter_async_context(outriderd)
+            proxy = running("outrider-lab", "proxy", profile, "--to", await server.ready())
+            link = await stack.enter_async_context(proxy)
+            access, choice = Access(parse_destination(await link.ready())), DraftChoice(threads=HALF_THE_CORES)
+            await serve(access, choice, cache, manner, Offline(), listening, LinkSwitch(link))
 
 
 async def _answer_all(lanes: Mapping[str, Lane], prompts: Sequence[str], console: Console) -> Answers:

@@ -11,12 +11,14 @@ from client.progress import download_bar
 from common.cache import cache_directory
 
 
-async def pull(access: Access, draft: str | None, cache: Path | None) -> None:
-    """Prints the bundle's directory."""
+async def pull(access: Access, draft: str | None, cache: Path | None, *, trust_new: bool) -> None:
+    """Prints the bundle's directory. `trust_new`: also where it is not what this server handed out before."""
     directory = cache_directory(cache)
     async with access.connect() as connection:
         description = await describe(connection)
         await discard_damaged(directory, choose_bundle(description.bundles, draft))
-        manifest, bundle = await fetch_bundle(connection, description, draft, directory, download_bar)
+        manifest, bundle = await fetch_bundle(
+            connection, access.address, description, draft, directory, download_bar, trust_new=trust_new
+        )
     typer.echo(f"the draft {manifest.draft} for {description.model} is in place", err=True)
     typer.echo(str(bundle))

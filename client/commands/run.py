@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 
 from client.answering import AnswerOptions
-from client.assembly import DraftChoice, client_for
+from client.assembly import client_for
 from client.conversation import OFFLINE
+from client.draft_loader import DraftChoice
 from client.errors import BrokenOffError
 from client.link import Access
 from client.link_log import LinkLog

@@ -5,6 +5,7 @@ Knows how commands start, speak and end, not what they do.
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 from client.demo import leash
 from client.errors import DemoError
+from common.configuration import without_settings
 
 _READY = "ready on "
 _SUMMARY = "summary "
@@ -36,6 +38,10 @@ class Child:
         self._summary = ""
         self._last_words = "it said nothing"
         self._listening = asyncio.create_task(self._listen())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     async def ready(self) -> str:
         """The HOST:PORT on which it is ready, once it is. Raises DemoError where it ends before, or takes too long."""
@@ -60,6 +66,11 @@ class Child:
             self._asked_to_end = True
             with suppress(ProcessLookupError):
                 self._process.terminate()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """For a command that knows what it means."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """As a crash would: without last words."""
@@ -103,13 +114,14 @@ class Child:
 async def running(command: str, *arguments: str) -> AsyncIterator[Child]:
     """Runs a command until the block ends; it may not be ready when the block begins, so several start at once.
 
-    Raises DemoError where it is not installed.
+    Raises DemoError where it is not installed. What this user has configured for a server is not meant for it.
     """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", leash.__name__, str(installed(command)), *arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
+        env=without_settings(os.environ, "outriderd"),
     )
     child = Child(command, process)
     try:

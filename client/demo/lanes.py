@@ -11,11 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from client.answering import AnswerOptions
-from client.assembly import Client, Download, DraftChoice, client_for
+from client.assembly import Client, Download, client_for
 from client.conversation import Answer, Watch
 from client.demo.asking import ask, unwatched
 from client.demo.children import Child, running
 from client.demo.family import Family
+from client.draft_loader import DraftChoice
 from client.link import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter

@@ -84,6 +84,14 @@ async def test_a_damaged_file_is_thrown_away_and_comes_again(tmp_path):
     assert first_damaged(directory, MANIFEST) is None
 
 
+async def test_a_bundle_that_no_disk_holds_is_not_begun(tmp_path):
+    huge = make_manifest("huge", "independent", "target", [*FILES, BundleFile("y", 1 << 60, "0" * 64)])
+    source = Source()
+    with pytest.raises(BundleError, match=r"the draft 'huge' needs 1152921504.6 GB, but .* GB are free"):
+        await pull(source, DESCRIPTION, huge, tmp_path, lambda in_place: None)
+    assert source.served == 0
+
+
 async def test_an_endless_file_is_refused(tmp_path):
     with pytest.raises(BundleError, match="damaged"):
         await fetched(Source({**CONTENTS, "z": b"9" * 10_000}), tmp_path)

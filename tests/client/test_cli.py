@@ -1,6 +1,7 @@
 """The command line: quick help, and one sentence for every mistake."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -52,6 +53,10 @@ def test_help_imports_nothing_heavy():
         (["run", "[[private]]a[[private]]b[[/private]]", "--server", "localhost:1"], "inside another"),
         (["run", "hi", "--private-file", "/nowhere", "--server", "localhost:1"], "/nowhere cannot be read"),
         (["run", "hi", "--private-file", "/", "--server", "localhost:1"], "/ cannot be read"),
+        (["demo", "--page", "--json"], "prints no JSON"),
+        (["demo", "--page", "--listen", "nowhere"], "HOST:PORT"),
+        (["demo", "--page", "--listen", "0.0.0.0:0"], "listen on 127.0.0.1"),
+        (["demo", "--page", "--listen", "192.0.2.1:80"], "is in use or not this machine's"),
         (["sing"], "sing"),
     ],
 )
@@ -144,7 +149,7 @@ def test_doctor_says_what_to_mend(monkeypatch, capsys, tmp_path):
         "localhost:9",
     )
     assert code == 1
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("fail")] == ["device:", "cache:", "server:"]
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("fail")] == ["device:", "cache:", "port:"]
     assert "--cache-dir" in out
 
 
@@ -152,3 +157,32 @@ def test_a_demo_without_models_is_one_sentence(monkeypatch, capsys, tmp_path):
     code, out, err = outrider(monkeypatch, capsys, "demo", "--json", "--models", str(tmp_path))
     assert (code, out) == (1, "")
     assert "the folder target and one of" in err
+
+
+def test_doctor_tells_scripts_of_options_that_cannot_be(monkeypatch, capsys, tmp_path):
+    code, out, _ = outrider(monkeypatch, capsys, "doctor", "--json", "--server", "gpu.example:1")
+    told = json.loads(out)
+    assert (code, told["ok"]) == (1, False)
+    assert "in plain text" in told["findings"][-1]["mend"]
+
+
+def test_doctor_looks_at_a_configuration_that_nothing_else_runs_with(monkeypatch, capsys, tmp_path):
+    (tmp_path / "config.toml").write_text("max-new-token = 3\n")
+    monkeypatch.setenv("OUTRIDER_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("OUTRIDER_SERVR", "a:1")
+    code, _, err = outrider(monkeypatch, capsys, "run", "hi", "--server", "localhost:1")
+    assert code == 2
+    assert "there is no option 'max-new-token'; did you mean 'max-new-tokens'?" in err
+    code, out, _ = outrider(monkeypatch, capsys, "doctor")
+    assert code == 1
+    assert "fail  configuration: " in out
+    assert "did you mean 'max-new-tokens'?" in out
+    monkeypatch.setenv("OUTRIDER_CONFIG", os.devnull)
+    assert "did you mean OUTRIDER_SERVER?" in outrider(monkeypatch, capsys, "doctor")[1]
+
+
+def test_what_is_configured_counts_as_if_it_were_typed(monkeypatch, capsys, tmp_path):
+    (tmp_path / "config.toml").write_text('server = "localhost:1"\n[run]\npolicy = "magic"\n')
+    monkeypatch.setenv("OUTRIDER_CONFIG", str(tmp_path / "config.toml"))
+    code, _, err = outrider(monkeypatch, capsys, "run", "hi")
+    assert (code, "stream, lockstep, cloud" in err) == (2, True)

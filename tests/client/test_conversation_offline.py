@@ -135,15 +135,6 @@ async def test_what_was_written_alone_is_judged_at_once():
     assert answer.stats.retracted_tokens == 0
 
 
-async def test_a_server_that_was_never_reached_verifies_when_it_appears():
-    talk = conversation(None, Server(back=0.3), ChainDrafter(sometimes, depth=400))
-    answer = await ask(talk)
-    talk.close()
-    assert answer.tokens == decoded(PROMPT, COUNT)
-    assert answer.stats.reconnects == 0, "there was no stream before"
-    assert answer.stats.rtt_ms < 250, "the wait for the server is no round trip"
-
-
 async def test_a_round_trip_is_that_of_the_newest_stream():
     server = Server(back=0.4)
     talk = conversation(FakeStream(breaks_after=1), server, ChainDrafter(target))
@@ -242,7 +233,7 @@ async def test_the_next_turn_after_an_offline_end_is_answered_when_the_server_is
     )
     first = await ask(talk)
     assert first.finish_reason == "offline"
-    talk._offline = Offline(limit=8, patience=10.0)
+    talk.offline = Offline(limit=8, patience=10.0)
     tokens = (*PROMPT, *first.tokens, *first.provisional, 2, 7)
     second = await ask(talk, tokens=tokens, count=20)
     talk.close()

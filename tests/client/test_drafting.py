@@ -187,6 +187,20 @@ def test_draft_state_is_acknowledged_at_once_and_goes_with_the_next_step():
     assert loop.begin_step().states == (state(0, 3),)
 
 
+def test_draft_state_that_nobody_takes_fills_no_memory(monkeypatch):
+    """As a server could that sends without end while a level takes long."""
+    monkeypatch.setattr("client.drafting._MOST_STATE_BYTES", 3 * (512 + len(state(0, 3).payload)))
+    loop = begun()
+    loop.received(Opened(SESSION))
+    step = loop.begin_step()
+    for number in range(1, 6):
+        assert loop.received(state(0, 3)) == ((), [StateAck(number)])
+    loop.drafted(step, [GUESS])
+    assert loop.begin_step().states == (state(0, 3),) * 3
+    assert loop.received(state(0, 3)) == ((), [StateAck(6)])
+    assert loop.undrafted_states == (state(0, 3),) * 4
+
+
 def test_draft_state_wakes_a_spent_drafter_which_says_so_only_once():
     loop = begun()
     loop.received(Opened(SESSION))

@@ -52,6 +52,7 @@ async def test_the_terminal_is_given_back_as_it_was(terminal):
         assert not listening[3] & (termios.ICANON | termios.ECHO)
         assert listening[3] & termios.ISIG, "Ctrl-C stays what it is"
         keys.listen(False)
-        assert termios.tcgetattr(program) == before
+        typing = termios.tcgetattr(program)
+        assert (typing[3] & termios.ICANON, typing[3] & termios.ECHO) == (termios.ICANON, 0), "lines, and unseen"
         keys.listen(True)
     assert termios.tcgetattr(program) == before

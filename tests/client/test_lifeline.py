@@ -8,7 +8,7 @@ import pytest
 from client.lifeline import Lifeline
 from client.link_state import LinkState
 from client.stats import Traffic
-from common.protocol.errors import MisuseError
+from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Ack, Commit, Failed, FailureCode, Opened, Ping, Pong
 from common.rpc.errors import LinkError
 from netem.virtual.clock import run_virtually
@@ -38,7 +38,7 @@ class FakeStream:
 
     async def receive(self):
         message = await self._frames.get()
-        if isinstance(message, LinkError):
+        if isinstance(message, OutriderError):
             raise message
         return message
 
@@ -104,6 +104,32 @@ async def greeted(line: Lifeline, stream: FakeStream) -> None:
     stream.say(GREETING)
     assert await line.receive() == GREETING
     line.expect()
+
+
+def test_the_first_thing_that_is_heard_may_be_that_the_stream_broke():
+    async def run():
+        told, stream = Told(), FakeStream()
+        line = lifeline(stream, Dialler(0.1), told)
+        stream.say(REFUSED)
+        with pytest.raises(LinkError):
+            await line.receive()
+        assert told.states == [LinkState.OFFLINE]
+
+    run_virtually(run())
+
+
+@pytest.mark.parametrize("was_heard", [False, True])
+def test_credentials_that_were_good_once_are_not_doubted_when_a_connection_breaks(was_heard):
+    async def run():
+        stream = FakeStream()
+        line = lifeline(stream, Dialler(0.1))
+        if was_heard:
+            await greeted(line, stream)
+        stream.say(MisuseError("no secure connection could be made; check the certificates"))
+        with pytest.raises(LinkError if was_heard else MisuseError, match="no secure connection"):
+            await line.receive()
+
+    run_virtually(run())
 
 
 def test_silence_is_asked_about_and_a_pong_is_not_handed_on():
@@ -299,7 +325,27 @@ def test_without_a_stream_nothing_is_sent_and_without_a_dial_none_is_made():
         assert line.traffic == Traffic()
         with pytest.raises(LinkError, match="cannot be reached"):
             await line.receive()
-        with pytest.raises(MisuseError):
-            await line.renew()
+
+    run_virtually(run())
+
+
+def test_a_server_that_a_person_does_not_want_is_left_alone_until_it_is_wanted():
+    async def run():
+        told, stream, fresh = Told(), FakeStream(), FakeStream()
+        dialler = Dialler(fresh)
+        line = lifeline(stream, dialler, told)
+        await greeted(line, stream)
+        line.rest()
+        line.hold()
+        assert (line.is_held, line.state) == (True, LinkState.OFFLINE)
+        assert stream.closed_at is not None
+        renewing = asyncio.create_task(line.renew())
+        await asyncio.sleep(100.0)
+        line.hurry()
+        await asyncio.sleep(100.0)
+        assert dialler.attempts == []
+        line.release()
+        await renewing
+        assert dialler.attempts == [pytest.approx(200.0)]
 
     run_virtually(run())

@@ -1,22 +1,17 @@
 """Options that several commands share: what they fold into, and what they mean together."""
 
-from dataclasses import dataclass
-from inspect import signature
-from typing import Annotated
-
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from client.options import AnswerRequest, Credentials, with_folded_options
+from client.options import AnswerRequest, Credentials
 from client.policies import CLOUD
 from common.protocol.errors import MisuseError
 from common.protocol.sampling import LIKELIEST, Sampling
 
 
 def test_prompts_leave_this_machine_in_plain_text_only_when_asked() -> None:
-    with pytest.raises(MisuseError, match="plain text; use --tls"):
-        Credentials(token="secret").access_to("gpu.example.org:7070")
+    for elsewhere in ("gpu.example.org:7070", "0.0.0.0:7070", "[::]:7070", "[::ffff:10.0.0.1]:7070"):
+        with pytest.raises(MisuseError, match="plain text; use --tls"):
+            Credentials(token="secret").access_to(elsewhere)
     assert Credentials(insecure=True).access_to("gpu.example.org:7070").tls is None
     assert Credentials(tls=True).access_to("gpu.example.org:7070").tls is not None
     assert Credentials().access_to("127.0.0.1:7070").tls is None
@@ -47,32 +42,3 @@ def test_what_is_drawn_gets_a_seed_of_63_bits_that_is_fresh_each_time():
 def test_a_stop_string_that_is_no_text_is_refused():
     with pytest.raises(MisuseError, match="a stop string is not valid text"):
         AnswerRequest(stop=["\udcff"]).options()
-
-
-@dataclass(frozen=True)
-class Size:
-    width: Annotated[int, typer.Option("--width")] = 1
-    names: Annotated[list[str] | None, typer.Option("--name")] = None
-
-
-@dataclass(frozen=True)
-class Place:
-    far: Annotated[bool, typer.Option("--far")] = False
-
-
-def test_options_unfold_where_they_are_read_and_fold_where_they_are_used():
-    seen = []
-    app = typer.Typer()
-
-    @app.command()
-    @with_folded_options
-    def build(what: str, *, size: Size, place: Place) -> None:
-        seen.append((what, size, place))
-
-    assert list(signature(build).parameters) == ["what", "width", "names", "far"]
-    for arguments in (["hut"], ["hall", "--far", "--name", "a", "--width", "9", "--name", "b"]):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
-    (what, size, place), (other, large, distant) = seen
-    assert (what, size.width, list(size.names or ()), place) == ("hut", 1, [], Place())
-    assert (other, large, distant) == ("hall", Size(9, ["a", "b"]), Place(far=True))

@@ -35,6 +35,9 @@ def test_what_precedes_the_first_span(text, before):
         (f"{BEGIN}a{END}{END}", "not begun"),
         (f"{BEGIN}a{BEGIN}b{END}{END}", "inside another; end the first"),
         (f"{BEGIN}a{END} {BEGIN}", "not closed"),
+        ("[[Private]]a[[/Private]]", r"'\[\[Private\]\]' is no mark of a private span; write"),
+        ("[[private ]]a[[ /private]]", "is no mark"),
+        ("[[private]]a[[private/]]", "is no mark"),
     ],
 )
 def test_spans_that_cannot_be_are_one_sentence(text, says):

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from client.assembly import Client, DraftChoice, client_for
+from client.assembly import Client, client_for
+from client.draft_loader import DraftChoice
 from client.link import Access
 from client.policies import STREAM
 from client.private import BEGIN, END

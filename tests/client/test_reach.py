@@ -51,6 +51,21 @@ async def test_a_server_that_listens_is_reached():
         await asyncio.wait_for(connected.wait(), 5)
 
 
+async def test_a_name_is_looked_up_once_however_often_it_is_tried(monkeypatch):
+    loop = asyncio.get_running_loop()
+    look_up, asked = loop.getaddrinfo, []
+
+    def counting(host, *how, **more):
+        asked.append(host)
+        return look_up(host, *how, **more)
+
+    with deaf_listener() as (_, address):
+        monkeypatch.setattr(loop, "getaddrinfo", counting)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reach(Address("localhost", address.port)), 0.9)
+    assert asked.count("localhost") == 1
+
+
 async def test_a_refusal_is_told_at_once():
     began = time.perf_counter()
     port = free_port()

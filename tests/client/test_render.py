@@ -37,6 +37,23 @@ def test_a_pipe_gets_final_text_alone(tokenizer):
     assert to.file.getvalue() == "the quick\n"
 
 
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+def test_an_answer_cannot_command_a_terminal(tokenizer, kind):
+    to = Console(file=io.StringIO(), force_terminal=True, width=40, height=10, _environ={"TERM": kind})
+    shown_by(paper_for(to, lambda: 0.0), tokenizer, [("a\x1b]0;owned\x07\x1b[2Jb\x9bc\r\td\n", ""), ("e", "")])
+    paper_for(to, lambda: 0.0).end("\x1b[2Jf")
+    written = to.file.getvalue()
+    for command in ("\x1b]0;", "\x07", "\x1b[2J", "\x9b"):
+        assert command not in written
+    assert "owned" in written
+
+
+def test_a_pipe_gets_an_answer_as_it_is(tokenizer):
+    to = console(terminal=False)
+    shown_by(paper_for(to, lambda: 0.0), tokenizer, [("a\x1b[2Jb\r\n", "")])
+    assert to.file.getvalue() == "a\x1b[2Jb\r\n\n"
+
+
 def test_a_terminal_shows_provisional_text_and_keeps_none_of_it(tokenizer):
     to = console(terminal=True)
     paper = paper_for(to, lambda: 0.0)

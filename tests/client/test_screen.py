@@ -86,3 +86,29 @@ def test_rows_together_are_the_text(text, width):
 @pytest.mark.parametrize(("text", "shown"), [("a\tb", "a    b"), ("\x1b[2Jx\x07\r\ny", "[2Jx\ny")])
 def test_text_cannot_command_the_terminal(text, shown):
     assert printable(text) == shown
+
+
+def replaced(text: str, by: str, width: int = 20, height: int = 6) -> tuple[str, Terminal]:
+    """The characters that replace an answer, and what is seen then behind a question."""
+    screen, terminal = Screen(), Terminal(width, height)
+    terminal.write("> ask\r\n" + screen.update(text, "maybe", width, 3) + screen.update("", "", width, 3) + "\r\n")
+    characters = screen.replaced(by, width, height)
+    terminal.write(characters)
+    return characters, terminal
+
+
+@pytest.mark.parametrize("text", ["one", "one\ntwo\n", "x" * 20, "x" * 45 + "\nend", ""])
+def test_what_was_shown_is_replaced_and_nothing_above_it(text):
+    _, terminal = replaced(text, "ONE\nTWO\n")
+    assert terminal.text == "> ask\nONE\nTWO\n"
+
+
+@pytest.mark.parametrize("text", ["1\n2\n3\n4\n5\n6", "x" * 101, "a flag \U0001f1e6\U0001f1e6"])
+def test_what_may_have_left_the_screen_stays_as_it_is(text):
+    assert replaced(text, "other\n")[0] == ""
+
+
+def test_what_a_terminal_may_have_wrapped_anew_stays_as_it_is():
+    screen = Screen()
+    screen.update("x" * 30, "", 20, 3)
+    assert screen.replaced("other\n", 25, 6) == ""

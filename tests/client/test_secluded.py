@@ -27,10 +27,12 @@ def unseen(committed, provisional):
     """Watches nothing."""
 
 
-def confidant(stream: FakeStream | None, drafter: ChainDrafter | None, policy: Policy = STREAM, dial=None) -> Confidant:
+def confidant(
+    stream: FakeStream | None, drafter: ChainDrafter | None, policy: Policy = STREAM, dial=None, patience: float = 0.2
+) -> Confidant:
     wanted = drafter.state if drafter is not None and policy.drafts else None
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, has_drafter=drafter is not None)
-    talk = Conversation(stream, loop, drafter, "fake", tree=policy.tree, dial=dial, offline=Offline(patience=0.2))
+    talk = Conversation(stream, loop, drafter, "fake", tree=policy.tree, dial=dial, offline=Offline(patience=patience))
     return Confidant(talk, BOUNDS)
 
 
@@ -123,6 +125,19 @@ async def test_a_server_that_stays_away_is_waited_for_no_longer_than_was_asked()
     assert 0.2 <= answer.stats.seconds < 5
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["nobody", "a server that is too slow"])
+async def test_state_is_not_waited_for_without_end(monkeypatch, is_there):
+    async def dial():
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("client.secluded._FETCH_SECONDS", 0.3)
+    stream = FakeStream(pass_seconds=1000.0) if is_there else None
+    answer = await ask(confidant(stream, StatefulDrafter(target), dial=dial, patience=1000.0))
+    assert answer.provisional == decoded(PROMPT.tokens, 12)
+    assert "the draft wrote without" in answer.note
+    assert "too slow" in answer.note
+
+
 async def test_a_stream_that_breaks_is_made_anew_until_all_state_has_come():
     first, second = FakeStream(breaks_after=1), FakeStream()
 
@@ -181,7 +196,7 @@ async def test_a_drafter_that_fails_leaves_what_it_wrote():
 
 async def test_a_drafter_that_is_spent_ends_the_answer():
     answer = await ask(confidant(FakeStream(), ChainDrafter(target, depth=0)))
-    assert (answer.provisional, answer.finish_reason, answer.failure) == ((), "private", "")
+    assert (answer.provisional, answer.finish_reason, answer.failure) == ((), "spent", "")
 
 
 async def test_an_end_token_ends_it():

@@ -60,6 +60,38 @@ def test_a_template_that_fails_is_one_sentence():
             chat_tokens(tokenizer, [{"role": "user", "content": "hi"}])
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ messages.append(1) }}",
+        "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+        "{{ (lambda: 1).__globals__ }}",
+        "{{ messages[0].update({'content': 'x'}) }}",
+        "{% include '/etc/passwd' %}",
+        "{{ range(10 ** 9) | list }}",
+        "{{ '%s'.__mod__.__self__.__class__ }}",
+    ],
+)
+def test_a_template_is_a_program_in_a_sandbox(template):
+    """It comes with a server's bundle: it may neither reach what it was not given nor change what it was."""
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = template
+    messages = [{"role": "user", "content": "hi"}]
+    with pytest.raises(MisuseError, match="the target's chat template fails"):
+        chat_tokens(tokenizer, messages)
+    assert messages == [{"role": "user", "content": "hi"}]
+
+
+def test_what_a_template_complains_of_commands_no_terminal():
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = "{{ raise_exception('\x1b[2J' * 1000) }}"
+    with pytest.raises(MisuseError) as refused:
+        chat_tokens(tokenizer, [{"role": "user", "content": "hi"}])
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 400
+
+
 def test_a_target_without_a_chat_template_is_asked_raw():
     tokenizer = make_tokenizer()
     tokenizer.chat_template = None

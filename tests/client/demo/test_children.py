@@ -84,6 +84,16 @@ async def test_a_child_runs_until_the_block_ends(install):
     assert not is_alive(address)
 
 
+async def test_a_child_is_run_as_if_no_server_were_configured_here(install, monkeypatch):
+    monkeypatch.setenv("OUTRIDERD_LISTEN", "0.0.0.0:1")
+    monkeypatch.setenv("OUTRIDER_CACHE", "kept")
+    told = 'import os; say(f\'{os.environ.get("OUTRIDERD_LISTEN")} {os.environ["OUTRIDER_CACHE"]}\'); sys.exit(1)\n'
+    install(READY.replace("say(f", "str(f") + told)
+    async with running("fake") as child:
+        with pytest.raises(DemoError, match="fake did not start: None kept"):
+            await child.ready()
+
+
 async def test_a_chatty_child_is_heard_to_the_end(install):
     install(READY + CHATTY + SUMMARY + SLEEP)
     async with running("fake") as child:

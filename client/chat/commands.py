@@ -1,0 +1,75 @@
+"""The commands of a chat, as one table, and how they are told from what is meant for the model.
+
+What a command does, `Chat` does. Knows no terminal.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from client.chat.multiline import Said
+from client.chat.suggestion import nearest
+from common.protocol.errors import MisuseError
+
+if TYPE_CHECKING:
+    from client.chat.chat import Chat
+
+FILE = "FILE"
+QUIT = "quit"
+
+_LIKE_A_COMMAND = re.compile(r"/(\w+)(?:[ \t]+(.*))?")
+
+Run = Callable[["Chat", str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`run` takes the argument, empty where there is none; one that is `required` is there."""
+
+    name: str
+    argument: str
+    help: str
+    run: Run
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    command: Command
+    argument: str
+
+
+def called(said: Said) -> Called | None:
+    """What a message calls, None where it is meant for the model. Raises MisuseError for an unknown command, and for a
+    wrong number of arguments."""
+    match = None if said.literal else _LIKE_A_COMMAND.fullmatch(said.text)
+    if match is None:
+        return None
+    name, argument = match[1].lower(), (match[2] or "").strip()
+    command = COMMANDS.get(name)
+    if command is None:
+        close = nearest(f"/{name}", [f"/{each}" for each in COMMANDS])
+        raise MisuseError(f'there is no command /{name}; {close or "/help lists them"} (""" quotes what is none)')
+    if argument and not command.argument:
+        raise MisuseError(f"/{name} takes no argument")
+    if command.required and not argument:
+        raise MisuseError(f"say /{name} {command.argument}")
+    return Called(command, argument)
+
+
+_TABLE = (
+    Command("help", "", "what can be typed here", lambda chat, _: chat.show_help()),
+    Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, said: chat.set(said)),
+    Command(
+        "retry", "", "ask the last question again; another answer where tokens are drawn", lambda chat, _: chat.retry()
+    ),
+    Command("stats", "", "tokens, speed and bytes", lambda chat, _: chat.show_stats()),
+    Command("save", FILE, "the conversation, as .json or .md", lambda chat, file: chat.save(file), required=True),
+    Command("load", FILE, "go on from a conversation in a file", lambda chat, file: chat.load(file), required=True),
+    Command("offline", "", "go on without the server", lambda chat, _: chat.go_offline()),
+    Command("online", "", "go back to it, which judges what was drafted", lambda chat, _: chat.go_online()),
+    Command("new", "", "forget all that was said; the only way out of a private chat", lambda chat, _: chat.new()),
+    Command(QUIT, "", "leave, as Ctrl-D does", lambda chat, _: chat.quit()),
+)
+COMMANDS = {each.name: each for each in _TABLE}

@@ -1,0 +1,83 @@
+"""Where a chat is seen: answers on stdout, and what is said about them on stderr.
+
+Knows consoles and how answers look; it may not know sessions or commands.
+"""
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from client.answering import AnswerOptions
+from client.conversation import OFFLINE, Answer
+from client.render import (
+    LivePaper,
+    Paper,
+    kept_line,
+    lossy_line,
+    paper_for,
+    private_line,
+    provisional_line,
+    stats_line,
+)
+from client.screen import printable
+
+
+class Display:
+    def __init__(self, out: Console, notes: Console):
+        self._out = out
+        self._notes = notes
+
+    @property
+    def is_terminal(self) -> bool:
+        return self._out.is_terminal
+
+    def note(self, text: str, dim: bool = False) -> None:
+        self._notes.print(printable(text), style="dim" if dim else None, markup=False)
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        grid = Table.grid(padding=(0, 2), pad_edge=True)
+        for row in rows:
+            grid.add_row(*map(Text, row))  # no markup
+        with self._notes.capture() as capture:
+            self._notes.print(grid)
+        for line in capture.get().splitlines():
+            self.note(line.rstrip())
+
+    def paper(self) -> Paper:
+        """For one answer."""
+        return paper_for(self._out, time.monotonic)
+
+    def render(self, paper: Paper, text: str) -> None:
+        """Shows the Markdown of an answer that has ended on `paper`, in place of the text, where both can be."""
+        if isinstance(paper, LivePaper):
+            from client.chat.markdown import rendered
+
+            lines = rendered(text, self._out)
+            if lines is not None:
+                paper.replace(lines)
+
+    def remark(self, answer: Answer, options: AnswerOptions, *, held: bool) -> None:
+        """What a person must know of an answer; `held`: it was written offline by their own wish."""
+        if answer.private:
+            self.note(private_line(len(answer.provisional), answer.stats), dim=True)
+        else:
+            if self.is_terminal and answer.tokens:
+                self.note(stats_line(answer.stats, options.seed), dim=True)
+            if options.lossy:
+                self.note(lossy_line(options.rule), dim=True)
+            if held and answer.provisional:
+                self.note(held_line(len(answer.provisional)), dim=True)
+            elif answer.provisional or answer.finish_reason == OFFLINE:
+                self.note(provisional_line(len(answer.provisional)), dim=True)
+        if answer.kept:
+            self.note(kept_line(answer.kept))
+        if answer.note:
+            self.note(answer.note)
+
+
+def held_line(tokens: int) -> str:
+    """What a person must know of an answer without a server, as was wished."""
+    return f"{tokens} tokens are the draft's own; /online has the server judge them"

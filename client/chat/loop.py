@@ -1,0 +1,51 @@
+"""One message after another, to a chat's commands or to the model, until the person leaves.
+
+An error is told and the conversation goes on; only misuse in a pipe, where nobody can type it again, ends it.
+"""
+
+from client.chat.chat import Chat
+from client.chat.commands import called
+from client.chat.display import Display
+from client.chat.lines import Lines
+from client.chat.multiline import Said
+from client.private import before_private
+from client.text import valid_text
+from common.protocol.errors import MisuseError, OutriderError
+
+
+def converse(chat: Chat, lines: Lines, display: Display, *, typed: bool) -> bool:
+    """Whether every question was answered to its end; `typed` by a person. Raises MisuseError where nobody types."""
+    is_well = True
+    while not chat.is_over:
+        said = lines.ask(chat.prompt, private=chat.is_private)
+        if said is None:
+            break
+        try:
+            _take(chat, said)
+        except MisuseError as error:
+            if not typed:
+                raise
+            display.note(str(error))
+        except OutriderError as error:
+            is_well = False
+            display.note(str(error))
+        except KeyboardInterrupt:
+            continue  # an answer had just ended
+        except Exception as error:
+            if not typed:
+                raise
+            display.note(f"it failed unexpectedly: {type(error).__name__}: {error}")
+    return is_well
+
+
+def _take(chat: Chat, said: Said) -> None:
+    try:
+        valid_text(said.text)
+    except UnicodeError as error:
+        raise MisuseError("that is not valid text; give it in UTF-8") from error
+    call = called(said)
+    if call is not None:
+        call.command.run(chat, call.argument)
+    elif said.text:
+        before_private(said.text)  # fails now where its spans cannot be
+        chat.ask(said.text)

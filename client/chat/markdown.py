@@ -1,0 +1,57 @@
+"""An answer's Markdown as a terminal shows it, where that loses nothing of the answer.
+
+Knows Markdown and rich, and no conversation. Imported only where there is an answer to render.
+"""
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Markdown
+from rich.syntax import Syntax
+from rich.theme import Theme
+
+from client.screen import printable
+
+_THEME = Theme({"markdown.code": "cyan"})
+_STYLE = r"\x1b\[[\d;]*m"
+_PADDING = re.compile(rf"(?: |{_STYLE})+$", re.MULTILINE)
+
+
+def rendered(text: str, console: Console) -> str | None:
+    """The text as whole lines for the console; None where it has indented lines that a paragraph would not keep so, as
+    code without a fence has."""
+    text = printable(text)
+    # What looks like HTML is text, and rich would leave it out.
+    tokens = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table").parse(text)
+    if any(_is_indented(token, text) for token in tokens):
+        return None
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"  # an answer's lines are its own
+    document = _Document(text, code_theme="ansi_dark", hyperlinks=False)
+    document.parsed = tokens
+    with console.use_theme(_THEME), console.capture() as capture:
+        console.print(document)
+    # Spaces up to the edge would become lines of their own once the terminal is narrower.
+    return _PADDING.sub(lambda end: "".join(re.findall(_STYLE, end[0])), capture.get())
+
+
+class _Code(CodeBlock):
+    """Begins in the first column, so that it can be copied."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True)
+
+
+class _Document(Markdown):
+    elements = Markdown.elements | {"fence": _Code, "code_block": _Code}
+
+
+def _is_indented(token: Token, text: str) -> bool:
+    if token.type != "paragraph_open" or token.level or token.map is None:
+        return False
+    first, end = token.map
+    return any(line[:1].isspace() for line in text.split("\n")[first:end])

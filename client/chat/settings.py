@@ -1,0 +1,151 @@
+"""What a person may change with /set: the options of answers, of the time without a server and of the screen.
+
+Pure. The command line says what there is, of which type and what for; no conversation is known here.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+
+from client.answering import AnswerOptions
+from client.chat.suggestion import nearest
+from client.options import AnswerRequest, OfflineRequest, ScreenRequest
+from client.private import BEGIN, END
+from common.protocol.errors import MisuseError
+
+_DEFAULT = "default"
+_FOR_THE_WHOLE_CHAT = ("policy",)
+_SWITCH = {"on": True, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    answer: AnswerRequest = field(default_factory=AnswerRequest)
+    offline: OfflineRequest = field(default_factory=OfflineRequest)
+    screen: ScreenRequest = field(default_factory=ScreenRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field of one part of the wishes; `kind` and `least` are its option's type and least value."""
+
+    name: str
+    help: str
+    part: str
+    field: str
+    kind: type
+    least: float
+    default: Any
+
+    def of(self, wishes: Wishes) -> Any:
+        return getattr(getattr(wishes, self.part), self.field)
+
+    def put(self, wishes: Wishes, value: Any) -> Wishes:
+        part = replace(getattr(wishes, self.part), **{self.field: value})
+        return replace(wishes, **{self.part: part})
+
+
+def changed(wishes: Wishes, name: str, text: str) -> Wishes:
+    """The wishes with a setting as the text has it. Raises MisuseError for an unknown one, and for a text that cannot
+    be its value; whether all wishes go together is for their options to say."""
+    setting = find_setting(name)
+    if BEGIN in text or END in text:
+        raise MisuseError("a setting may go to the server, so it cannot hold private text")
+    return setting.put(wishes, setting.default if text == _DEFAULT else _READERS[setting.kind](setting, text))
+
+
+def find_setting(name: str) -> Setting:
+    """Raises MisuseError for an unknown name."""
+    known = SETTINGS.get(name.replace("_", "-").lower())
+    if known is None:
+        raise MisuseError(f"there is no setting '{name}'; {nearest(name, SETTINGS) or '/set lists them'}")
+    return known
+
+
+def value_of(setting: Setting, wishes: Wishes, options: AnswerOptions) -> str:
+    """As a person reads it; `options` are what the wishes mean now."""
+    value = setting.of(wishes)
+    match setting.field:
+        case "rule" if value is None:
+            return f"{options.rule} (by the temperature)"
+        case "seed" if value is None:
+            return "fresh" if options.seed is None else f"{options.seed} (fresh)"
+        case "idle" if not value:
+            return "the server's own"
+        case "stop":
+            return " ".join(json.dumps(each, ensure_ascii=False) for each in value or ()) or "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _whole(setting: Setting, text: str) -> int:
+    try:
+        return int(_least(setting, int(text)))
+    except ValueError:
+        raise MisuseError(f"{setting.name} is a whole number, not '{text}'") from None
+
+
+def _number(setting: Setting, text: str) -> float:
+    try:
+        return _least(setting, float(text))
+    except ValueError:
+        raise MisuseError(f"{setting.name} is a number, not '{text}'") from None
+
+
+def _least(setting: Setting, value: float) -> float:
+    if setting.least > -math.inf and not value >= setting.least:  # which no number is that is none
+        raise MisuseError(f"{setting.name} must be at least {setting.least:g}, not {value:g}")
+    return value
+
+
+def _switch(setting: Setting, text: str) -> bool:
+    if text not in _SWITCH:
+        raise MisuseError(f"{setting.name} is {' or '.join(_SWITCH)}, not '{text}'")
+    return _SWITCH[text]
+
+
+def _texts(setting: Setting, text: str) -> list[str]:
+    """One text as it stands, or any number in double quotes, which may hold \\n."""
+    if not text.startswith('"'):
+        return [text]
+    texts, decoder = [], json.JSONDecoder()
+    try:
+        while text:
+            one, end = decoder.raw_decode(text)
+            texts.append(str(one))
+            text = text[end:].lstrip()
+    except ValueError:
+        raise MisuseError(f'{setting.name} is one text, or several as in "\\n\\n" "THE END"') from None
+    return texts
+
+
+_READERS: Mapping[type, Callable[[Setting, str], Any]] = {
+    bool: _switch,
+    float: _number,
+    int: _whole,
+    str: lambda setting, text: text,
+    list[str]: _texts,
+}
+
+
+def _settings_of(part: str, request: type) -> list[Setting]:
+    hints = get_type_hints(request, include_extras=True)
+    return [_setting(part, each.name, each.default, *get_args(hints[each.name])) for each in fields(request)]
+
+
+def _setting(part: str, name: str, default: Any, hint: Any, option: Any) -> Setting:
+    kind = get_args(hint)[0] if isinstance(hint, UnionType) else hint
+    least = -math.inf if option.min is None else option.min
+    return Setting(name.replace("_", "-"), option.help, part, name, kind, least, default)
+
+
+_ALL = [
+    *_settings_of("answer", AnswerRequest),
+    *_settings_of("offline", OfflineRequest),
+    *_settings_of("screen", ScreenRequest),
+]
+SETTINGS = {each.name: each for each in _ALL if each.field not in _FOR_THE_WHOLE_CHAT}

@@ -1,0 +1,152 @@
+"""What was said in a conversation, and the same as text that can be kept: JSON for programs, Markdown for people.
+
+Pure. May know the marks of private text; it may not know files, tokenizers, sessions or screens.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from client.private import as_private, before_private
+from client.text import Message, valid_text
+from common.protocol.errors import MisuseError
+
+if TYPE_CHECKING:
+    from client.answering import AnswerOptions
+
+_USER, _ASSISTANT = "user", "assistant"
+_PRIVATE, _UNCONFIRMED = "private", "unconfirmed"
+
+_HEADING = re.compile(r"^## (Question|Answer)(?: \(([a-z, ]+)\))?$", re.MULTILINE)
+_LIKE_A_HEADING = re.compile(r"^(\\*## (?:Question|Answer)\b)", re.MULTILINE)
+_ESCAPED_HEADING = re.compile(r"^\\(\\*## (?:Question|Answer)\b)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """Tokens that a draft wrote for an answer, and what the answer was asked to be."""
+
+    tokens: tuple[int, ...]
+    options: "AnswerOptions"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question, with the marks of what in it is private, and its answer, None where none came.
+
+    What is `private` must not leave this machine. Of an answer that is not `confirmed` no target has judged the end;
+    `drafted` is how to have it judged, where that is known.
+    """
+
+    question: str
+    answer: str | None = None
+    private: bool = False
+    confirmed: bool = True
+    drafted: Drafted | None = None
+
+
+Transcript = tuple[Exchange, ...]
+
+
+def answered(exchanges: Iterable[Exchange]) -> Transcript:
+    """The exchanges that later ones can build upon."""
+    return tuple(each for each in exchanges if each.answer is not None)
+
+
+def messages(exchanges: Iterable[Exchange], question: str) -> list[Message]:
+    """What is read before the question is answered, the first that is private in a span of it."""
+    said: list[Message] = []
+    for each in kept_private(answered(exchanges)):
+        said += [{"role": _USER, "content": each.question}, {"role": _ASSISTANT, "content": str(each.answer)}]
+    return [*said, {"role": _USER, "content": question}]
+
+
+def as_json(exchanges: Sequence[Exchange], model: str) -> str:
+    said: list[dict[str, Any]] = []
+    for each in kept_private(exchanges):
+        marks: dict[str, Any] = {_PRIVATE: True} if each.private else {}
+        said.append({"role": _USER, "content": each.question, **marks})
+        if each.answer is not None:
+            marks |= {} if each.confirmed else {_UNCONFIRMED: True}
+            said.append({"role": _ASSISTANT, "content": each.answer, **marks})
+    return json.dumps({"model": model, "messages": said}, ensure_ascii=False, indent=2) + "\n"
+
+
+def from_json(text: str) -> Transcript:
+    """What `as_json` wrote, with everything private in it marked so. Raises MisuseError for anything else."""
+    try:
+        said = json.loads(text)["messages"]
+        parts = [(each["role"], each["content"], _marks_of(each)) for each in said]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise MisuseError("it is no conversation as /save writes one") from error
+    return _paired(parts)
+
+
+def as_markdown(exchanges: Sequence[Exchange], model: str) -> str:
+    blocks = [f"# A conversation with {' '.join(model.split())}"]
+    for each in kept_private(exchanges):
+        marks = [_PRIVATE] if each.private else []
+        blocks.append(_block("Question", marks, each.question))
+        if each.answer is not None:
+            blocks.append(_block("Answer", marks if each.confirmed else [*marks, _UNCONFIRMED], each.answer))
+    return "\n\n".join(blocks) + "\n"
+
+
+def from_markdown(text: str) -> Transcript:
+    """As `from_json`."""
+    _, *pieces = _HEADING.split(text + "\n")
+    parts = []
+    for who, marks, block in zip(*[iter(pieces)] * 3, strict=True):
+        content = _ESCAPED_HEADING.sub(r"\1", block.removeprefix("\n\n").removesuffix("\n\n"))
+        parts.append((_USER if who == "Question" else _ASSISTANT, content, (marks or "").split(", ")))
+    return _paired(parts)
+
+
+def _block(who: str, marks: Sequence[str], content: str) -> str:
+    heading = f"## {who} ({', '.join(marks)})" if marks else f"## {who}"
+    escaped = _LIKE_A_HEADING.sub(r"\\\1", content)
+    return f"{heading}\n\n{escaped}"
+
+
+def _marks_of(message: dict[str, Any]) -> list[str]:
+    return [mark for mark in (_PRIVATE, _UNCONFIRMED) if message.get(mark)]
+
+
+def _paired(parts: Sequence[tuple[object, object, Sequence[str]]]) -> Transcript:
+    exchanges: list[Exchange] = []
+    for number, (role, content, marks) in enumerate(parts, 1):
+        text, is_private = _text(content, number), _PRIVATE in marks
+        if role == _USER and answered(exchanges) == tuple(exchanges):
+            before_private(text)  # fails now where its spans cannot be
+            exchanges.append(Exchange(text, private=is_private))
+        elif role == _ASSISTANT and exchanges and exchanges[-1].answer is None:
+            is_private = is_private or exchanges[-1].private
+            confirmed = _UNCONFIRMED not in marks
+            exchanges[-1] = replace(exchanges[-1], answer=text, private=is_private, confirmed=confirmed)
+        else:
+            raise MisuseError(f"message {number} is out of turn; user and assistant speak in turns, the user first")
+    return kept_private(exchanges)
+
+
+def _text(content: object, number: int) -> str:
+    try:
+        if isinstance(content, str):
+            return valid_text(content)
+    except UnicodeError:
+        pass
+    raise MisuseError(f"message {number} is not valid text")
+
+
+def kept_private(exchanges: Sequence[Exchange]) -> Transcript:
+    """With all private that follows what is, and a span in the first question of it, so that nothing of it leaves this
+    machine whatever is asked next."""
+    is_marked = [before_private(each.question) is not None for each in exchanges]
+    first = next((at for at, each in enumerate(exchanges) if each.private or is_marked[at]), None)
+    if first is None:
+        return tuple(exchanges)
+    opening = exchanges[first]
+    question = opening.question if is_marked[first] else as_private(opening.question)
+    behind = [replace(opening, question=question), *exchanges[first + 1 :]]
+    return (*exchanges[:first], *(replace(each, private=True) for each in behind))

@@ -1,0 +1,63 @@
+"""Conversations in files that are their owner's alone; the ending of a name says in which form.
+
+Knows files and what a transcript is as text, and no conversation that is going on.
+"""
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from client.chat import transcript
+from client.chat.transcript import Exchange, Transcript
+from common.protocol.errors import MisuseError
+
+_OWNER_ALONE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    write: Callable[[Sequence[Exchange], str], str]
+    read: Callable[[str], Transcript]
+
+
+_FORMS = {
+    ".json": _Form(transcript.as_json, transcript.from_json),
+    ".md": _Form(transcript.as_markdown, transcript.from_markdown),
+}
+
+
+def save(file: Path, exchanges: Sequence[Exchange], model: str, own: Collection[Path]) -> None:
+    """Writes the file, whole or not at all. Raises MisuseError where it cannot, and for one that exists and is not of a
+    chat's `own`."""
+    form = _form_of(file)
+    if file.exists() and file.resolve() not in own:
+        raise MisuseError(f"{file} exists already; choose another name")
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE), "wb") as written:
+            written.write(form.write(exchanges, model).encode())
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise MisuseError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def load(file: Path) -> Transcript:
+    """Raises MisuseError where it cannot be read or is no conversation."""
+    form = _form_of(file)
+    try:
+        return form.read(file.read_bytes().decode())
+    except OSError as error:
+        raise MisuseError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeError as error:
+        raise MisuseError(f"{file} is not valid text") from error
+    except MisuseError as error:
+        raise MisuseError(f"{file} cannot be loaded: {error}") from error
+
+
+def _form_of(file: Path) -> _Form:
+    form = _FORMS.get(file.suffix.lower())
+    if form is None:
+        raise MisuseError(f"choose a name that ends in {' or '.join(_FORMS)}, not '{file}'")
+    return form

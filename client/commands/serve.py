@@ -1,0 +1,135 @@
+"""`outrider serve`: OpenAI's interface on this machine, to a server far away."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from client.assembly import Client, client_for
+from client.draft_loader import DraftChoice
+from client.endpoint.app import OpenAiPaths, make_app
+from client.endpoint.desk import Desk
+from client.endpoint.gate import guard_for
+from client.endpoint.monitor import Monitor, Signs
+from client.endpoint.page import PagePaths, Scene, Switch
+from client.endpoint.service import Manner, Service
+from client.link import Access
+from client.link_state import LinkState
+from client.offline import Offline
+from client.progress import download_bar
+from client.render import unreached_line
+from client.trunk import Trunk
+from common.address import Address
+from common.protocol.errors import MisuseError
+
+_WAITING = 64
+_LAST_ANSWERS_SECONDS = 5
+_NAME_LENGTH = 12  # of fingerprints, for people
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """`seats` requests are answered at once; `key` is None where nobody needs one."""
+
+    address: Address
+    seats: int
+    key: str | None
+
+    def __post_init__(self) -> None:
+        """Raises MisuseError where anybody could ask."""
+        if self.key is None and not self.address.is_loopback:
+            raise MisuseError(
+                f"{self.address} is open to other machines; ask for a key with --api-key-file, or listen on 127.0.0.1"
+            )
+
+
+async def serve(
+    access: Access,
+    choice: DraftChoice,
+    cache: Path | None,
+    manner: Manner,
+    offline: Offline,
+    listening: Listening,
+    switch: Switch | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT. Raises MisuseError for a port that cannot be had."""
+    with closing(bind(listening.address)) as port:
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
+            client.require_idle(manner.options.idle)
+            app = await _assemble(stack, client, manner, offline, listening, switch, lambda: server.should_exit)
+            if not client.was_reached:
+                _say(unreached_line(str(access.address), client.manifest.draft))
+            host, number = port.getsockname()[:2]
+            _say(f"ready on {Address(host, number)}")
+            _say(f"the page is at http://{Address(host, number)}/")
+            config = uvicorn.Config(
+                app,
+                log_level="critical",  # who asks is told what went wrong, and streams that we end are no news
+                lifespan="off",
+                timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
+            )
+            server = uvicorn.Server(config)
+            try:
+                await server.serve([port])
+            except asyncio.CancelledError:
+                server.should_exit = True  # whoever looks on leaves
+                await server.shutdown([port])
+                raise
+
+
+async def _assemble(
+    stack: AsyncExitStack,
+    client: Client,
+    manner: Manner,
+    offline: Offline,
+    listening: Listening,
+    switch: Switch | None,
+    is_closing: Callable[[], bool],
+) -> Any:
+    make_drafter = client.load_draft() if manner.options.policy.drafts else None
+    trunk = await stack.enter_async_context(Trunk(client.access, client.connection))
+    state = LinkState.ONLINE if client.was_reached else LinkState.OFFLINE
+    monitor = Monitor(state, Signs(trunk), lambda: desk.answering > 0)
+
+    def open_conversation() -> Any:
+        drafter = None if make_drafter is None else make_drafter()
+        return monitor.counted(client.converse(manner.options.policy, drafter, manner.options.pace, offline, trunk))
+
+    desk = await stack.enter_async_context(Desk(open_conversation, listening.seats, _WAITING))
+    service = Service(client, desk, manner, monitor.heard)
+
+    def health() -> dict[str, Any]:
+        return {
+            "status": "ok",
+            "link": monitor.link.value,
+            "server": str(client.access.address),
+            "model": client.description.model,
+            "answering": desk.answering,
+            "waiting": desk.waiting,
+        }
+
+    target, draft = client.description.fingerprint[:_NAME_LENGTH], client.manifest.id[:_NAME_LENGTH]
+    paths = OpenAiPaths(service, manner.options.sampling, target, draft, health)
+    page = PagePaths(Scene(client, service, monitor, manner.options.sampling, switch, is_closing))
+    return make_app([*paths.routes(), *page.routes()], guard_for(listening.address.host, listening.key))
+
+
+def bind(address: Address) -> socket.socket:
+    """Listens. Raises MisuseError for a port that cannot be had."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        raise MisuseError(f"{address} is in use or not this machine's; name another with --listen") from error
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

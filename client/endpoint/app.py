@@ -1,0 +1,183 @@
+"""OpenAI's paths: requests become answers, streamed or whole, and faults keep their shape.
+
+Knows HTTP and the service. It may not know sessions or text.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
+from secrets import randbits
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from client.endpoint.asked import Asked, Kind, read_chat, read_completion
+from client.endpoint.faults import Fault, FaultError, wrong
+from client.endpoint.gate import Gate, Guard
+from client.endpoint.service import Service
+from client.endpoint.sse import DONE, EventStream, event, until_gone
+from client.endpoint.told import Naming, Piece, Written, model, model_list
+from common.protocol.sampling import Sampling
+
+_IDS = {Kind.CHAT: "chatcmpl-", Kind.COMPLETION: "cmpl-"}
+
+Result = TypeVar("Result")
+
+Health = Callable[[], dict[str, Any]]
+
+
+class OpenAiPaths:
+    """`target` and `draft` are short names of what may write an answer."""
+
+    def __init__(self, service: Service, defaults: Sampling, target: str, draft: str, health: Health):
+        self._service = service
+        self._defaults = defaults
+        self._target, self._draft = target, draft
+        self._health = health
+        self._began = int(time.time())
+        self._ending: set[asyncio.Task[Any]] = set()
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/v1/completions", self._complete, methods=["POST"]),
+            Route("/v1/models", self._list_models),
+            Route("/v1/models/{name:path}", self._show_model),
+            Route("/health", self._tell_health),
+        ]
+
+    async def _chat(self, request: Request) -> ASGIApp:
+        return await self._answer(request, read_chat(await read_json(request), self._fresh()))
+
+    async def _complete(self, request: Request) -> ASGIApp:
+        return await self._answer(request, read_completion(await read_json(request), self._fresh()))
+
+    def _fresh(self) -> Sampling:
+        """What a request does not say itself."""
+        return replace(self._defaults, seed=randbits(64))
+
+    async def _answer(self, request: Request, asked: Asked) -> ASGIApp:
+        prompt = self._service.prompt(asked)
+        options = self._service.options(asked, prompt)
+        naming = Naming(
+            asked.kind, _IDS[asked.kind] + uuid4().hex, int(time.time()), asked.model, self._target, self._draft
+        )
+        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+        answering = self._begin(self._service.answer(prompt, options, pieces.put_nowait))
+        answering.add_done_callback(lambda _: pieces.put_nowait(None))
+        try:
+            if asked.stream:
+                # What fails before it has begun has a status of its own.
+                piece = await _unless_gone(request, pieces.get())
+                if piece is None:
+                    answering.result()
+                events = _events(naming, asked, piece, pieces, answering)
+                return EventStream(events, lambda: _end(answering))
+            return JSONResponse(naming.whole(await _unless_gone(request, _result(answering))))
+        except BaseException:
+            answering.cancel()
+            raise
+
+    def _begin(self, answer: Coroutine[Any, Any, Written]) -> asyncio.Task[Written]:
+        """A task that ends by itself when it is cancelled, after it has ended the answer on the server."""
+        task = asyncio.create_task(answer)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def _list_models(self, _: Request) -> Response:
+        return JSONResponse(model_list(self._service.models, self._began))
+
+    async def _show_model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._service.models:
+            raise FaultError(Fault(404, f"the model '{name}' is not served here", parameter="model"))
+        return JSONResponse(model(name, self._began))
+
+    async def _tell_health(self, _: Request) -> Response:
+        return JSONResponse(self._health())
+
+
+def make_app(routes: list[BaseRoute], guard: Guard) -> Starlette:
+    handlers: dict[Any, Any] = {FaultError: _tell_fault, HTTPException: _tell_http_fault, Exception: _tell_crash}
+    return Starlette(routes=routes, middleware=[Middleware(Gate, guard=guard)], exception_handlers=handlers)
+
+
+async def _unless_gone(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:
+    """What is waited for. Raises ClientDisconnect where the client is gone before it comes."""
+    tasks = asyncio.ensure_future(waiting), asyncio.ensure_future(until_gone(request.receive))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+    if tasks[0].cancelled() or not tasks[0].done():
+        raise ClientDisconnect
+    return tasks[0].result()
+
+
+async def _result(answering: "asyncio.Task[Written]") -> Written:
+    return await asyncio.shield(answering)
+
+
+def _end(answering: "asyncio.Task[Written]") -> None:
+    answering.cancel()
+
+
+async def read_json(request: Request) -> Any:
+    """The body's value. Raises FaultError where it is none, or comes from a page that is not ours."""
+    # Any other type is what a page from elsewhere can send without being asked whether it may.
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise FaultError(Fault(415, "send the body as application/json", code="unsupported_media_type"))
+    try:
+        return json.loads(await request.body(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise wrong(None, f"the body is not valid JSON: {error}", "invalid_json") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+async def _events(
+    naming: Naming,
+    asked: Asked,
+    piece: Piece | None,
+    pieces: "asyncio.Queue[Piece | None]",
+    answering: "asyncio.Task[Written]",
+) -> AsyncIterator[bytes]:
+    for chunk in naming.opening():
+        yield event(chunk)
+    while piece is not None:
+        yield event(naming.piece(piece))
+        piece = await pieces.get()
+    try:
+        written = answering.result()
+    except FaultError as error:
+        yield event(error.fault.body())
+        return
+    for chunk in naming.closing(written, include_usage=asked.include_usage):
+        yield event(chunk)
+    yield DONE
+
+
+async def _tell_fault(_: Request, error: FaultError) -> Response:
+    return JSONResponse(error.fault.body(), error.fault.status, error.fault.headers())
+
+
+async def _tell_http_fault(_: Request, error: HTTPException) -> Response:
+    return JSONResponse(Fault(error.status_code, str(error.detail)).body(), error.status_code, error.headers)
+
+
+async def _tell_crash(_: Request, error: Exception) -> Response:
+    fault = Fault(500, f"this endpoint failed: {error or type(error).__name__}", "server_error", None, "internal")
+    return JSONResponse(fault.body(), fault.status)

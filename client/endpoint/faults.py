@@ -1,0 +1,50 @@
+"""What can be wrong with a request, in the shape in which OpenAI's clients read it. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`status` is HTTP's; `parameter` names what of the body is meant; `retry_after` is in seconds."""
+
+    status: int
+    message: str
+    kind: str = "invalid_request_error"
+    parameter: str | None = None
+    code: str | None = None
+    retry_after: int | None = None
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"message": self.message, "type": self.kind, "param": self.parameter, "code": self.code}}
+
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+
+class FaultError(Exception):
+    """A request that is answered with a fault."""
+
+    def __init__(self, fault: Fault):
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def wrong(parameter: str | None, message: str, code: str | None = None) -> FaultError:
+    """Something in the body that its sender can mend."""
+    return FaultError(Fault(400, message, parameter=parameter, code=code))
+
+
+def busy(retry_after: int) -> FaultError:
+    return FaultError(
+        Fault(429, "too many requests wait already; come back later", "rate_limit_error", None, "busy", retry_after)
+    )
+
+
+def unreachable(retry_after: int) -> FaultError:
+    return FaultError(Fault(503, "the server is out of reach", "server_error", None, "server_unreachable", retry_after))
+
+
+def broken_off(message: str) -> Fault:
+    """An answer that failed after it had begun, or before."""
+    return Fault(502, message, "server_error", None, "answer_broke_off")

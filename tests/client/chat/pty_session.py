@@ -1,0 +1,102 @@
+"""A program on a real pseudo-terminal, and what a person would see of it."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyte
+
+_SECONDS = 60.0
+_WIDTH, _HEIGHT = 100, 40
+_WHERE = b"\x1b[6n"
+
+
+class PtySession:
+    def __init__(self, person: int, process: subprocess.Popen):
+        self.written = b""
+        self.process = process
+        self._person = person
+        self._screen = pyte.HistoryScreen(_WIDTH, _HEIGHT, history=1000)
+        self._emulator = pyte.ByteStream(self._screen)
+
+    @property
+    def lines(self) -> list[str]:
+        """What scrolled away and what is on the screen, down to the cursor's line."""
+        gone = ["".join(row[column].data for column in range(_WIDTH)).rstrip() for row in self._screen.history.top]
+        return gone + [line.rstrip() for line in self._screen.display[: self._screen.cursor.y + 1]]
+
+    @property
+    def screen(self) -> str:
+        """What is on the screen, below the cursor too."""
+        return "\n".join(self._screen.display)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def type(self, keys: str) -> None:
+        os.write(self._person, keys.encode())
+
+    def until(self, seen: Callable[[list[str]], bool]) -> list[str]:
+        """Waits until the lines are as wanted, and returns them."""
+        deadline = time.monotonic() + _SECONDS
+        while not seen(self.lines):
+            assert time.monotonic() < deadline, self.text
+            assert self._read(), f"the program has left:\n{self.text}"
+        return self.lines
+
+    def ask(self, keys: str, prompt: str = ">") -> str:
+        """Types, and returns what was written up to the next prompt."""
+        before = len(self.lines)
+        self.type(keys)
+        lines = self.until(lambda lines: len(lines) > before and lines[-1] == prompt)
+        return "\n".join(lines[before - 1 : -1])
+
+    def end(self) -> int:
+        """The exit code, once the program leaves."""
+        while self._read():
+            pass
+        return self.process.wait(_SECONDS)
+
+    def _read(self) -> bool:
+        """Takes what was written since; whether more may come."""
+        if not select.select([self._person], [], [], 0.05)[0]:
+            return self.process.poll() is None
+        try:
+            written = os.read(self._person, 1 << 16)
+        except OSError:
+            return False
+        self.written += written
+        self._emulator.feed(written)
+        if _WHERE in written:
+            self.type(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
+        return True
+
+
+@contextmanager
+def on_terminal(*arguments: str, **environment: str) -> Iterator[PtySession]:
+    person, program = pty.openpty()
+    fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", _HEIGHT, _WIDTH, 0, 0))
+    process = subprocess.Popen(
+        arguments,
+        stdin=program,
+        stdout=program,
+        stderr=program,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        env={**os.environ, "TERM": "xterm-256color", **environment},
+    )
+    os.close(program)
+    try:
+        yield PtySession(person, process)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(person)

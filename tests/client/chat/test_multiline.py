@@ -1,0 +1,27 @@
+"""Which lines belong to a message, and what it says."""
+
+import pytest
+
+from client.chat.multiline import Said, is_quoting, said
+
+
+@pytest.mark.parametrize(
+    ("typed", "open_"),
+    [('"""', True), (' """a', True), ('"""a\n"""', False), ('"""a"""', False), ('a """', False), ("", False)],
+)
+def test_a_quotation_ends_with_its_mark(typed, open_):
+    assert is_quoting(typed) is open_
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "literal"),
+    [
+        ("  hello \n", "hello", False),
+        ('"""\n  if x:\n    y\n"""', "  if x:\n    y", True),
+        ('"""/quit"""', "/quit", True),
+        ('"""never ended', "never ended", True),
+        ("", "", False),
+    ],
+)
+def test_a_message_is_what_stands_between_its_marks(typed, text, literal):
+    assert said(typed) == Said(text, literal)

@@ -1,0 +1,47 @@
+"""Conversations in files: their owner's alone, never over somebody else's, and whole or not at all."""
+
+import stat
+
+import pytest
+
+from client.chat.transcript import Exchange
+from client.chat.transcript_file import load, save
+from common.protocol.errors import MisuseError
+
+SAID = (Exchange("a", "b"), Exchange("c", "naïve 日本"))
+
+
+@pytest.mark.parametrize("name", ["chat.json", "chat.md", "chat.MD"])
+def test_a_file_is_loaded_as_it_was_saved_and_is_its_owners_alone(tmp_path, name):
+    file = tmp_path / name
+    save(file, SAID, "demo", own=())
+    assert load(file) == SAID
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_only_a_file_of_ones_own_is_written_over(tmp_path):
+    file = tmp_path / "chat.json"
+    save(file, SAID[:1], "demo", own=())
+    with pytest.raises(MisuseError, match="exists already"):
+        save(file, SAID, "demo", own=())
+    assert load(file) == SAID[:1]
+    save(file, SAID, "demo", own={file.resolve()})
+    assert load(file) == SAID
+
+
+def test_misuse_is_told_with_the_name_of_the_file(tmp_path):
+    (tmp_path / "bytes.json").write_bytes(b"\xff")
+    (tmp_path / "other.json").write_text("{}")
+    (tmp_path / "folder.json").mkdir()
+    for name, says in [
+        ("chat.txt", "ends in .json or .md"),
+        ("absent.json", "absent.json cannot be read"),
+        ("folder.json", "folder.json cannot be read"),
+        ("bytes.json", "bytes.json is not valid text"),
+        ("other.json", "other.json cannot be loaded: it is no conversation"),
+    ]:
+        with pytest.raises(MisuseError, match=says):
+            load(tmp_path / name)
+    with pytest.raises(MisuseError, match="cannot be written"):
+        save(tmp_path / "absent" / "chat.json", SAID, "demo", own=())

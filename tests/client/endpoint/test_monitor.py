@@ -1,0 +1,176 @@
+"""What is told of the link, and when it is asked for."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from client.endpoint import monitor as monitor_module
+from client.endpoint.monitor import Monitor, Signs
+from client.link_state import LinkState
+from client.stats import Traffic
+from common.rpc.errors import LinkError
+
+ONLINE, SUSPECT, OFFLINE = LinkState.ONLINE, LinkState.SUSPECT, LinkState.OFFLINE
+RTT = 0.04
+
+
+class Server:
+    """Gives a sign of life while it is there."""
+
+    def __init__(self):
+        self.is_there = True
+        self.asked = 0
+
+    async def __call__(self) -> float:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if not self.is_there:
+            raise LinkError("gone")
+        return RTT
+
+
+@pytest.fixture
+def server(monkeypatch) -> Server:
+    for pause in ("_BETWEEN_SIGNS", "_BETWEEN_TRIES"):
+        monkeypatch.setattr(monitor_module, pause, 0.001)
+    return Server()
+
+
+def watching(server, state=ONLINE, busy=lambda: False, **more):
+    return Monitor(state, server, busy, **more)
+
+
+async def becomes(monitor: Monitor, state: LinkState) -> None:
+    async with asyncio.timeout(10):
+        while monitor.link is not state:
+            await monitor.changed(1)
+
+
+async def test_nobody_is_asked_while_nobody_looks(server):
+    monitor = watching(server)
+    await asyncio.sleep(0.02)
+    assert server.asked == 0
+    async with monitor.watched(), monitor.watched():
+        server.is_there = False
+        await becomes(monitor, OFFLINE)
+    asked = server.asked
+    await asyncio.sleep(0.02)
+    assert server.asked == asked > 0
+
+
+async def test_a_server_that_is_silent_is_suspect_and_then_gone_and_comes_back(server):
+    monitor, seen = watching(server), []
+    async with monitor.watched():
+        for is_there, state in ((False, SUSPECT), (False, OFFLINE), (True, ONLINE)):
+            server.is_there = is_there
+            await becomes(monitor, state)
+            seen.append(monitor.read().rtt_ms)
+    assert seen == [None, None, RTT * 1000]
+
+
+async def test_a_conversation_knows_better(server):
+    monitor = watching(server, OFFLINE, busy=lambda: True)
+    async with monitor.watched():
+        while server.asked < 3:
+            await asyncio.sleep(0.001)
+        assert monitor.link is OFFLINE
+        monitor.heard(ONLINE)
+        assert monitor.link is ONLINE
+
+
+async def test_a_change_wakes_who_waits_and_nothing_else_does():
+    monitor = watching(Server())
+    waiting = asyncio.create_task(monitor.changed(60))
+    await asyncio.sleep(0)
+    monitor.heard(ONLINE)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    monitor.heard(OFFLINE)
+    await asyncio.wait_for(waiting, 10)
+    await monitor.changed(0)
+
+
+async def test_who_stirs_does_not_wait_for_the_next_sign(server, monkeypatch):
+    monkeypatch.setattr(monitor_module, "_BETWEEN_SIGNS", 3600)
+    monitor = watching(server)
+    async with monitor.watched():
+        while not server.asked:
+            await asyncio.sleep(0)
+        server.is_there = False
+        monitor.stir()
+        await becomes(monitor, OFFLINE)
+
+
+class FakeConversation:
+    def __init__(self, traffic: Traffic):
+        self.traffic = traffic
+
+
+async def test_bytes_count_after_their_conversation_has_ended():
+    monitor = watching(Server())
+
+    @asynccontextmanager
+    async def opened(conversation):
+        yield conversation
+
+    first, second = FakeConversation(Traffic(1, 10)), FakeConversation(Traffic(2, 20))
+    async with monitor.counted(opened(second)):
+        async with monitor.counted(opened(first)) as conversation:
+            assert conversation is first
+            first.traffic = Traffic(3, 30)
+        reading = monitor.read()
+        assert (reading.bytes_up, reading.bytes_down) == (5, 50)
+    assert monitor.read().bytes_up == 5
+
+
+def test_the_speed_is_the_latest_answers():
+    now = 0.0
+    monitor = watching(Server(), clock=lambda: now)
+    assert monitor.read().tokens_per_second is None
+    first, second = monitor.begin(), monitor.begin()
+    now = 2.0
+    first.committed(100)
+    second.committed(10)
+    assert monitor.read().tokens_per_second == 5
+    second.end()
+    now = 10.0
+    assert monitor.read().tokens_per_second == 5
+
+
+class Line:
+    """A connection that answers while it is whole."""
+
+    def __init__(self):
+        self.is_whole = True
+        self.connection = self
+
+    async def check(self) -> None:
+        if not self.is_whole:
+            await asyncio.Event().wait()
+
+
+class FakeTrunk:
+    def __init__(self):
+        self.line = Line()
+
+    async def renew(self, broken: Line) -> Line:
+        assert broken is self.line
+        self.line = Line()
+        return self.line
+
+
+async def test_signs_come_over_a_new_connection_where_the_old_one_is_silent(monkeypatch):
+    monkeypatch.setattr(monitor_module, "_LEAST_PATIENCE", 0.01)
+    trunk = FakeTrunk()
+    signs, first = Signs(trunk), trunk.line
+    assert await signs() >= 0
+    assert trunk.line is first
+    first.is_whole = False
+    with pytest.raises(LinkError):
+        await signs()
+    assert await signs() >= 0
+    second = trunk.line
+    assert second is not first
+    assert await signs() >= 0
+    assert trunk.line is second

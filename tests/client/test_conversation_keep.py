@@ -1,0 +1,65 @@
+"""Text that is taken as the draft wrote it, while nobody is there to judge it: what was said for good stays."""
+
+from client.conversation import Conversation
+from client.offline import Offline
+from tests.client.fakes import END, ChainDrafter, FakeStream, decoded, target, wrong
+from tests.client.test_conversation_offline import COUNT, PROMPT, Server, ask, conversation
+
+
+class Speaker:
+    """Says for good whatever may be: committed text, and provisional text as soon as nobody can judge it."""
+
+    def __init__(self):
+        self.talk: Conversation | None = None
+        self.said: list[int] = []
+        self.kept = 0
+
+    def __call__(self, committed, provisional):
+        self.said += committed
+        kept = self.talk.keep(len(provisional))
+        self.kept += len(kept)
+        self.said += kept
+
+
+async def spoken(speaker: Speaker, talk: Conversation, **how):
+    speaker.talk = talk
+    answer = await ask(talk, speaker, **how)
+    talk.close()
+    return answer
+
+
+async def test_nothing_can_be_kept_while_somebody_judges():
+    speaker = Speaker()
+    answer = await spoken(speaker, conversation(FakeStream(pass_seconds=0.005), None, ChainDrafter(wrong)))
+    assert speaker.kept == answer.kept == 0
+    assert answer.tokens == tuple(speaker.said) == decoded(PROMPT, COUNT)
+
+
+async def test_what_was_said_stays_and_the_target_goes_on_behind_it():
+    speaker = Speaker()
+    stream = FakeStream(pass_seconds=0.005, breaks_after=2)
+    answer = await spoken(speaker, conversation(stream, Server(back=0.3), ChainDrafter(wrong), offline=Offline(8)))
+    assert answer.tokens == tuple(speaker.said)
+    assert answer.kept == speaker.kept == 8, "as many as may be written alone, and no more"
+    assert (len(answer.tokens), answer.finish_reason) == (COUNT, "length")
+    assert answer.tokens != decoded(PROMPT, COUNT)
+    assert answer.tokens[-1] == target((*PROMPT, *answer.tokens[:-1]))
+
+
+async def test_an_answer_that_is_whole_waits_for_nobody():
+    speaker = Speaker()
+    talk = conversation(None, Server(back=1000), ChainDrafter(wrong), offline=Offline(256, patience=1000))
+    answer = await spoken(speaker, talk)
+    assert (answer.tokens, answer.kept, answer.finish_reason) == (tuple(speaker.said), COUNT, "offline")
+    assert answer.provisional == ()
+
+
+async def test_nothing_is_written_behind_an_end_token_that_was_said():
+    def ending(tokens):
+        return END if len(tokens) == len(PROMPT) + 5 else wrong(tokens)
+
+    speaker = Speaker()
+    talk = conversation(None, Server(back=1000), ChainDrafter(ending), offline=Offline(256, patience=1000), ends={END})
+    answer = await spoken(speaker, talk)
+    assert len(answer.tokens) == 6
+    assert answer.tokens[-1] == END

@@ -1,0 +1,94 @@
+"""What becomes of an answer that the server will not make now: told with its hint, or gone on with after that."""
+
+import asyncio
+import time
+
+import pytest
+
+from client.errors import RefusedError
+from client.link_state import LinkWatch
+from common.protocol.messages import Extend, Failed, FailureCode, Open, Settings
+from tests.client.fakes import FakeStream, decoded
+from tests.client.test_conversation_offline import COUNT, Shown, ask, conversation, until
+
+PROMPT = [3, 1, 4]
+WAIT = 0.4
+
+
+class Refusing(FakeStream):
+    """Refuses whatever is opened, with a hint."""
+
+    def __init__(self, code: FailureCode):
+        super().__init__()
+        self._failed = Failed(code, "come back later", WAIT)
+
+    def send(self, message):
+        self.sent.append(message)
+        if isinstance(message, Open):
+            self._frames.put_nowait(self._failed)
+
+
+class Dials:
+    """Leads to the streams in turn, and remembers when."""
+
+    def __init__(self, *streams: FakeStream):
+        self.at: list[float] = []
+        self._streams = iter(streams)
+
+    async def __call__(self) -> FakeStream:
+        self.at.append(time.monotonic())
+        return next(self._streams)
+
+
+@pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.QUOTA])
+async def test_a_first_question_that_is_refused_is_told_with_the_seconds_to_wait(code: FailureCode):
+    talk = conversation(Refusing(code), Dials())
+    with pytest.raises(RefusedError, match="come back later") as refused:
+        await ask(talk, tokens=PROMPT)
+    assert refused.value.retry_after == WAIT
+    talk.close()
+
+
+@pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING, FailureCode.QUOTA])
+async def test_an_answer_that_was_begun_goes_on_once_the_wait_is_over(code: FailureCode):
+    first, shown = FakeStream(pass_seconds=0.01), Shown()
+    dials = Dials(FakeStream())
+    talk = conversation(first, dials)
+    asking = asyncio.create_task(ask(talk, shown, tokens=PROMPT))
+    await until(lambda: len(shown.final) > 4)
+    refused_at = time.monotonic()
+    first._frames.put_nowait(Failed(code, "come back later", WAIT))
+    answer = await asking
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, COUNT)
+    assert len(dials.at) == 1
+    assert dials.at[0] - refused_at >= WAIT
+
+
+async def test_what_a_client_has_used_up_before_its_next_question_no_waiting_in_silence_brings_back():
+    stream = FakeStream()
+    talk = conversation(stream, Dials())
+    first = await ask(talk, tokens=PROMPT)
+
+    def refuse(message):
+        if isinstance(message, Extend):
+            stream._frames.put_nowait(Failed(FailureCode.QUOTA, "come back later", WAIT))
+
+    stream.send = refuse  # type: ignore[method-assign]
+    with pytest.raises(RefusedError) as refused:
+        await asyncio.wait_for(
+            talk.answer([*PROMPT, *first.tokens, 5], Settings(COUNT), lambda committed, provisional: None), 20
+        )
+    assert refused.value.retry_after == WAIT
+    talk.close()
+
+
+def test_a_link_is_not_tried_before_the_server_said_and_then_not_by_all_at_once():
+    due = []
+    for chance in (0.0, 0.9):
+        link = LinkWatch(lambda chance=chance: chance)
+        link.broken(10.0, 5.0)
+        due.append(link.due)
+    assert 15.0 < due[0] < due[1] < 15.2
+    link.hurry()
+    assert link.due < 10.0

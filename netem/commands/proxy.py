@@ -2,18 +2,31 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
 
 import typer
 
 from netem.links.backends import Wanted, choose_backend, find_backend
+from netem.links.proxy import Proxy
+
+_CUT, _RESTORE = "SIGUSR1", "SIGUSR2"  # which not every system has
 
 
 async def serve_link(backend: str, wanted: Wanted) -> None:
     """Says `ready on HOST:PORT` on stderr when clients may connect."""
-    loop = asyncio.get_running_loop()
     interrupted = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(interrupted.set))
+    _upon("SIGINT", interrupted.set)
+    _upon("SIGTERM", interrupted.set)
     async with find_backend(await choose_backend(backend))(wanted) as running:
+        if isinstance(running, Proxy):
+            _upon(_CUT, running.cut)
+            _upon(_RESTORE, running.restore)
         typer.echo(f"ready on {running.address}", err=True)
         await interrupted.wait()
+
+
+def _upon(name: str, act: Callable[[], None]) -> None:
+    number = getattr(signal, name, None)
+    if number is not None:
+        loop = asyncio.get_running_loop()
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))

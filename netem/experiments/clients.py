@@ -12,12 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from client.answering import AnswerOptions
-from client.assembly import Client, DraftChoice, client_for
+from client.assembly import Client, client_for
 from client.conversation import Answer
 from client.demo.asking import ask
 from client.demo.comparison import is_identical
 from client.demo.family import Family, choose_prompts, find_family
 from client.demo.lanes import serving
+from client.draft_loader import DraftChoice
 from client.link import Access
 from client.policies import STREAM
 from client.stats import combined

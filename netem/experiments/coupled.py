@@ -17,11 +17,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from client.answering import AnswerOptions
-from client.assembly import Client, DraftChoice, client_for
+from client.assembly import Client, client_for
 from client.demo.asking import ask_tokens, prompt_tokens
 from client.demo.children import running
 from client.demo.family import find_family
 from client.demo.lanes import serving
+from client.draft_loader import DraftChoice
 from client.link import Access, QueuedStream
 from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.address import parse_destination
@@ -212,7 +213,7 @@ async def _answer_with_breaks(client: Client, prompt: Sequence[int], options: An
     session = ClientSession(uuid.uuid4().hex, Limits(told.fingerprint, told.vocab_size, told.context, told.max_nodes))
     opening: Sequence[Any] = [session.open(prompt, options.settings())]
     while True:
-        stream = QueuedStream(client.connection.generate())
+        stream = QueuedStream(client.connection.generate)
         for message in opening:
             stream.send(message)
         until = session.tree.frontier + LONGEST // 3

@@ -17,10 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from client.answering import AnswerOptions
-from client.assembly import Client, DraftChoice, client_for
+from client.assembly import Client, client_for
 from client.demo.asking import ask_tokens, prompt_tokens
 from client.demo.family import find_family
 from client.demo.lanes import serving
+from client.draft_loader import DraftChoice
 from client.link import Access
 from client.policies import STREAM
 from common.address import parse_destination

@@ -98,6 +98,21 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Answers whose link or server is cut at random moments: every one must be the uninterrupted one.",
             "netem.experiments.torture.run",
         ),
+        Experiment(
+            "soak",
+            "Half an hour of apps over a link that breaks: memory stays flat, every answer is exact.",
+            "netem.experiments.service.soak",
+        ),
+        Experiment(
+            "rolling",
+            "Servers that are replaced while apps are answered: no request fails, none differs.",
+            "netem.experiments.service.rolling",
+        ),
+        Experiment(
+            "overload",
+            "Twice the clients that a server takes: who is let in keeps its pace, the rest are refused at once.",
+            "netem.experiments.service.overload",
+        ),
         _of_speed("network", "Every system over every kind of link: tokens per second, first token, gaps, bytes."),
         _of_speed("first-token", "Time to the first token against the prompt's length and the link."),
         _of_speed("load", "Latency and tokens per pass-second, for rising arrivals and for 1 to 64 clients."),

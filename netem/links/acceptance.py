@@ -23,7 +23,20 @@ class Acceptance:
         self._listener = listener
         self._carry = carry
         self._connections: set[asyncio.Task[None]] = set()
+        self._open = asyncio.Event()
+        self._open.set()
         self._accepting = asyncio.create_task(self._accept())
+
+    def pause(self) -> None:
+        """No new connection is accepted until `resume`."""
+        if self._open.is_set():
+            self._open.clear()
+            sockets.refuse(self._listener)
+
+    def resume(self) -> None:
+        if not self._open.is_set():
+            self._listener.listen()
+            self._open.set()
 
     async def end(self) -> None:
         """Stops listening and drops what is carried."""
@@ -36,9 +49,12 @@ class Acceptance:
     async def _accept(self) -> None:
         accepted = 0
         while True:
+            await self._open.wait()
             try:
                 connection = await sockets.accept(self._listener)
             except OSError as refusal:
+                if not self._open.is_set():
+                    continue
                 _LOGGER.warning("cannot accept a connection (%s): close some and it goes on", refusal.strerror)
                 await asyncio.sleep(_PAUSE_WHEN_OUT_OF_SOCKETS_S)
                 continue

@@ -39,6 +39,8 @@ class Proxy:
         self._target = target
         self._listen = listen
         self._recorders = (Recorder(), Recorder()) if record else None
+        self._carries = asyncio.Event()
+        self._carries.set()
 
     @property
     def address(self) -> Address:
@@ -60,6 +62,17 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         await self._acceptance.end()
 
+    def cut(self) -> None:
+        """Nothing enters the link any more and nobody is told; new connections are refused. What is on its way still
+        arrives."""
+        self._carries.clear()
+        self._acceptance.pause()
+
+    def restore(self) -> None:
+        """What waited enters the link now, and what follows."""
+        self._acceptance.resume()
+        self._carries.set()
+
     async def _carry(self, client: socket.socket, connection: int) -> None:
         sockets.tune(client)
         try:
@@ -74,8 +87,8 @@ class Proxy:
 
     async def _ends_in_reset(self, client: socket.socket, server: socket.socket, connection: int) -> bool:
         way_up, way_down = self._link.connect(connection)
-        up = Pump(client, server, way_up, self._clock, self._count_up)
-        down = Pump(server, client, way_down, self._clock, self._count_down)
+        up = Pump(client, server, way_up, self._clock, self._count_up, self._carries)
+        down = Pump(server, client, way_down, self._clock, self._count_down, self._carries)
         was_reset = False
         try:
             async with asyncio.TaskGroup() as pumps:

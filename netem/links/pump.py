@@ -43,14 +43,17 @@ class Pump:
         way: StreamWay,
         clock: Callable[[], float],
         on_delivered: Callable[[int], None],
+        carries: asyncio.Event,
     ) -> None:
-        """clock: seconds since the link began. on_delivered is called with the bytes of each packet the sink took."""
+        """clock: seconds since the link began. on_delivered is called with the bytes of each packet the sink took.
+        Nothing enters the link while `carries` is not set."""
         self.sink_is_gone = False
         self._source = source
         self._sink = sink
         self._way = way
         self._clock = clock
         self._on_delivered = on_delivered
+        self._carries = carries
         self._in_flight: asyncio.Queue[tuple[float, bytes | _End]] = asyncio.Queue(_MOST_PACKETS_IN_FLIGHT)
 
     async def run(self) -> None:
@@ -77,9 +80,11 @@ class Pump:
 
     async def _receive(self) -> bytes | _End:
         try:
-            received = await asyncio.get_running_loop().sock_recv(self._source, _READ_BYTES)
+            received: bytes | _End = await asyncio.get_running_loop().sock_recv(self._source, _READ_BYTES)
         except OSError:
-            return _End.RESET
+            received = _End.RESET
+        while not self._carries.is_set():
+            await self._carries.wait()
         return received or _End.CLOSED
 
     async def _enter_link(self, packet: bytes | _End, arrival_s: float) -> None:

@@ -1,6 +1,7 @@
 """The TCP sockets of the emulators: opened, tuned and torn down. Knows nothing of links, rates or delays."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
@@ -26,6 +27,16 @@ async def listen(address: Address) -> socket.socket:
         raise LinkFailureError(_why_not_listening(address, refusal)) from refusal
     tune(listener)
     return listener
+
+
+def refuse(listener: socket.socket) -> None:
+    """Refuses connections until `listener.listen()`, and keeps the port. Elsewhere than on Linux they are left to wait
+    instead."""
+    address = listener.getsockname()
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+        # A port that the kernel has chosen goes back to it.
+        listener.bind(address)
 
 
 async def accept(listener: socket.socket) -> socket.socket:

@@ -17,7 +17,8 @@ from server.engine import Engine
 from server.offer import Offer, make_offer
 from server.options import SessionOptions
 from server.pace import Pace
-from server.sessions import Bounds, Sessions
+from server.room import Bounds
+from server.sessions import Sessions
 from server.state_maker import StateMaker
 from server.target import Target, load_target
 

@@ -95,6 +95,28 @@ def test_the_proxy_says_when_it_is_ready_and_ends_cleanly(number: signal.Signals
         assert proxy.wait(timeout=10) == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere connections wait")
+def test_the_proxy_is_cut_and_restored_by_signals(server: str) -> None:
+    with subprocess.Popen([*COMMAND, "proxy", "none", "--to", server], stderr=subprocess.PIPE, text=True) as proxy:
+        assert proxy.stderr is not None
+        address = ("127.0.0.1", int(proxy.stderr.readline().rpartition(":")[2]))
+
+        def answers() -> bool:
+            try:
+                with socket.create_connection(address, timeout=10) as connection:
+                    return connection.recv(1) == bytes([42])
+            except ConnectionError:
+                return False
+
+        assert answers()
+        proxy.send_signal(signal.SIGUSR1)
+        assert comes_true(lambda: not answers())
+        proxy.send_signal(signal.SIGUSR2)
+        assert comes_true(answers)
+        proxy.terminate()
+        assert proxy.wait(timeout=10) == 0
+
+
 ASK_THE_SERVER = """
 import os, socket, sys
 host, port = sys.argv[1].split(":")

@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from client.answering import AnswerOptions
-from client.assembly import DraftChoice, client_for
+from client.assembly import client_for
 from client.demo.asking import ask
 from client.demo.children import Child, running
+from client.draft_loader import DraftChoice
 from client.link import Access
 from client.policies import STREAM
 from common.address import parse_destination

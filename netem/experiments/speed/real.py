@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from client.assembly import Client, DraftChoice, client_for
+from client.assembly import Client, client_for
 from client.conversation import Answer
 from client.demo.asking import ask_tokens
 from client.demo.children import Child, running
+from client.draft_loader import DraftChoice
 from client.link import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter

@@ -23,8 +23,9 @@ _IN_WORDS = {
 }
 
 
-def make_report(torment: Torment, server: Mapping[str, Any], idle: Mapping[str, Any]) -> Report:
-    """`server` and `idle` are the last words of the server and of one that was asked nothing."""
+def make_report(torment: Torment, planned: int, server: Mapping[str, Any], idle: Mapping[str, Any]) -> Report:
+    """`planned` answers were to be made; `server` and `idle` are the last words of the server and of one that was asked
+    nothing."""
     outcomes = torment.outcomes
     waits = {kind: [s for outcome in outcomes for by, s in outcome.waits if by is kind] for kind in Kind}
     hits = Counter[Kind]()
@@ -74,6 +75,8 @@ def make_report(torment: Torment, server: Mapping[str, Any], idle: Mapping[str, 
         draw=lambda axes: _draw(axes, waits),
         faults=[
             *(_fault(outcome) for outcome in outcomes if outcome.retracted or outcome.verdict in _FAULTY),
+            *([f"{planned - len(outcomes)} answers were not begun in time"] if len(outcomes) < planned else []),
+            *(f"nothing was cut by '{kind}'" for kind in Kind if not torment.made[kind]),
             *(f"{count} {name} are left on the server" for name, count in left.items() if count > 0),
             *([f"{twice} committed positions went through the target twice"] if twice else []),
         ],

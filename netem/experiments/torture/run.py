@@ -15,10 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from client.assembly import Client, DraftChoice, client_for
+from client.assembly import Client, client_for
 from client.demo.asking import prompt_tokens
 from client.demo.family import choose_prompts, find_family
 from client.demo.lanes import serving
+from client.draft_loader import DraftChoice
 from client.link import Access
 from common.address import Address
 from common.protocol.sampling import LIKELIEST
@@ -83,7 +84,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         for client in clients:
             await client.connection.close()
         tortured, idle = await servers.end()
-    return make_report(torment, tortured, idle)
+    return make_report(torment, count, tortured, idle)
 
 
 def _lead(proxies: Sequence[BreakableProxy], address: Address) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from client.answering import AnswerOptions
@@ -79,7 +80,8 @@ class Torment:
         finally:
             self._trials.discard(trial)
             cutting.cancel()
-            await asyncio.gather(cutting, return_exceptions=True)
+            with suppress(asyncio.CancelledError):
+                await cutting
             proxy.speak()
             proxy.reset()
         is_whole = answer.finish_reason in ("stop", "length")

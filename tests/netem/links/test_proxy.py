@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import random
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -219,6 +220,46 @@ async def test_nothing_crosses_in_an_outage() -> None:
         writer.write(b"ping")
         assert await reader.readexactly(4) == b"ping"
         assert time.monotonic() - started >= 0.5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere connections wait instead of being refused")
+async def test_nothing_enters_a_link_that_is_cut_and_nothing_is_lost() -> None:
+    async with proxied(NO_LINK, echo) as proxy, connected(proxy) as (reader, writer):
+        for ping in (b"ping", b"pong"):
+            writer.write(ping)
+            assert await reader.readexactly(4) == ping
+            carried = proxy.bytes_up
+            proxy.cut()
+            proxy.cut()
+            writer.write(b"late")
+            if ping == b"pong":
+                writer.write_eof()
+            answering = asyncio.ensure_future(reader.readexactly(4))
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", proxy.port)
+            assert not answering.done()
+            assert proxy.bytes_up == carried
+            proxy.restore()
+            proxy.restore()
+            assert await answering == b"late"
+            async with connected(proxy) as (another_reader, another):
+                another.write(b"new!")
+                assert await another_reader.readexactly(4) == b"new!"
+        assert await reader.read() == b""
+
+
+async def test_a_link_that_is_cut_keeps_a_port_that_was_asked_for() -> None:
+    async with proxied(NO_LINK, echo) as first:
+        asked_for = first.address
+        async with proxied(NO_LINK, echo) as free:
+            another = Address("127.0.0.1", free.port)
+        async with Proxy(NO_LINK, asked_for, another) as proxy:
+            proxy.cut()
+            assert proxy.address == another
+            proxy.restore()
+            async with connected(proxy) as (reader, writer):
+                writer.write(b"ping")
+                assert await reader.readexactly(4) == b"ping"
 
 
 async def test_what_came_out_is_recorded_where_that_is_wanted() -> None:

@@ -15,10 +15,11 @@ WELL = Outcome(
 )
 
 
-def report(*outcomes: Outcome, twice: int = 0, **held: int):
-    torment = Torment((), None, made=Counter({Kind.RESET: 2}))  # type: ignore[arg-type]
+def report(*outcomes: Outcome, planned: int | None = None, made=tuple(Kind), twice: int = 0, **held: int):
+    torment = Torment((), None, made=Counter(made))  # type: ignore[arg-type]
     torment.outcomes.extend(outcomes)
-    return make_report(torment, {"held": HELD | held, "recomputed_tokens": twice}, {"held": HELD})
+    planned = len(outcomes) if planned is None else planned
+    return make_report(torment, planned, {"held": HELD | held, "recomputed_tokens": twice}, {"held": HELD})
 
 
 def test_a_run_in_which_all_went_well_is_valid():
@@ -41,6 +42,12 @@ def test_an_answer_that_is_not_the_uninterrupted_one_is_a_fault(outcome):
 def test_what_is_left_on_the_server_is_a_fault(what):
     (fault,) = report(WELL, **{what: HELD[what] + 1}).faults
     assert fault == f"1 {what} are left on the server"
+
+
+def test_answers_that_were_not_begun_and_cuts_that_were_not_made_are_faults():
+    assert report(WELL, planned=3).faults == ["2 answers were not begun in time"]
+    made = [kind for kind in Kind if kind is not Kind.MOVE]
+    assert report(WELL, made=made).faults == ["nothing was cut by 'move'"]
 
 
 def test_what_was_computed_twice_is_a_fault():

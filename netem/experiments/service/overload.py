@@ -1,0 +1,156 @@
+"""`overload`: a server that is asked for twice what it does at a time: who is let in must not notice, and who is not
+must hear so at once, and when to come back.
+
+A real server process and real connections in real time, first with as many clients as it takes, then with twice as
+many.
+"""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from client.answering import AnswerOptions
+from client.assembly import Client, client_for
+from client.demo.asking import prompt_tokens
+from client.demo.family import choose_prompts, find_family
+from client.demo.lanes import serving
+from client.draft_loader import DraftChoice
+from client.errors import RefusedError
+from client.link import Access
+from client.policies import CLOUD
+from common.address import parse_destination
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.quiet import no_bar
+from netem.experiments.speed.runs import quantile
+
+RUNNING = 4
+SECONDS = 60.0
+QUICK_SECONDS = 10.0
+LONGEST = 64
+MOST_SLOWDOWN = 1.5
+MOST_SECONDS_TO_REFUSE = 0.1
+HEADINGS = ("clients", "answers", "tokens/s", "gap, median ms", "gap, p95 ms", "refused", "refused within ms, p95")
+SERVER = ("--max-running", str(RUNNING), "--pace-pass", "30ms", "--pace-token", "1ms", "--idle", "eager")
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the clients of one load saw, in seconds."""
+
+    seconds: float
+    answers: int = 0
+    tokens: int = 0
+    gaps: list[float] = field(default_factory=list)  # between tokens of answers that were let in
+    refused: list[float] = field(default_factory=list)  # from the question to the refusal
+    hints: list[float] = field(default_factory=list)
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    family = find_family(request.models)
+    seconds = QUICK_SECONDS if request.quick else SECONDS
+    texts = choose_prompts(family.prompts, 12, request.seed)
+    async with AsyncExitStack() as stack:
+        cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
+        server = await stack.enter_async_context(serving(family, *SERVER))
+        access = Access(parse_destination(await server.ready()))
+        client = await stack.enter_async_context(client_for(access, DraftChoice("lookup"), cache, no_bar))
+        prompts = [prompt_tokens(client, text) for text in texts]
+        loads: dict[int, Seen] = {}
+        for number, count in enumerate((RUNNING, 2 * RUNNING)):
+            advance(f"{count} clients", number / 2)
+            loads[count] = seen = Seen(seconds)
+            deadline = time.monotonic() + seconds
+            await asyncio.gather(*(_ask_until(deadline, client, prompts[index:], seen) for index in range(count)))
+    return make_report(loads)
+
+
+async def _ask_until(deadline: float, client: Client, prompts: list[list[int]], seen: Seen) -> None:
+    options = AnswerOptions(CLOUD, LONGEST)
+    turn = 0
+    while time.monotonic() < deadline:
+        commits: list[float] = []
+
+        def watch(committed: Any, _: Any, commits: list[float] = commits) -> None:
+            commits.extend([time.perf_counter()] * bool(committed))
+
+        began = time.perf_counter()
+        try:
+            async with client.converse(CLOUD, None) as conversation:
+                answer = await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
+        except RefusedError as error:
+            seen.refused.append(time.perf_counter() - began)
+            seen.hints.append(error.retry_after)
+            await asyncio.sleep(error.retry_after)
+            continue
+        turn += 1
+        seen.answers += 1
+        seen.tokens += len(answer.tokens)
+        seen.gaps += [later - earlier for earlier, later in pairwise(commits)]
+
+
+def make_report(loads: dict[int, Seen]) -> Report:
+    alone, crowded = loads.values()
+    slowdown = median(crowded.gaps) / median(alone.gaps)
+    slowest = quantile(crowded.refused, 0.95) if crowded.refused else 0.0
+    return Report(
+        title="A server that is asked for twice what it does at a time",
+        headings=HEADINGS,
+        rows=[_cells(count, seen) for count, seen in loads.items()],
+        remarks=(
+            f"`outriderd` makes {RUNNING} answers at a time; a pass takes 30 ms, or 1 ms a token; answers of {LONGEST} "
+            "tokens at most, decoded in the cloud. A client that is refused comes back when it was told to.",
+            f"Of those that are let in, the time from token to token grows by {slowdown:.2f} (median).",
+            f"Those that are refused are told to come back after {median(crowded.hints or [0.0]):.1f} s (median).",
+        ),
+        results={
+            "slowdown": slowdown,
+            "loads": {
+                str(count): {
+                    "answers": seen.answers,
+                    "tokens": seen.tokens,
+                    "gap_median": median(seen.gaps),
+                    "gap_p95": quantile(seen.gaps, 0.95),
+                    "refused": len(seen.refused),
+                    "refused_p95": quantile(seen.refused, 0.95) if seen.refused else None,
+                    "refused_most": max(seen.refused, default=None),
+                    "hint_median": median(seen.hints) if seen.hints else None,
+                }
+                for count, seen in loads.items()
+            },
+        },
+        draw=lambda axes: _draw(axes, loads),
+        faults=[
+            *([f"tokens come {slowdown:.2f} times as slowly"] if slowdown > MOST_SLOWDOWN else []),
+            *([f"a refusal took {slowest * 1000:.0f} ms"] if slowest > MOST_SECONDS_TO_REFUSE else []),
+            *([] if crowded.refused else ["nobody was refused"]),
+            *(["a refusal said no time to come back"] if not all(crowded.hints) else []),
+        ],
+    )
+
+
+def _cells(count: int, seen: Seen) -> list[str]:
+    return [
+        str(count),
+        str(seen.answers),
+        f"{seen.tokens / seen.seconds:.0f}",
+        f"{median(seen.gaps) * 1000:.0f}",
+        f"{quantile(seen.gaps, 0.95) * 1000:.0f}",
+        str(len(seen.refused)),
+        f"{quantile(seen.refused, 0.95) * 1000:.0f}" if seen.refused else "",
+    ]
+
+
+def _draw(axes: Any, loads: dict[int, Seen]) -> None:
+    for count, seen in loads.items():
+        gaps = sorted(gap * 1000 for gap in seen.gaps)
+        axes.step(gaps, [(index + 1) / len(gaps) for index in range(len(gaps))], label=f"{count} clients")
+    axes.set_xlabel("milliseconds from token to token")
+    axes.set_ylabel("share")
+    axes.legend(frameon=False, loc="lower right")
+    axes.spines[["top", "right"]].set_visible(False)

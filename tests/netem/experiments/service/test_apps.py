@@ -1,0 +1,79 @@
+"""How an app judges what an endpoint says: right, wrong, or not at all."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, Apps, Question, ask_together
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+TEXT = "one two three four"
+
+
+def chunk(text: str) -> str:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+    body = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(body)}\n\n"
+
+
+async def answer(request):
+    """As it is asked: `user` says how."""
+    asked = await request.json()
+    if asked.get("user") == "refuse":
+        return JSONResponse({"error": {"message": "no"}}, 400)
+    if not asked.get("stream"):
+        choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
+        return JSONResponse({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+
+    async def words():
+        for word in TEXT.split(" "):
+            yield chunk(word if word == "one" else f" {word}")
+        yield "data: [DONE]\n\n"
+
+    return StreamingResponse(words(), media_type="text/event-stream")
+
+
+@asynccontextmanager
+async def endpoint():
+    app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.005)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    yield f"{host}:{port}"
+    server.should_exit = True
+    await serving
+
+
+async def judged(question: Question, seconds: float = 0.6) -> Apps:
+    async with endpoint() as address:
+        apps = Apps(address, [question])
+        await ask_together(apps, 2, time.monotonic() + seconds, seed=1)
+    return apps
+
+
+async def test_the_right_text_is_identical_and_its_beginning_is_left():
+    apps = await judged(Question(BODY, TEXT))
+    assert set(apps.verdicts) == {IDENTICAL, LEFT}
+    assert not apps.troubles
+    assert apps.first_seconds
+
+
+async def test_another_text_is_different_even_where_it_was_left():
+    apps = await judged(Question(BODY, "something else"))
+    assert set(apps.verdicts) == {DIFFERENT}
+    assert apps.verdicts == Counter({DIFFERENT: len(apps.troubles)})
+
+
+async def test_what_is_refused_has_failed():
+    apps = await judged(Question({**BODY, "user": "refuse"}, TEXT))
+    assert set(apps.verdicts) == {FAILED}
+    assert "BadRequestError" in apps.troubles[0]

@@ -1,0 +1,19 @@
+"""What makes a rolling restart invalid."""
+
+from collections import Counter
+
+from netem.experiments.service.apps import FAILED, IDENTICAL, LEFT, Apps
+from netem.experiments.service.rolling import make_report
+
+
+def test_answers_that_are_the_same_whoever_made_them_are_what_is_wanted():
+    apps = Apps("", [], Counter({IDENTICAL: 40, LEFT: 3}))
+    report = make_report(apps, 5, {20: 0, 0: 7})
+    assert not report.faults
+    assert report.rows == [["20 s", "3", "0"], ["0 s", "2", "7"]]
+    assert "43 answers: 40 identical" in report.remarks[1]
+
+
+def test_a_request_that_fails_is_a_fault():
+    apps = Apps("", [], Counter({FAILED: 1}), ["APIError: out of reach"])
+    assert make_report(apps, 5, {20: 0, 0: 7}).faults == ["APIError: out of reach"]

@@ -1,0 +1,64 @@
+"""What makes a soak invalid."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from netem.experiments.service.apps import DIFFERENT, IDENTICAL, LEFT, Apps
+from netem.experiments.service.gauges import Reading
+from netem.experiments.service.soak_report import Soaked, make_report
+from netem.experiments.torture.plan import Kind
+
+HELD = {"sessions": 0, "leases": 0, "slots": 0, "tasks": 9}
+
+
+def readings(end: int = 100, threads: int = 4, files: int = 10) -> list[Reading]:
+    before = [Reading(second, 100 * 10**6, 4, 10) for second in range(12)]
+    return before + [Reading(second, end * 10**6, threads, files) for second in range(12, 18)]
+
+
+def soaked(**more) -> Soaked:
+    apps = Apps("", [], Counter({IDENTICAL: 8, LEFT: 2}), [], [0.2, 0.4, 0.3])
+    words = {"held": HELD, "recomputed_tokens": 0}
+    return replace(Soaked(apps, Counter({Kind.RESET: 3}), {"outriderd": readings()}, words, words, 1800.0), **more)
+
+
+def faults(**more) -> list[str]:
+    return list(make_report(soaked(**more), 4, 40).faults)
+
+
+def test_a_run_in_which_all_went_well_is_valid():
+    assert faults() == []
+    report = make_report(soaked(), 4, 40)
+    assert report.rows == [["outriderd", "100", "100", "+0.0%", "4 to 4", "10 to 10"]]
+    assert "10 answers: 8 identical" in report.remarks[1]
+
+
+def test_growth_beyond_5_percent_is_a_fault():
+    assert faults(readings={"outriderd": readings(end=104)}) == []
+    (fault,) = faults(readings={"outriderd": readings(end=106)})
+    assert "outriderd grew by 6.0%" in fault
+
+
+@pytest.mark.parametrize("grown", [{"threads": 5}, {"files": 13}])
+def test_threads_and_files_that_are_left_are_a_fault(grown):
+    (fault,) = faults(readings={"outriderd": readings(**grown)})
+    assert "more threads" in fault
+
+
+def test_a_wrong_answer_is_a_fault():
+    apps = Apps("", [], Counter({DIFFERENT: 1}), ["'a' instead of 'b'"], [0.1])
+    assert faults(apps=apps) == ["'a' instead of 'b'"]
+
+
+@pytest.mark.parametrize("what", HELD)
+def test_what_is_left_on_the_server_is_a_fault(what):
+    server = {"held": HELD | {what: HELD[what] + 1}, "recomputed_tokens": 0}
+    assert faults(server=server) == [f"1 {what} are left on the server"]
+
+
+def test_what_was_computed_twice_is_a_fault():
+    assert faults(server={"held": HELD, "recomputed_tokens": 2}) == [
+        "2 committed positions went through the target twice"
+    ]

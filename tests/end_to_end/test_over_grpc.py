@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from client.assembly import DraftChoice, client_for
+from client.assembly import client_for
+from client.draft_loader import DraftChoice
 from client.link import Access
 from client.policies import STREAM
 from client.progress import download_bar

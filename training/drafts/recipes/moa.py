@@ -67,8 +67,8 @@ class MoaRecipe:
         """`depths` are the numbers N of target layers that the draft will run below, each with a client's half of its
         own; `size` its trainable parameters for one N, in layers of the target; `mixer` makes the states.
         `published` trains with the paper's losses and sync points, from nothing. A share `missing` of samples lacks
-        the state of a span of the prompt, a share `alone` all state behind a random position. `draft_vocabulary`: tokens that the draft may propose, the most frequent
-        ones; None for all.
+        the state of a span of the prompt, a share `alone` all state behind a random position. `draft_vocabulary`:
+        tokens that the draft may propose, the most frequent ones; None for all.
 
         Raises MisuseError for depths that the target does not have and for what is no share.
         """

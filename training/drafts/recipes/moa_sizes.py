@@ -13,6 +13,7 @@ import torch
 from common.drafts.layers import DecoderLayer, LayerShape, RmsNorm
 from common.drafts.lsa import MIXERS
 from common.drafts.moa import MoaConfig, MoaDraft
+from common.models.quantised import plain_weight
 from common.protocol.errors import MisuseError
 from training.drafts.features import Target
 from training.drafts.layer_sizes import layer_parameters, target_layer
@@ -59,9 +60,9 @@ def warm_start(draft: MoaDraft, target: Target, depth: int) -> None:
     body = causal_lm.model
     layers = body.layers
     if isinstance(draft.norm, RmsNorm):
-        _copy(draft.norm, body.norm)
-    _copy_layer(draft.sa, layers[0])
-    _copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)])
+        _copy(draft.norm, body.norm, causal_lm)
+    _copy_layer(draft.sa, layers[0], causal_lm)
+    _copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)], causal_lm)
 
 
 def _mixed_heads(width: int) -> tuple[int, int, int]:
@@ -70,24 +71,25 @@ def _mixed_heads(width: int) -> tuple[int, int, int]:
     return heads, max(1, heads // 4), width // heads
 
 
-def _copy_layer(ours: DecoderLayer, theirs: Any) -> None:
+def _copy_layer(ours: DecoderLayer, theirs: Any, model: Any) -> None:
     attention, feed = theirs.self_attn, theirs.mlp
-    _copy(ours.input_norm, theirs.input_layernorm)
-    _copy(ours.post_norm, theirs.post_attention_layernorm)
-    _copy(ours.v_proj, attention.v_proj)
-    _copy(ours.o_proj, attention.o_proj)
+    _copy(ours.input_norm, theirs.input_layernorm, model)
+    _copy(ours.post_norm, theirs.post_attention_layernorm, model)
+    _copy(ours.v_proj, attention.v_proj, model)
+    _copy(ours.o_proj, attention.o_proj, model)
     # Where the family normalises queries and keys, its projections mean nothing without that.
     if not hasattr(attention, "q_norm"):
-        _copy(ours.q_proj, attention.q_proj)
-        _copy(ours.k_proj, attention.k_proj)
-    norms = feed.gate_proj.weight.norm(dim=1) * feed.up_proj.weight.norm(dim=1) * feed.down_proj.weight.norm(dim=0)
+        _copy(ours.q_proj, attention.q_proj, model)
+        _copy(ours.k_proj, attention.k_proj, model)
+    gate, up, down = (plain_weight(each, model) for each in (feed.gate_proj, feed.up_proj, feed.down_proj))
+    norms = gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)
     units = norms.float().argsort(descending=True)[: ours.shape.intermediate]
-    ours.gate_proj.weight[: len(units)] = feed.gate_proj.weight[units]
-    ours.up_proj.weight[: len(units)] = feed.up_proj.weight[units]
-    ours.down_proj.weight[:, : len(units)] = feed.down_proj.weight[:, units]
+    ours.gate_proj.weight[: len(units)] = gate[units]
+    ours.up_proj.weight[: len(units)] = up[units]
+    ours.down_proj.weight[:, : len(units)] = down[:, units]
 
 
-def _copy(ours: Any, theirs: Any) -> None:
-    ours.weight.copy_(theirs.weight)
+def _copy(ours: Any, theirs: Any, model: Any) -> None:
+    ours.weight.copy_(plain_weight(theirs, model))
     if getattr(ours, "bias", None) is not None:
         ours.bias.copy_(theirs.bias)

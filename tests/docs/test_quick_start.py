@@ -1,0 +1,188 @@
+"""Every command of docs/quick-start.md, in its order, with small models in a hub's cache and the loopback between."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from client import cli as client_cli
+from server import cli as server_cli
+from tests.client.daemon import READY, command
+from tests.families import make_checkpoint
+from tests.hub import put_into_cache
+from training import cli as training_cli
+
+PAGE = Path(__file__).parents[2] / "docs" / "quick-start.md"
+_BLOCK = re.compile(
+    r"^```(?P<language>sh|toml|python)(?: (?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+TARGET, SMALL_DRAFT = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"
+
+IN_THIS_PROCESS: dict[str, Callable[[], object]] = {
+    "outrider": client_cli.main,
+    "outriderd": server_cli.main,
+    "outrider-train": training_cli.main,
+}
+"""Imported once, where a process of its own would import torch each time."""
+
+INSTALLED_ALREADY = ("git", "cd", "make", "export")
+
+SHORTER = {"outrider-train": ["--steps", "2", "--batch-tokens", "256", "--threads", "1"]}
+
+TYPED = "hello\n/quit\n"
+
+
+@dataclass
+class Desk:
+    """Where the page is followed: one folder and one home for both machines. `replaced` is what stands for what."""
+
+    folder: Path
+    home: Path
+    replaced: dict[str, str]
+    running: ExitStack
+
+    def local(self, text: str) -> str:
+        for page, here in self.replaced.items():
+            text = text.replace(page, here)
+        return text
+
+    def write(self, file: str, body: str) -> None:
+        path = self.folder / file.replace("~", str(self.home))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.local(body))
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch) -> Iterator[Desk]:
+    hub, home = tmp_path / "hub", tmp_path / "home"
+    target = make_checkpoint(tmp_path / "target", "llama", layers=4, seed=1)
+    put_into_cache(hub, TARGET, target)
+    put_into_cache(hub, SMALL_DRAFT, make_checkpoint(tmp_path / "draft", "llama", layers=1, seed=2))
+    chat = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "the quick brown fox jumps " * 4}]
+    folder = tmp_path / "outrider"
+    folder.mkdir()
+    (folder / "chats.jsonl").write_text(f"{json.dumps({'messages': chat})}\n" * 8)
+    monkeypatch.chdir(folder)
+    for variable, value in {
+        "HF_HOME": hub,
+        "HF_HUB_OFFLINE": 1,
+        "HOME": home,
+        "OUTRIDER_CACHE": tmp_path / "cache",
+        "OUTRIDER_CONFIG": home / ".config" / "outrider" / "config.toml",
+    }.items():
+        monkeypatch.setenv(variable, str(value))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(hub / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    replaced = {
+        "scp gpu.example.com:outrider/": "cp ",
+        "gpu.example.com": "localhost",
+        "0.0.0.0:7070": "localhost:0",
+        '"cuda"': '"cpu"',
+        "127.0.0.1:8080": "127.0.0.1:0",
+    }
+    with ExitStack() as running:
+        yield Desk(folder, home, replaced, running)
+
+
+def lines(body: str) -> list[str]:
+    return [line for line in body.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def typed_here(words: list[str], monkeypatch, capsys) -> str:
+    """What a command of ours writes; it must succeed."""
+    monkeypatch.setattr(sys, "argv", [*words, *SHORTER.get(words[0], [])])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(TYPED))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        IN_THIS_PROCESS[words[0]]()
+    written = capsys.readouterr()
+    assert ended.value.code in (0, None), f"{shlex.join(words)}: {written.out}{written.err}"
+    return written.out
+
+
+@contextmanager
+def serving(words: list[str]) -> Iterator[str]:
+    """A command that serves, and where."""
+    process = subprocess.Popen([command(words[0]), *words[1:]], stderr=subprocess.PIPE, text=True)
+    try:
+        said = []
+        for line in iter(process.stderr.readline, ""):
+            said.append(line)
+            if line.startswith(READY):
+                break
+        else:
+            raise AssertionError(f"{shlex.join(words)} did not start: {said}")
+        yield line.removeprefix(READY).strip()
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_every_command_of_the_page_works(desk, monkeypatch, capsys):
+    written: dict[str, str] = {}
+    for block in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        if block["language"] == "toml":
+            desk.write(block["file"], block["body"])
+            continue
+        if block["language"] == "python":
+            (desk.folder / "app.py").write_text(desk.local(block["body"]))
+            capsys.readouterr()
+            runpy.run_path(str(desk.folder / "app.py"))
+            written["app"] = capsys.readouterr().out
+            continue
+        for line in lines(block["body"]):
+            words = shlex.split(desk.local(line))
+            if words[0] in INSTALLED_ALREADY:
+                continue
+            if words[0] not in IN_THIS_PROCESS:
+                subprocess.run(["bash", "-c", desk.local(line)], check=True)
+            elif "serve" in words:
+                where = desk.running.enter_context(serving(words))
+                asked_for = "127.0.0.1:8080" if words[0] == "outrider" else "gpu.example.com:7070"
+                desk.replaced.pop(asked_for, None)
+                desk.replaced = {asked_for: where, **desk.replaced}
+            else:
+                written[line] = typed_here(words, monkeypatch, capsys)
+
+    assert not any(line.startswith(("fail", "warn")) for text in written.values() for line in text.splitlines())
+    assert "draft: llama-moa (moa) fits the target" in written["outriderd --config outriderd.toml doctor"]
+    assert (
+        f"draft: {SMALL_DRAFT.partition('/')[2]} (independent) fits"
+        in written["outriderd --config outriderd.toml doctor"]
+    )
+    assert "max-new-tokens  300" in written["outrider config"]
+    assert "ann.key" in written["outrider config"]
+    assert "draft llama-moa (moa) is not here yet" in written["outrider doctor"]
+    (asked,) = (text for line, text in written.items() if line.startswith("outrider run") and "--json" in line)
+    assert json.loads(asked)["stats"]["tokens"] == 300
+    assert written["outrider chat"].strip()
+    assert written["app"].strip()
+
+
+def test_the_laptops_file_is_found_where_the_page_puts_it(desk):
+    desk.write("~/.config/outrider/config.toml", 'server = "localhost:1"\n')
+    environment = {name: value for name, value in os.environ.items() if name != "OUTRIDER_CONFIG"}
+    environment["XDG_CONFIG_HOME"] = str(desk.home / ".config")
+    done = subprocess.run([command("outrider"), "config"], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1].split() == ["server", "localhost:1", "file"]
+
+
+def test_the_page_leaves_no_language_out():
+    """A block in another language would be run by nobody."""
+    opened = re.findall(r"^```(\w*)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(opened[::2]) == {"sh", "toml", "python"}
+    with contextlib.suppress(StopIteration):
+        assert next(iter(opened[1::2])) == ""

@@ -78,8 +78,9 @@ def _through_template(tokenizer: "Tokenizer", messages: list[Message], *, tokeni
     try:
         return tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=tokenize, return_dict=False)
     except Exception as error:  # a template is a program, and may fail as any program may
+        complaint = plain(str(error), _LONGEST_COMPLAINT)
         raise MisuseError(
-            f"the target's chat template fails ({plain(str(error), _LONGEST_COMPLAINT)}); give it plain text with `outrider run --raw`"
+            f"the target's chat template fails ({complaint}); give it plain text with `outrider run --raw`"
         ) from error
 
 

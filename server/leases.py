@@ -25,6 +25,10 @@ class Leases:
         return len(self._away)
 
     @property
+    def members(self) -> list[Member]:
+        return [member for _, member in self._away.values()]
+
+    @property
     def next_end(self) -> float:
         return next((end for end, _ in self._away.values()), math.inf)
 

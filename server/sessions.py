@@ -206,7 +206,7 @@ class Sessions:
         asked = claim_assistance(asking, self._level)
         self._pulse.is_drafting = asked is not None
         if asked is not None and asked.aide is None:
-            dismiss_one_aide(self._roster.members)
+            dismiss_one_aide([*self._roster.leases.members, *self._roster.members])
         return asked
 
     def assist(self, asked: Assistance[Member], level: Level | None, seconds: float) -> None:
@@ -286,7 +286,7 @@ class Sessions:
                 member.session.park()
                 member.sequence.release()
                 member.aide = None
-        if not self._pool.free:
+        if wanted and not self._pool.free:
             # The one who came last has lost least.
             self.counters.preempted += 1
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)

@@ -59,7 +59,9 @@ def load_draft(kind: str, site: DraftSite) -> MakeDrafter:
         raise
     # For whatever a configuration says that cannot be, torch has an exception of its own.
     except Exception as error:
-        raise CheckpointError(f"the draft in {site.directory} cannot be what its {CONFIG} says; fetch it again.") from error
+        raise CheckpointError(
+            f"the draft in {site.directory} cannot be what its {CONFIG} says; fetch it again."
+        ) from error
 
 
 def _lookup(site: DraftSite) -> MakeDrafter:

@@ -101,7 +101,7 @@ def load_causal_lm(
 
 
 def _check_attention(directory: Path, config: Mapping[str, Any]) -> None:
-    """Where the `kernels` package is installed too, transformers fetches and runs what a repository of that name has."""
+    """Where the `kernels` package is installed too, transformers fetches and runs what a repository so named has."""
     for key in ("attn_implementation", "_attn_implementation"):
         if "/" in str(config.get(key)):
             raise CheckpointError(

@@ -229,8 +229,8 @@ def _finished(frame: pb.Finished) -> Finished:
 
 
 def _failed_frame(message: Failed) -> pb.ServerFrame:
-    # Rounded up, and no more than the field holds.
-    retry_after_ms = min(math.ceil(message.retry_after * 1000), _LONGEST_MS)
+    # Rounded up, but for what the product of two floats is off by, and no more than the field holds.
+    retry_after_ms = min(math.ceil(round(message.retry_after * 1000, 3)), _LONGEST_MS)
     failed = pb.Failed(code=message.code.value, message=message.message, retry_after_ms=retry_after_ms)
     return pb.ServerFrame(failed=failed)
 

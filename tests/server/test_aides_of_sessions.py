@@ -193,3 +193,17 @@ def test_a_session_whose_answer_is_over_loses_its_aide_first() -> None:
     while crowd not in live_aides(sessions):
         assert one_level(sessions, helpers) is not None
     assert live_aides(sessions) == [*range(1, crowd - 1), crowd]
+
+
+def test_who_is_away_keeps_no_aide_that_somebody_present_wants() -> None:
+    crowd = Bounds(2 * MOST_AIDES, BOUNDS.pass_tokens, lease_seconds=60.0)
+    sessions = Sessions(new_sessions().terms, crowd, capacity=2000)
+    thinker, helpers, helped = Thinker(), Helpers(guessing(VOCAB)), []
+    for first in range(1, 2 * MOST_AIDES):
+        client = begun(sessions, thinker, [first, 1])
+        asked = one_level(sessions, helpers)
+        assert asked is not None
+        helped.append(asked)
+        sessions.leave(client, 0.0)
+    assert sessions.away == len(helped)
+    assert sum(member.aide is not None for member in helped) == MOST_AIDES

@@ -290,6 +290,18 @@ def test_what_stale_streams_say_of_a_session_that_moved_on_is_ignored(sessions: 
     assert one_pass(sessions, thinker) == 1
 
 
+def test_who_left_with_the_last_slot_ends_nobody_else() -> None:
+    sessions, thinker = leasing(capacity=64), Thinker()
+    client = Client(sessions, "s")
+    client.open(prompt_of(1, 64), Settings(max_new_tokens=1))
+    while one_pass(sessions, thinker):
+        pass
+    assert sessions.free_slots == 0
+    lose(client)
+    assert sessions.plan(0.0) is None
+    assert sessions.away == 1
+
+
 def test_a_lease_of_no_seconds_keeps_nothing() -> None:
     sessions = Sessions(TERMS, Bounds(max_sessions=16, pass_tokens=48), CAPACITY)
     client = Client(sessions, "s")

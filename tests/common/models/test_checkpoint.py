@@ -191,14 +191,14 @@ def test_a_tokenizer_that_cannot_read_is_refused_when_it_is_loaded(copy: Path) -
     """Each of these is taken for a tokenizer, and fails or panics at the first text of some length."""
     config = json.loads((copy / "tokenizer_config.json").read_text())
     (copy / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": "long"}))
-    with pytest.raises(CheckpointError, match="the tokenizer in .* cannot be read"):
+    with pytest.raises(CheckpointError, match=r"the tokenizer in .* cannot be read"):
         load_tokenizer(copy)
     (copy / "tokenizer_config.json").write_text(json.dumps(config))
     load_tokenizer(copy)
     tokenizer = json.loads((copy / "tokenizer.json").read_text())
     truncation = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 1 << 62}
     (copy / "tokenizer.json").write_text(json.dumps(tokenizer | {"truncation": truncation}))
-    with pytest.raises(CheckpointError, match="the tokenizer in .* cannot be read"):
+    with pytest.raises(CheckpointError, match=r"the tokenizer in .* cannot be read"):
         load_tokenizer(copy)
 
 

@@ -210,3 +210,29 @@ def test_a_failure_of_a_newer_kind_keeps_its_sentence() -> None:
 def test_a_hint_when_to_try_again_survives_in_whole_milliseconds(said: float, heard: float) -> None:
     data = convert.frame_from_server(Failed(FailureCode.QUOTA, "later", said)).SerializeToString()
     assert convert.message_from_server(pb.ServerFrame.FromString(data)) == Failed(FailureCode.QUOTA, "later", heard)
+
+
+def test_what_a_server_says_commands_no_terminal() -> None:
+    frame = pb.ServerFrame(failed=pb.Failed(code="internal", message="sorry\x1b[2J\r\n" * 1000))
+    failed = convert.message_from_server(frame)
+    assert isinstance(failed, Failed)
+    assert failed.message.startswith("sorry [2J  sorry [2J")
+    assert failed.message.isprintable()
+    assert len(failed.message) <= convert.LONGEST_SENTENCE + 1
+    with pytest.raises(PeerError, match=r"the unknown reason '\[2J \[2J") as refused:
+        convert.message_from_server(pb.ServerFrame(finished=pb.Finished(reason="\x1b[2J" * 1000)))
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "a\nb", "\x1b[2J"])
+def test_a_request_for_what_no_file_is_called_is_refused(name: str) -> None:
+    for request in (FileRequest(name, "config.json", 0), FileRequest("0" * 64, name, 0)):
+        with pytest.raises(PeerError, match="a request for a file names none"):
+            convert.file_request(convert.file_request_frame(request))
+
+
+@pytest.mark.parametrize("milliseconds", [0, 1, 999, 2142020592, 2**32 - 1])
+def test_how_long_to_wait_survives_being_sent_on(milliseconds: int) -> None:
+    frame = pb.ServerFrame(failed=pb.Failed(code="overloaded", message="later", retry_after_ms=milliseconds))
+    assert convert.frame_from_server(convert.message_from_server(frame)) == frame

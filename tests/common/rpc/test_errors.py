@@ -52,3 +52,12 @@ def test_a_lost_connection_is_not_one_that_was_never_made(status: grpc.StatusCod
     error = translated(grpc.aio.AioRpcError(status, metadata, metadata, details), "host:1")
     assert isinstance(error, LinkError)
     assert says in str(error)
+
+
+@pytest.mark.parametrize("status", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNKNOWN])
+def test_the_details_of_a_failed_call_command_no_terminal(status: grpc.StatusCode) -> None:
+    metadata = grpc.aio.Metadata()
+    error = translated(grpc.aio.AioRpcError(status, metadata, metadata, "no\x1b[2J\n" * 10_000), "host:1")
+    assert "no [2J no [2J" in str(error)
+    assert str(error).isprintable()
+    assert len(str(error)) < 1200

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from client import options as option
+from client.offline import LIMIT, PATIENCE_SECONDS
 from common.command_line import FAILURE
 from common.command_line import run as run_command_line
 from common.configuration import ConfigFile, Program, configure, user_file
@@ -89,9 +90,9 @@ def chat(
     r"""Talk, several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
 
     From [\[private]] ... [\[/private]] on, the conversation stays on this machine, where the draft answers alone."""
-    from client.draft_loader import DraftChoice
     from client.chat.settings import Wishes
     from client.commands.chat import chat as chat_command
+    from client.draft_loader import DraftChoice
 
     access = credentials.access_to(server)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
@@ -113,8 +114,8 @@ def serve(
     api_key_file: Annotated[
         Path | None, typer.Option("--api-key-file", help="Ask apps for the API key in this file.")
     ] = None,
-    offline_limit: option.OfflineLimit = 256,
-    offline_wait: option.OfflineWait = 10.0,
+    offline_limit: option.OfflineLimit = LIMIT,
+    offline_wait: option.OfflineWait = PATIENCE_SECONDS,
     temperature: option.Temperature = 0.0,
     rule: option.Rule = None,
     idle: option.Idle = "",
@@ -135,9 +136,9 @@ def serve(
     Temperature is what a request has that says none."""
     import asyncio
 
-    from client.draft_loader import DraftChoice
     from client.commands.serve import Listening
     from client.commands.serve import serve as serve_command
+    from client.draft_loader import DraftChoice
     from client.endpoint.service import Manner, find_wish
     from client.offline import Offline
     from common.address import parse_address

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+LIMIT = 256
+PATIENCE_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Offline:
@@ -9,6 +12,6 @@ class Offline:
     waited for as long as `patience`, in seconds. `keep` adopts what was written when the server is back, instead of
     having it judged."""
 
-    limit: int = 256
-    patience: float = 30.0
+    limit: int = LIMIT
+    patience: float = PATIENCE_SECONDS
     keep: bool = False

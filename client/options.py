@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from client.offline import LIMIT, PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from client.answering import AnswerOptions
     from client.link import Access
@@ -183,8 +185,8 @@ class AnswerRequest:
 class OfflineRequest:
     """What is to be done while the server is out of reach; each field is an option."""
 
-    offline_limit: OfflineLimit = 256
-    offline_wait: OfflineWait = 10.0
+    offline_limit: OfflineLimit = LIMIT
+    offline_wait: OfflineWait = PATIENCE_SECONDS
     on_reconnect: OnReconnect = _VERIFY
 
     def options(self) -> "Offline":

@@ -50,6 +50,11 @@ def before_private(text: str) -> str | None:
     return before if mark else None
 
 
+def is_in_private(text: str) -> bool:
+    """Whether what followed the text would be private."""
+    return text.rfind(BEGIN) > text.rfind(END)
+
+
 def without_marks(text: str) -> str:
     return _MARKS.sub("", text)
 

@@ -15,7 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from client.chat.completion import CommandCompleter
 from client.chat.history import KeptHistory, history_file
 from client.chat.lines import LEAVING
-from client.chat.multiline import CONTINUATION, Said, is_quoting, said
+from client.chat.multiline import CONTINUATION, Said, is_open, said
 
 Run = Callable[[Coroutine[Any, Any, str]], str]
 
@@ -67,7 +67,7 @@ class Editor:
         @keys.add("enter", filter=at_message)
         def send_or_continue(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if is_quoting(buffer.text):
+            if is_open(buffer.text):
                 buffer.newline(copy_margin=False)
             elif buffer.document.is_cursor_at_the_end and buffer.text.endswith(CONTINUATION):
                 buffer.delete_before_cursor()

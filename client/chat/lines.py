@@ -10,7 +10,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from client.chat.multiline import CONTINUATION, Said, is_quoting, said
+from client.chat.multiline import CONTINUATION, Said, is_open, said
 
 _MORE = "... "
 LEAVING = "Ctrl-C again leaves, as do Ctrl-D and /quit"
@@ -63,11 +63,11 @@ class PlainLines:
 
     def _message(self, prompt: str) -> str | None:
         typed = self._line(prompt)
-        while typed is not None and (is_quoting(typed) or typed.endswith(CONTINUATION)):
+        while typed is not None and (is_open(typed) or typed.endswith(CONTINUATION)):
             more = self._line(_MORE)
             if more is None:
                 break
-            typed = f"{typed if is_quoting(typed) else typed.removesuffix(CONTINUATION)}\n{more}"
+            typed = f"{typed if is_open(typed) else typed.removesuffix(CONTINUATION)}\n{more}"
         return typed
 
     def _line(self, prompt: str) -> str | None:

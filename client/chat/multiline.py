@@ -1,9 +1,12 @@
 '''What a person typed as one message: how many lines belong to it, and what it says.
 
-Pure. A backslash at the end of a line, or """ at the beginning, says that more is to come.
+Pure. A backslash at the end of a line, or """ at the beginning, says that more is to come; so does a private span that
+is open, no line of which may be taken for a message of its own.
 '''
 
 from dataclasses import dataclass
+
+from client.private import is_in_private
 
 QUOTE, CONTINUATION = '"""', "\\"
 
@@ -16,10 +19,10 @@ class Said:
     literal: bool = False
 
 
-def is_quoting(typed: str) -> bool:
-    """Whether a quotation has begun that has not ended."""
+def is_open(typed: str) -> bool:
+    """Whether a quotation or a private span has begun that has not ended."""
     begun = typed.strip()
-    return begun.startswith(QUOTE) and not begun.removeprefix(QUOTE).endswith(QUOTE)
+    return is_in_private(typed) or (begun.startswith(QUOTE) and not begun.removeprefix(QUOTE).endswith(QUOTE))
 
 
 def said(typed: str) -> Said:

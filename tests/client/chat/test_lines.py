@@ -28,6 +28,7 @@ def all_of(lines: PlainLines) -> list[Said]:
         (b'"""\na\\\n\n  b\n"""\nc\n', [Said("a\\\n\n  b", literal=True), Said("c")]),
         (b'"""\na\n', [Said("a", literal=True)]),
         (b"a\\", [Said("a\\")]),
+        (b"a [[private]]b\nc[[/private]]\nd\n", [Said("a [[private]]b\nc[[/private]]"), Said("d")]),
         (b"", []),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from client.chat.multiline import Said, is_quoting, said
+from client.chat.multiline import Said, is_open, said
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,20 @@ from client.chat.multiline import Said, is_quoting, said
     [('"""', True), (' """a', True), ('"""a\n"""', False), ('"""a"""', False), ('a """', False), ("", False)],
 )
 def test_a_quotation_ends_with_its_mark(typed, open_):
-    assert is_quoting(typed) is open_
+    assert is_open(typed) is open_
+
+
+@pytest.mark.parametrize(
+    ("typed", "open_"),
+    [
+        ("Sum up: [[private]] Dear Ann,", True),
+        ("[[private]] a\nb [[/private]]", False),
+        ("[[private]]a[[/private]] [[private]]b", True),
+        ("[[/private]]", False),
+    ],
+)
+def test_no_line_of_a_private_span_is_a_message_of_its_own(typed, open_):
+    assert is_open(typed) is open_
 
 
 @pytest.mark.parametrize(

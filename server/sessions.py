@@ -76,8 +76,8 @@ class Sessions:
 
     @property
     def aides(self) -> int:
-        """Drafters of the server's own that live."""
-        return sum(member.aide is not None for member in self._roster.members)
+        """Drafters of the server's own that live, those of absent sessions included."""
+        return sum(member.aide is not None for member in (*self._roster.members, *self._roster.leases.members))
 
     @property
     def free_slots(self) -> int:

@@ -43,7 +43,7 @@ from common.rpc.errors import LinkError
 OFFLINE = "offline"
 """The finish reason of an answer whose server did not come back."""
 
-_PASSING = (FailureCode.OVERLOADED, FailureCode.DRAINING)
+_PASSING = (FailureCode.OVERLOADED, FailureCode.QUOTA, FailureCode.DRAINING)
 """Failures of a server, not of a session: it, or another, may well go on with it later."""
 
 Watch = Callable[[Sequence[int], Sequence[int]], None]
@@ -104,7 +104,8 @@ class Conversation:
         self._opened_at = 0.0
         self._rtt = 0.0
         self._note = ""
-        self._was_served = stream is None  # or would be, once there is a server
+        self._was_served = False
+        self._begins_alone = stream is None
         self._kept = 0
         self._abandoned = False
 
@@ -122,7 +123,8 @@ class Conversation:
         self._steering.begin_turn()
         opening = [*self._loop.begin_turn(tokens, settings), *self._loop.offer(offered)]
         self._follow_link()
-        if not self._lifeline.is_good:
+        self._begins_alone = not self._lifeline.is_good
+        if self._begins_alone:
             told(self._lifeline.state)
         turn = _Turn(
             Meter(self._clock),
@@ -230,6 +232,8 @@ class Conversation:
 
     def _link_changed(self, state: LinkState) -> None:
         self._follow_link()
+        if self._abandoned and self._lifeline.is_good:
+            self._send(self._loop.cancel())
         self._told(state)
 
     def _follow_link(self) -> None:
@@ -278,9 +282,12 @@ class Conversation:
     def _take_failure(self, failed: Failed) -> None:
         """Raises RefusedError where the session cannot go on, here or elsewhere."""
         session = self._loop.session
-        # What a client has used up, no other server has; but an answer that has begun waits for more.
-        will_pass = failed.code in _PASSING or (failed.code is FailureCode.QUOTA and bool(session.answer))
-        if not (self._lifeline.can_renew and self._was_served and will_pass):
+        # Who has not begun had better hear that there is no room than wait for it.
+        has_begun = bool(session.answer) or self._begins_alone
+        will_pass = (failed.code in _PASSING and has_begun) or (
+            failed.code is FailureCode.DRAINING and self._was_served
+        )
+        if not (self._lifeline.can_renew and will_pass):
             self._loop.received(failed)
             raise RefusedError(failed.message, failed.retry_after)
         session.lost()

@@ -51,8 +51,14 @@ def before_private(text: str) -> str | None:
 
 
 def is_in_private(text: str) -> bool:
-    """Whether what followed the text would be private."""
-    return text.rfind(BEGIN) > text.rfind(END)
+    """Whether what followed the text would be private, misspelt marks included."""
+    marks = _MEANT.findall(text)
+    return bool(marks) and "/" not in marks[-1]
+
+
+def has_marks(text: str) -> bool:
+    """Whether anything in the text may have been meant as a mark."""
+    return _MEANT.search(text) is not None
 
 
 def without_marks(text: str) -> str:
@@ -61,6 +67,6 @@ def without_marks(text: str) -> str:
 
 def as_private(text: str) -> str:
     """The text as one span. Raises MisuseError where it holds marks of its own."""
-    if _MEANT.search(text):
+    if has_marks(text):
         raise MisuseError(f"a text that is private as a whole cannot hold {BEGIN} or {END}; take the marks out")
     return f"{BEGIN}{text}{END}"

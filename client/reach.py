@@ -44,7 +44,7 @@ async def _ended_together() -> AsyncIterator[set[asyncio.Task[None]]]:
 async def _look_up(address: Address) -> list[str]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise _out_of_reach(address) from error
     return [str(sockaddr[0]) for *_, sockaddr in found]
 

@@ -52,12 +52,12 @@ def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> Prompt:
     Raises MisuseError as `chat_tokens` does, for private spans that cannot be, and for a template that does not leave
     what precedes the first one as it is.
     """
-    before = [before_private(message["content"]) if message["role"] == "user" else None for message in messages]
+    before = [None if message["role"] == "assistant" else before_private(message["content"]) for message in messages]
     first = next((index for index, text in enumerate(before) if text is not None), None)
     if first is None:
         return Prompt(tuple(chat_tokens(tokenizer, messages)))
     # Rendered without what is private, so that not even a template's whim can show any of it.
-    opening = [*messages[:first], {"role": "user", "content": f"{before[first]}{BEGIN}"}]
+    opening = [*messages[:first], {"role": messages[first]["role"], "content": f"{before[first]}{BEGIN}"}]
     safe, mark, _ = str(_through_template(tokenizer, opening, tokenize=False)).rpartition(BEGIN)
     whole = str(_through_template(tokenizer, messages, tokenize=False))
     if not mark or not whole.startswith(safe + mark):

@@ -23,6 +23,7 @@ from server.batch import Case, Outcome
 from server.counters import Counters
 from server.exports import Ask, Export
 from server.member import Listener, Member
+from server.mishap import named
 from server.pace import Pace
 from server.sessions import Sessions
 
@@ -187,5 +188,5 @@ def _draft(asked: Assistance[Member], aides: Aides) -> Level | None:
         return asked.draft(aides)
     # Whatever a model raises, it concerns this session's help, not the session.
     except Exception as error:
-        _log.error("a level cannot be drafted here: %s: %s", type(error).__name__, error)
+        _log.error("a level cannot be drafted here: %s", named(error))
         return None

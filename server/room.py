@@ -14,6 +14,9 @@ from server.scheduler import most_decoding
 from server.turned_away import Reason, TurnedAwayError
 from server.turnover import Turnover
 
+_RETURNING = 2
+"""Times as many answers as otherwise are made while some that had begun come back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -75,6 +78,13 @@ class Room:
                 f"the server's cache has no room for a prompt of {prompt} tokens; try again later or shorten it",
                 self._wait(len(running), now),
             )
+
+    def check_return(self, running: int, now: float) -> None:
+        """Whether one more answer that had begun may go on beside so many: those who lost their link come back
+        together, and nobody who waited for nothing else is to wait long. Raises TurnedAwayError where it may not."""
+        if running >= _RETURNING * self._bounds.running:
+            sentence = f"the server is busy with {running} answers; try again later"
+            raise TurnedAwayError(Reason.RUNNING, sentence, self._wait(running, now))
 
     def _wait(self, running: int, now: float) -> float:
         return self._turnover.wait(running, now)

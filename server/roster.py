@@ -70,6 +70,8 @@ class Roster:
 
     def _readmit(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
         try:
+            if member.is_running:
+                self._room.check_return(sum(each.is_running for each in self.members), now)
             self._make_place(listener.client, now)
             self._reopen(member, listener, opened, now)
         except TurnedAwayError:

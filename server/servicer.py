@@ -14,6 +14,7 @@ from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService
 from server.bundles import Shelf
 from server.engine import Engine
+from server.mishap import named
 from server.stream import Stream
 from server.tokens import NOBODY, Tokens
 
@@ -70,5 +71,5 @@ class Servicer(OutriderService):
             self._engine.fail(stream, error)
         # One stream's fault, whatever it is, must not reach the others.
         except Exception as error:
-            _log.error("a stream failed: %s: %s", type(error).__name__, error)
+            _log.error("a stream failed: %s", named(error))
             self._engine.fail(stream, PeerError("the server failed on this session", FailureCode.INTERNAL))

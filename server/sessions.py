@@ -19,6 +19,7 @@ from server.counters import Counters
 from server.events import Tell, unheard
 from server.exports import Export, claim
 from server.member import Listener, Member
+from server.mishap import named
 from server.pass_cost import PassCost
 from server.quotas import Quotas
 from server.room import Bounds
@@ -193,7 +194,7 @@ class Sessions:
                 self._complete(part, outcome, now)
             # One session's fault, whatever it is, must not reach the others.
             except Exception as error:
-                _log.error("a session failed after its pass: %s: %s", type(error).__name__, error)
+                _log.error("a session failed after its pass: %s", named(error))
                 self._fail_internally(part.owner)
 
     # What the server drafts itself.
@@ -229,7 +230,7 @@ class Sessions:
             member.session.assist(asked.epoch, asked.view, level.proposals)
         # One session's fault, whatever it is, must not reach the others.
         except Exception as error:
-            _log.error("a session failed after a level: %s: %s", type(error).__name__, error)
+            _log.error("a session failed after a level: %s", named(error))
             self._fail_internally(member)
 
     # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
@@ -306,7 +307,7 @@ class Sessions:
             return Part(member, work, slots, make_segment(work, member.sequence, slots))
         # One session's fault, whatever it is, must not reach the others.
         except Exception as error:
-            _log.error("a session failed before its pass: %s: %s", type(error).__name__, error)
+            _log.error("a session failed before its pass: %s", named(error))
             self._pool.give(slots)
             self._fail_internally(member)
             return None

@@ -17,6 +17,7 @@ from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
 from server.exports import Ask
+from server.mishap import named
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class StateMaker:
             return [encode(state, ask.request.dtype) for state, ask in zip(states, asks, strict=True)]
         # Whatever torch raises, it concerns this state, not the pass behind it and not other sessions.
         except Exception as error:
-            _log.error("draft state '%s' cannot be made: %s: %s", exporter.kind, type(error).__name__, error)
+            _log.error("draft state '%s' cannot be made: %s", exporter.kind, named(error))
             if len(asks) == 1:
                 return [None]
             return [self._make_kind(exporter, [ask])[0] for ask in asks]

@@ -16,6 +16,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
 from common.sampling.decide import decide
 from server.batch import Case, Outcome
+from server.mishap import named
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Target:
             return self._decide(cases)
         # Whatever torch raises, it concerns this pass and not the server.
         except Exception as error:
-            _log.error("a pass of %d sessions failed: %s: %s", len(cases), type(error).__name__, error)
+            _log.error("a pass of %d sessions failed: %s", len(cases), named(error))
             if len(cases) == 1:
                 return [PeerError(_FAILED, FailureCode.INTERNAL)]
             return [self.decide([case])[0] for case in cases]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
-from client.private import BEGIN, END
+from client.private import has_marks
 
 _OWNER_ALONE = 0o600
 
@@ -37,7 +37,7 @@ class KeptHistory(FileHistory):
             return []
 
     def store_string(self, string: str) -> None:
-        if self.private or BEGIN in string or END in string:
+        if self.private or has_marks(string):
             return
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 from client.answering import AnswerOptions
 from client.chat.suggestion import nearest
 from client.options import AnswerRequest, OfflineRequest, ScreenRequest
-from client.private import BEGIN, END
+from client.private import has_marks
 from common.protocol.errors import MisuseError
 
 _DEFAULT = "default"
@@ -52,7 +52,7 @@ def changed(wishes: Wishes, name: str, text: str) -> Wishes:
     """The wishes with a setting as the text has it. Raises MisuseError for an unknown one, and for a text that cannot
     be its value; whether all wishes go together is for their options to say."""
     setting = find_setting(name)
-    if BEGIN in text or END in text:
+    if has_marks(text):
         raise MisuseError("a setting may go to the server, so it cannot hold private text")
     return setting.put(wishes, setting.default if text == _DEFAULT else _READERS[setting.kind](setting, text))
 

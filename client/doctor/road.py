@@ -40,6 +40,8 @@ def check_road(address: Address, tls: ClientTls | None, now: datetime) -> list[F
 def check_name(address: Address) -> Finding:
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except UnicodeError:
+        return Finding("name", f"{address.host} is no name of a host", "check its spelling")
     except OSError as error:
         return Finding(
             "name", f"{address.host} is unknown here ({error.strerror})", "check its spelling and this machine's DNS"

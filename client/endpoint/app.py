@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from client.endpoint.asked import Asked, Kind, read_chat, read_completion
-from client.endpoint.faults import Fault, FaultError, wrong
+from client.endpoint.faults import Fault, FaultError, internal, wrong
 from client.endpoint.gate import Gate, Guard
 from client.endpoint.service import Service
 from client.endpoint.sse import DONE, EventStream, event, until_gone
@@ -29,6 +29,8 @@ from client.endpoint.told import Naming, Piece, Written, model, model_list
 from common.protocol.sampling import Sampling
 
 _IDS = {Kind.CHAT: "chatcmpl-", Kind.COMPLETION: "cmpl-"}
+
+_GONE = 499  # as nginx notes it: nobody reads it
 
 Result = TypeVar("Result")
 
@@ -66,7 +68,7 @@ class OpenAiPaths:
         return replace(self._defaults, seed=randbits(64))
 
     async def _answer(self, request: Request, asked: Asked) -> ASGIApp:
-        prompt = self._service.prompt(asked)
+        prompt = await asyncio.to_thread(self._service.prompt, asked)
         options = self._service.options(asked, prompt)
         naming = Naming(
             asked.kind, _IDS[asked.kind] + uuid4().hex, int(time.time()), asked.model, self._target, self._draft
@@ -81,7 +83,7 @@ class OpenAiPaths:
                 if piece is None:
                     answering.result()
                 events = _events(naming, asked, piece, pieces, answering)
-                return EventStream(events, lambda: _end(answering))
+                return EventStream(events, answering.cancel)
             return JSONResponse(naming.whole(await _unless_gone(request, _result(answering))))
         except BaseException:
             answering.cancel()
@@ -108,7 +110,12 @@ class OpenAiPaths:
 
 
 def make_app(routes: list[BaseRoute], guard: Guard) -> Starlette:
-    handlers: dict[Any, Any] = {FaultError: _tell_fault, HTTPException: _tell_http_fault, Exception: _tell_crash}
+    handlers: dict[Any, Any] = {
+        FaultError: _tell_fault,
+        HTTPException: _tell_http_fault,
+        ClientDisconnect: _tell_nobody,
+        Exception: _tell_crash,
+    }
     return Starlette(routes=routes, middleware=[Middleware(Gate, guard=guard)], exception_handlers=handlers)
 
 
@@ -127,10 +134,6 @@ async def _unless_gone(request: Request, waiting: Coroutine[Any, Any, Result]) -
 
 async def _result(answering: "asyncio.Task[Written]") -> Written:
     return await asyncio.shield(answering)
-
-
-def _end(answering: "asyncio.Task[Written]") -> None:
-    answering.cancel()
 
 
 async def read_json(request: Request) -> Any:
@@ -165,6 +168,9 @@ async def _events(
     except FaultError as error:
         yield event(error.fault.body())
         return
+    except Exception as error:  # who reads must hear that there is no more
+        yield event(internal(error).body())
+        return
     for chunk in naming.closing(written, include_usage=asked.include_usage):
         yield event(chunk)
     yield DONE
@@ -179,5 +185,9 @@ async def _tell_http_fault(_: Request, error: HTTPException) -> Response:
 
 
 async def _tell_crash(_: Request, error: Exception) -> Response:
-    fault = Fault(500, f"this endpoint failed: {error or type(error).__name__}", "server_error", None, "internal")
+    fault = internal(error)
     return JSONResponse(fault.body(), fault.status)
+
+
+async def _tell_nobody(_: Request, __: ClientDisconnect) -> Response:
+    return Response(status_code=_GONE)

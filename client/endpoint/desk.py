@@ -58,7 +58,7 @@ class Desk:
         await self._wait()
         self.answering += 1
         try:
-            seat = (None if only_once else self._best(tokens)) or await self._open()
+            seat = await self._seat(tokens, only_once=only_once)
             try:
                 yield seat.conversation
             finally:
@@ -79,6 +79,17 @@ class Desk:
         finally:
             self.waiting -= 1
 
+    async def _seat(self, tokens: Sequence[int], *, only_once: bool) -> _Seat:
+        if not only_once and (seat := self._best(tokens)) is not None:
+            return seat
+        if self._is_full:
+            await self._close(self._idle[0])
+        return await self._open()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._idle) + self.answering > self._seats
+
     def _best(self, tokens: Sequence[int]) -> _Seat | None:
         """One that holds most of the tokens; where no more may be opened, the longest unused."""
 
@@ -87,8 +98,7 @@ class Desk:
 
         best = max(self._idle, key=held, default=None)
         if best is None or 2 * held(best) <= len(tokens):
-            is_full = len(self._idle) + self.answering > self._seats
-            best = self._idle[0] if is_full else None
+            best = self._idle[0] if self._is_full else None
         if best is not None:
             self._take(best)
         return best
@@ -102,6 +112,7 @@ class Desk:
         seat.leaving = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._expire, seat)
 
     def _expire(self, seat: _Seat) -> None:
+        self._take(seat)
         closing = asyncio.get_running_loop().create_task(self._close(seat))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)

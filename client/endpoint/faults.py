@@ -45,6 +45,12 @@ def unreachable(retry_after: int) -> FaultError:
     return FaultError(Fault(503, "the server is out of reach", "server_error", None, "server_unreachable", retry_after))
 
 
+def internal(error: Exception) -> Fault:
+    """Our own fault."""
+    message = f"this endpoint failed: {error or type(error).__name__}"
+    return Fault(500, message, "server_error", None, "internal")
+
+
 def broken_off(message: str) -> Fault:
     """An answer that failed after it had begun, or before."""
     return Fault(502, message, "server_error", None, "answer_broke_off")

@@ -34,7 +34,8 @@ class Guard:
 def guard_for(host: str, key: str | None) -> Guard:
     """An endpoint that only this machine reaches answers to no name of another one, to which a page from elsewhere
     could have had itself resolved."""
-    return Guard(_LOOPBACK_NAMES | {host} if key is None else None, key)
+    is_ours_alone = host in _LOOPBACK_NAMES or host.startswith("127.")
+    return Guard(_LOOPBACK_NAMES | {host} if is_ours_alone else None, key)
 
 
 class Gate:
@@ -64,17 +65,22 @@ class Gate:
         if guard.names is not None and _name(host) not in guard.names:
             return Fault(403, "this endpoint is for its own machine; ask it as localhost", code="wrong_host")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site" and path != "/"
+        if is_from_elsewhere or (origin is not None and origin.partition("://")[2] != host):
             return Fault(403, "pages from elsewhere may not ask this endpoint", code="wrong_origin")
         if guard.key is not None and path not in _OPEN_PATHS and not path.startswith(_OPEN_FOLDER):
-            given = headers.get("authorization", "").removeprefix("Bearer ")
-            if not compare_digest(given.encode(), guard.key.encode()):
+            given = headers.get("authorization", "")
+            if not compare_digest(given.encode(), f"Bearer {guard.key}".encode()):
                 return Fault(401, "the API key is missing or wrong", "authentication_error", None, "invalid_api_key")
         return None
 
 
 def _name(host: str) -> str:
-    return urlsplit(f"//{host}").hostname or ""
+    """Empty for what is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:

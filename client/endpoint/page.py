@@ -86,7 +86,7 @@ class PagePaths:
     async def _answer(self, request: Request) -> ASGIApp:
         scene = self._scene
         asked = read_chat(await read_json(request), replace(scene.defaults, seed=randbits(64)))
-        prompt = scene.service.prompt(asked)
+        prompt = await asyncio.to_thread(scene.service.prompt, asked)
         options = scene.service.options(asked, prompt)
         showing = Showing(scene.service, scene.client.tokenizer, scene.monitor, prompt, options)
         self._answering.add(showing.answering)

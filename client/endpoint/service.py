@@ -23,9 +23,9 @@ from client.errors import RefusedError
 from client.lifeline import Told
 from client.link_state import LinkState
 from client.monologue import SPENT
-from client.private import Prompt
+from client.private import Prompt, has_marks
 from client.secluded import Confidant
-from client.text import chat_prompt, raw_prompt
+from client.text import chat_prompt, decode, raw_prompt
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason
 from common.protocol.rules import default_rule
@@ -67,18 +67,23 @@ class Service:
         self._desk = desk
         self._manner = manner
         self._told = told
+        longest = max(map(len, client.tokenizer.get_vocab()))
+        self._most_characters = longest * client.description.context
 
     @property
     def models(self) -> tuple[str, ...]:
         return (self._client.description.model, ALIAS)
 
     def prompt(self, asked: Asked) -> Prompt:
-        """Raises FaultError for a model that there is not, and for what cannot be made a prompt."""
+        """May take a while for a long text. Raises FaultError for a model that there is not, and for what cannot be
+        made a prompt."""
         if asked.model not in self.models:
             known = " or ".join(f"'{name}'" for name in self.models)
             message = f"the model '{asked.model}' is not served here; ask for {known}"
             raise FaultError(Fault(404, message, parameter="model", code="model_not_found"))
         parameter = "messages" if asked.kind is Kind.CHAT else "prompt"
+        if len(asked.text) + sum(len(each["content"]) for each in asked.messages) > self._most_characters:
+            raise wrong(parameter, "the prompt is longer than the target can hold", "context_length_exceeded")
         try:
             prompt = self._tokens(asked)
         except MisuseError as error:
@@ -142,6 +147,8 @@ class Service:
             return raw_prompt(tokenizer, asked.text)
         if max(asked.tokens) >= self._client.description.vocab_size:
             raise MisuseError(f"token {max(asked.tokens)} lies outside the vocabulary")
+        if has_marks(decode(tokenizer, asked.tokens)):
+            raise MisuseError("private spans must come as text, not as tokens")
         return Prompt(asked.tokens)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from client.answering import AnswerOptions
 from client.conversation import Answer
-from client.endpoint.faults import Fault, FaultError
+from client.endpoint.faults import FaultError, internal
 from client.endpoint.monitor import Monitor
 from client.endpoint.service import Service
 from client.link_state import LinkState
@@ -108,8 +108,7 @@ class Showing:
         except FaultError as error:
             return error.fault.body()
         except Exception as error:  # somebody waits for a sentence
-            message = f"this endpoint failed: {error or type(error).__name__}"
-            return Fault(500, message, "server_error", None, "internal").body()
+            return internal(error).body()
         finally:
             self._speed.end()
             self._view.end(unconfirmed)

@@ -33,7 +33,7 @@ async def until_gone(receive: Receive) -> None:
 class EventStream:
     """An ASGI response. `ended` is called when nobody reads any more, whatever the reason."""
 
-    def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], None]):
+    def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], object]):
         self._events = events
         self._ended = ended
 

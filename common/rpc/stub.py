@@ -22,7 +22,7 @@ from common.rpc.convert import (
 )
 from common.rpc.credentials import ClientTls, bearer_metadata, client_credentials
 from common.rpc.description import FileRequest, ServerDescription
-from common.rpc.errors import translated
+from common.rpc.errors import LinkError, translated
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.rpc.generated.outrider.v1.outrider_pb2_grpc import OutriderStub
 
@@ -67,7 +67,7 @@ class GenerateStream:
             raise translated(error, self._address) from error
         except asyncio.CancelledError:
             # gRPC raises this for its own cancelled call too, which is not the cancellation of our task.
-            if self._closed and not self._our_task_is_cancelled():
+            if self._closed and not _our_task_is_cancelled():
                 return None
             raise
         if frame is None:
@@ -80,15 +80,15 @@ class GenerateStream:
         self._closed = True
         self._call.cancel()
 
-    @staticmethod
-    def _our_task_is_cancelled() -> bool:
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-
     async def _reason(self, error: Exception) -> Exception:
         status, details = await self._call.code(), await self._call.details()
         none = grpc.aio.Metadata()
         return translated(grpc.aio.AioRpcError(status, none, none, details or str(error)), self._address)
+
+
+def _our_task_is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Connection:
@@ -132,6 +132,11 @@ class Connection:
             reply = await self._health.Check(health_pb2.HealthCheckRequest())
         except grpc.RpcError as error:
             raise translated(error, self._address) from error
+        except asyncio.CancelledError as error:
+            # gRPC raises this for a call on a connection that was closed meanwhile, too.
+            if _our_task_is_cancelled():
+                raise
+            raise LinkError(f"the connection to the server at {self._address} was closed") from error
         return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def fetch(self, request: FileRequest) -> AsyncIterator[bytes]:

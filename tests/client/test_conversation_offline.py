@@ -7,6 +7,7 @@ import pytest
 
 from client.conversation import Conversation
 from client.drafting import DraftingLoop
+from client.errors import RefusedError
 from client.link_state import LinkState
 from client.offline import Offline
 from client.policies import CLOUD, LOCKSTEP, STREAM
@@ -300,6 +301,17 @@ async def test_a_server_that_has_no_room_for_whom_it_served_is_waited_for(code):
     assert answer.stats.reconnects == 1
     assert [len([m for m in each.sent if isinstance(m, Open)]) for each in refusals] == [1, 1, 1]
     assert told.count(LinkState.ONLINE) == 2, "a server that refuses is not back"
+
+
+async def test_a_next_question_for_which_there_is_no_room_is_refused_with_a_time_to_come_back():
+    talk = conversation(FakeStream(), Server(), ChainDrafter(target))
+    await ask(talk)
+    refusal = Failed(FailureCode.OVERLOADED, "it is busy", retry_after=3.0)
+    talk._lifeline._stream.send = lambda message: talk._lifeline._stream._frames.put_nowait(refusal)
+    with pytest.raises(RefusedError, match="busy") as refused:
+        await ask(talk, tokens=(*PROMPT, 9))
+    talk.close()
+    assert refused.value.retry_after == 3.0
 
 
 async def test_a_server_that_drains_in_mid_answer_is_waited_for():

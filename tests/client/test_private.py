@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.private import BEGIN, END, as_private, before_private, without_marks
+from client.private import BEGIN, END, as_private, before_private, is_in_private, without_marks
 from client.text import chat_prompt, chat_tokens, raw_prompt, raw_tokens
 from common.protocol.errors import MisuseError
 from tests.families import make_tokenizer
@@ -108,3 +108,11 @@ def test_a_template_that_mixes_private_text_with_what_precedes_it_is_refused(tem
     tokenizer.chat_template = template
     with pytest.raises(MisuseError, match=r"does not keep private text apart; .+ --raw"):
         chat_prompt(tokenizer, [user(f"the fox {BEGIN}a secret of some length{END} jumps")])
+
+
+@pytest.mark.parametrize(
+    ("text", "in_private"),
+    [(f"a {BEGIN} b", True), (f"{BEGIN} a {END}", False), ("[[Private ]] a", True), ("a", False), (END, False)],
+)
+def test_whether_a_text_ends_in_private_is_told_for_misspelt_marks_too(text, in_private):
+    assert is_in_private(text) is in_private

@@ -109,6 +109,21 @@ async def test_a_private_prompt_never_goes_on_with_anothers_conversation(house):
         assert await talk(desk, [1, 2], only_once=True) is not first
 
 
+async def test_private_prompts_too_keep_to_the_seats(house):
+    async with Desk(house.converse, seats=2, waiting=0) as desk:
+        for first in (1, 10):
+            await talk(desk, range(first, first + 5))
+        async with desk.conversation([7], only_once=True):
+            assert house.open == 2
+
+
+async def test_a_conversation_whose_time_is_up_is_not_given_to_anybody(house):
+    async with Desk(house.converse, seats=1, waiting=0) as desk:
+        first = await talk(desk, [1, 2])
+        desk._expire(desk._idle[0])
+        assert await talk(desk, [1, 2]) is not first
+
+
 async def test_an_answer_that_fails_leaves_its_place(house):
     async with Desk(house.converse, seats=1, waiting=0) as desk:
         for _ in range(3):

@@ -47,7 +47,9 @@ async def test_its_own_machine_is_let_in(host):
     assert await asked(guard_for("127.0.0.1", None), {"host": host}) == (200, b"0")
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "", "localhost.evil.example", "127.0.0.1.x"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "", "localhost.evil.example", "127.0.0.1.x", "["]
+)
 async def test_a_name_from_elsewhere_is_not(host):
     status, body = await asked(guard_for("127.0.0.1", None), {"host": host})
     assert status == 403
@@ -61,6 +63,7 @@ async def test_a_name_from_elsewhere_is_not(host):
         ("http://evil.example", 403),
         ("http://localhost:9999", 403),
         ("null", 403),
+        ("http://[", 403),
     ],
 )
 async def test_pages_from_elsewhere_may_not_ask(origin, status):
@@ -69,11 +72,24 @@ async def test_pages_from_elsewhere_may_not_ask(origin, status):
 
 @pytest.mark.parametrize(
     ("authorization", "status"),
-    [("Bearer secret", 200), ("Bearer wrong", 401), ("Bearer ", 401), ("secret ", 401), ("Bearer sécret", 401)],
+    [("Bearer secret", 200), ("Bearer wrong", 401), ("Bearer ", 401), ("secret", 401), ("Bearer sécret", 401)],
 )
 async def test_a_key_is_asked_for(authorization, status):
     headers = {"host": "anything", "authorization": authorization}
     assert (await asked(guard_for("0.0.0.0", "secret"), headers))[0] == status
+
+
+async def test_a_key_does_not_open_this_machine_to_other_names():
+    headers = {"host": "evil.example", "authorization": "Bearer secret"}
+    assert (await asked(guard_for("127.0.0.1", "secret"), headers))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "site", "status"),
+    [("/health", "cross-site", 403), ("/health", "same-origin", 200), ("/", "cross-site", 200)],
+)
+async def test_pages_from_elsewhere_may_lead_to_the_page_and_read_nothing(path, site, status):
+    assert (await asked(guard_for("127.0.0.1", None), {"sec-fetch-site": site}, path))[0] == status
 
 
 @pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/", 200), ("/v1/models", 401), ("/healthy", 401)])

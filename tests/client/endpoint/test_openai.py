@@ -177,6 +177,18 @@ def test_private_text_is_answered_here_and_says_so(client):
     assert "".join(pieces(streamed)) == answer.choices[0].message.content
 
 
+def test_marks_are_kept_whoever_speaks_and_never_pass_as_tokens(client, address):
+    messages = [{"role": "system", "content": "Know this: [[private]]PIN 1234[[/private]]"}, *QUESTION]
+    answer = client.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
+    assert answer.outrider["private"]
+
+
+def test_a_text_that_cannot_fit_is_refused_before_it_is_read(client):
+    with pytest.raises(openai.BadRequestError, match="longer than the target can hold") as refused:
+        client.completions.create(model=MODEL, prompt="a" * 3_000_000)
+    assert refused.value.code == "context_length_exceeded"
+
+
 def test_the_llm_program_works_unchanged(address, expected, tmp_path):
     (tmp_path / "extra-openai-models.yaml").write_text(
         f"- model_id: {MODEL}\n  model_name: {MODEL}\n  api_base: http://{address}/v1\n"

@@ -13,6 +13,8 @@ from netem.experiments.torture.torment import BROKEN_OFF, Outcome, Torment
 
 VERDICTS = ("identical", "near-tie", "different", BROKEN_OFF)
 _FAULTY = ("different", BROKEN_OFF)
+_ENOUGH = 200
+"""Answers among which every kind of cut is to be expected."""
 HEADINGS = ("", "answers", *VERDICTS, "retracted", "cuts", "in mid-answer", "reconnects", "median s", "p95 s")
 
 _IN_WORDS = {
@@ -76,7 +78,7 @@ def make_report(torment: Torment, planned: int, server: Mapping[str, Any], idle:
         faults=[
             *(_fault(outcome) for outcome in outcomes if outcome.retracted or outcome.verdict in _FAULTY),
             *([f"{planned - len(outcomes)} answers were not begun in time"] if len(outcomes) < planned else []),
-            *(f"nothing was cut by '{kind}'" for kind in Kind if not torment.made[kind]),
+            *(f"nothing was cut by '{kind}'" for kind in Kind if planned >= _ENOUGH and not torment.made[kind]),
             *(f"{count} {name} are left on the server" for name, count in left.items() if count > 0),
             *([f"{twice} committed positions went through the target twice"] if twice else []),
         ],

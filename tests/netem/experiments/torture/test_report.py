@@ -47,7 +47,8 @@ def test_what_is_left_on_the_server_is_a_fault(what):
 def test_answers_that_were_not_begun_and_cuts_that_were_not_made_are_faults():
     assert report(WELL, planned=3).faults == ["2 answers were not begun in time"]
     made = [kind for kind in Kind if kind is not Kind.MOVE]
-    assert report(WELL, made=made).faults == ["nothing was cut by 'move'"]
+    assert report(*[WELL] * 200, made=made).faults == ["nothing was cut by 'move'"]
+    assert not report(WELL, made=made).faults, "a short run may miss one"
 
 
 def test_what_was_computed_twice_is_a_fault():

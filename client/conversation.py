@@ -148,7 +148,8 @@ class Conversation:
                 self._lifeline.drop()
             self._told = unheard
         answer = self._summarise(turn, settings, failure)
-        if failure is not None and not answer.tokens and not answer.provisional:
+        is_refused = isinstance(failure, RefusedError) and not self._begins_alone
+        if failure is not None and not answer.tokens and (is_refused or not answer.provisional):
             raise failure
         return answer
 
@@ -289,7 +290,8 @@ class Conversation:
         )
         if not (self._lifeline.can_renew and will_pass):
             self._loop.received(failed)
-            raise RefusedError(failed.message, failed.retry_after)
+            over_quota = failed.code is FailureCode.QUOTA
+            raise RefusedError(failed.message, failed.retry_after, over_quota=over_quota)
         session.lost()
         self._lifeline.drop(failed.retry_after)
 

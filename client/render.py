@@ -183,7 +183,8 @@ def provisional_line(tokens: int) -> str:
     """What a person must know of an answer that ended without its server, and of text that nobody has judged."""
     if not tokens:
         return "the answer is not whole: the server was out of reach"
-    return f"the last {tokens} tokens are the draft's own and were never confirmed: the server was out of reach"
+    last = "the last token is" if tokens == 1 else f"the last {tokens} tokens are"
+    return f"{last} the draft's own and never confirmed: the server was out of reach"
 
 
 def kept_line(tokens: int) -> str:

@@ -55,8 +55,8 @@ def health(
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where a server listens.")] = "127.0.0.1:7070",
     tls_ca: Annotated[Path | None, typer.Option(help="Speak TLS, trusting this authority (PEM).")] = None,
     tls_name: Annotated[str | None, typer.Option(help="The name that its certificate has, if not HOST.")] = None,
-    cert: Annotated[Path | None, typer.Option(help="A client's certificate, where one is asked for (PEM).")] = None,
-    key: Annotated[Path | None, typer.Option(help="The key of --cert (PEM).")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="A client's certificate, where one is asked for (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of --tls-cert (PEM).")] = None,
 ) -> None:
     """Say whether a server takes new sessions; exit code 1 where it does not."""
     import asyncio
@@ -65,7 +65,7 @@ def health(
     from common.rpc.credentials import ClientTls
     from server.health import is_serving
 
-    tls = ClientTls(tls_ca, cert, key) if tls_ca or cert or key else None
+    tls = ClientTls(tls_ca, tls_cert, tls_key) if tls_ca or tls_cert or tls_key else None
     serving = asyncio.run(is_serving(parse_destination(address), tls, tls_name))
     typer.echo("serving" if serving else "going away")
     if not serving:

@@ -45,6 +45,13 @@ def unreachable(retry_after: int) -> FaultError:
     return FaultError(Fault(503, "the server is out of reach", "server_error", None, "server_unreachable", retry_after))
 
 
+def refused(message: str, retry_after: int, *, over_quota: bool) -> Fault:
+    """The server takes no more from anybody now, or from this client."""
+    if over_quota:
+        return Fault(429, message, "rate_limit_error", None, "over_quota", retry_after)
+    return Fault(503, message, "server_error", None, "refused", retry_after)
+
+
 def internal(error: Exception) -> Fault:
     """Our own fault."""
     message = f"this endpoint failed: {error or type(error).__name__}"

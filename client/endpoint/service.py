@@ -16,7 +16,7 @@ from client.assembly import Client
 from client.conversation import OFFLINE, Answer, Conversation, Watch
 from client.endpoint.asked import Asked, Kind
 from client.endpoint.desk import Desk
-from client.endpoint.faults import Fault, FaultError, broken_off, unreachable, wrong
+from client.endpoint.faults import Fault, FaultError, broken_off, refused, unreachable, wrong
 from client.endpoint.teller import Say, Teller
 from client.endpoint.told import Written
 from client.errors import RefusedError
@@ -240,7 +240,7 @@ async def _to_its_end(confidant: Confidant, prompt: Prompt, options: AnswerOptio
         raise
     except RefusedError as error:
         retry_after = math.ceil(error.retry_after) or _RETRY_SECONDS
-        raise FaultError(Fault(503, str(error), "server_error", None, "refused", retry_after)) from error
+        raise FaultError(refused(str(error), retry_after, over_quota=error.over_quota)) from error
     except MisuseError as error:
         raise wrong(None, str(error)) from error
     except OutriderError as error:

@@ -130,7 +130,7 @@ def test_a_server_that_never_comes_back_leaves_what_the_draft_wrote(monkeypatch,
     assert (result["token_ids"], result["text"], result["finish_reason"]) == ([], "", "offline")
     assert len(result["provisional_token_ids"]) == 5
     assert result["provisional_text"]
-    assert err.splitlines()[-1].startswith("the last 5 tokens are the draft's own and were never confirmed")
+    assert err.splitlines()[-1].startswith("the last 5 tokens are the draft's own and never confirmed")
     _, shown, _ = outrider(monkeypatch, capsys, *asking(port, cache, *wishes))
     # A character that is not whole is not shown.
     assert shown.rstrip("\n\ufffd") == result["provisional_text"].rstrip("\ufffd")

@@ -4,7 +4,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 STUBS := common/rpc/generated/outrider/v1
 
-.PHONY: install demo test lint proto
+FRAMES ?= 1000000
+
+.PHONY: install demo test lint audit fuzz proto
 
 install: $(INSTALLED)
 
@@ -27,6 +29,13 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.audit
+
+audit: install
+	$(BIN)/python -m tests.audit
+
+fuzz: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --frames $(FRAMES)
 
 proto: install
 	$(BIN)/python -m grpc_tools.protoc -Icommon/rpc/generated=proto --python_out=. --pyi_out=. \

@@ -14,6 +14,7 @@ from client.directory_lock import locked
 from client.errors import BundleError
 from common.address import Address
 from common.bundle import BundleManifest
+from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
 
 _FILE = "pins.json"
@@ -75,14 +76,18 @@ def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) 
         )
     if before != wanted.id:
         return (
-            f"{address} hands out another draft '{wanted.draft}', {wanted.id[:_SHOWN]}, than when this machine first "
-            f"used it, {before[:_SHOWN]}; if its operator has trained it anew"
+            f"{address} hands out another draft '{wanted.draft}', {_identity(wanted.id)}, than when this machine first "
+            f"used it, {_identity(before)}; if its operator has trained it anew"
         )
     return ""
 
 
 def _target(pin: Pin) -> str:
-    return f"{pin.model} ({pin.fingerprint[:_SHOWN]})"
+    return f"{plain(pin.model)} ({_identity(pin.fingerprint)})"
+
+
+def _identity(text: str) -> str:
+    return plain(text[:_SHOWN])
 
 
 def _read(cache: Path) -> Pins:

@@ -5,6 +5,7 @@ It may not know sessions, reconnecting or time: whoever holds it decides when to
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -78,7 +79,16 @@ class GenerateStream:
     def close(self) -> None:
         """Ends the stream at once; the server drops what belongs to it."""
         self._closed = True
-        self._call.cancel()
+        if not self._call.cancel() and False:
+            self._reading_out = asyncio.ensure_future(self._read_out())
+
+    async def _read_out(self) -> None:
+        """A call that a failed write has ended keeps its stream, of which a connection has few, until all that the
+        server had said by then is read."""
+        # RuntimeError where somebody reads already.
+        with suppress(grpc.RpcError, RuntimeError):
+            async for _ in self._frames:
+                pass
 
     async def _reason(self, error: Exception) -> Exception:
         status, details = await self._call.code(), await self._call.details()

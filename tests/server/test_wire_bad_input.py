@@ -1,6 +1,7 @@
 """Bad input from clients: one clear sentence each, and a session beside it that notices nothing."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,8 @@ from common.protocol.messages import (
     Opened,
     Settings,
 )
-from common.rpc.stub import Connection, connect
+from common.rpc.errors import LinkError
+from common.rpc.stub import Connection, GenerateStream, connect
 from server.pace import Pace
 from tests.server.harness import new_session, options_for, running, with_sessions
 from tests.server.player import play
@@ -142,3 +144,23 @@ async def test_more_sessions_than_allowed_are_refused(target: Path) -> None:
         await stream.receive()
         with pytest.raises(PeerError, match="another session"):
             await play(second, connection.generate(), second.open([5], SETTINGS), nothing)
+
+
+async def test_a_stream_that_ended_while_it_was_written_gives_its_place_back(target: Path) -> None:
+    """A connection has 256; what the server said last was never read on any of these."""
+    async with running(options_for(target)) as server, connect(server.address) as connection:
+        fingerprint = (await connection.describe()).fingerprint
+        for number in range(300):
+            stream = connection.generate()
+            with contextlib.suppress(LinkError):
+                await stream.send(opening(fingerprint, session=f"{number:032}"))
+                for _ in range(30):
+                    await stream.send(Ack(0, 10_000))
+            stream.close()
+        assert isinstance(await (await greeted(connection, fingerprint)).receive(), Opened)
+
+
+async def greeted(connection: Connection, fingerprint: str) -> GenerateStream:
+    stream = connection.generate()
+    await asyncio.wait_for(stream.send(opening(fingerprint)), 20)
+    return stream

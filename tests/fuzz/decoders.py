@@ -1,0 +1,70 @@
+"""The wire decoders, both ways: bytes that are no frame, frames that are no message, messages that must survive."""
+
+from random import Random
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.errors import PeerError
+from common.protocol.messages import Settings
+from common.rpc import convert
+from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from tests.fuzz.arena import FaultError, check_sentence
+from tests.fuzz.chance import Shot, Spoiler
+from tests.fuzz.client_talk import Talk, client_frame
+from tests.fuzz.server_talk import WANTED, server_frame
+
+_FROM_CLIENT, _FROM_SERVER = b"<", b">"
+_SMALL = 2000  # bytes of a frame that is also encoded again
+
+
+def _of_client(data: bytes) -> Any:
+    return convert.message_from_client(pb.ClientFrame.FromString(data))
+
+
+def _of_server(data: bytes) -> Any:
+    return convert.message_from_server(pb.ServerFrame.FromString(data))
+
+
+def _to_server(message: Any) -> bytes:
+    return convert.frame_from_client(message).SerializeToString()
+
+
+def _to_client(message: Any) -> bytes:
+    return convert.frame_from_server(message).SerializeToString()
+
+
+class Decoders:
+    """A frame's first byte says who speaks."""
+
+    def __init__(self, dice: Random):
+        self._talk = Talk("a session of a client", "f", 50, 400, "thoughts")
+        self._session = ClientSession("a session of a client", Limits("f", 50, 400, 64), WANTED)
+        self._session.open((1, 2, 3), Settings(40))
+        self._spoil = Spoiler()
+
+    def frame(self, dice: Random) -> Shot:
+        speaker = dice.choice((_FROM_CLIENT, _FROM_SERVER))
+        is_client = speaker == _FROM_CLIENT
+        frame = client_frame(self._talk, dice) if is_client else server_frame(self._session, 50, dice)
+        shot = self._spoil(frame, dice)
+        return shot._replace(data=speaker + shot.data)
+
+    def take(self, data: bytes) -> str:
+        speaker, data = data[:1], data[1:]
+        decode, encode = (_of_client, _to_server) if speaker == _FROM_CLIENT else (_of_server, _to_client)
+        try:
+            message = decode(data)
+        except DecodeError:
+            return "undecodable"
+        except PeerError as error:
+            check_sentence(error)
+            return "refused"
+        # Not by `==`, for which numbers that are none are never the same.
+        if len(data) < _SMALL and repr(decode(encode(message))) != repr(message):
+            raise FaultError("a message is another one after it was sent on")
+        return "decoded"
+
+    def end(self) -> None:
+        """Nothing is left over."""

@@ -1,0 +1,132 @@
+"""What a server says of itself and hands out, and what is kept of that: descriptions, requests, manifests, pins."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+from random import Random
+
+from google.protobuf.message import DecodeError
+
+from client.bundles import bundle_directory, choose_bundle
+from client.errors import BundleError
+from client.known_servers import recall, remember
+from client.pins import keep_pin
+from common.address import Address
+from common.bundle import (
+    MANIFEST_FILE,
+    Bundle,
+    BundleFile,
+    TargetCard,
+    make_manifest,
+    read_bundle_file,
+    write_bundle_file,
+)
+from common.protocol.errors import MisuseError, PeerError
+from common.protocol.messages import PROTOCOL_VERSION
+from common.rpc import convert
+from common.rpc.description import ServerDescription
+from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from tests.fuzz.arena import FaultError, check_sentence
+from tests.fuzz.chance import STRINGS, U64, Shot, Spoiler, damaged, number
+
+_ADDRESS = Address("gpu.example.org", 7070)
+_FILES = [BundleFile(path, 9, "0" * 64) for path in ("config.json", "model.safetensors", "tokenizer/tokenizer.json")]
+_BUNDLES = tuple(make_manifest(draft, "moa", "f" * 64, _FILES) for draft in ("moa", "lookup"))
+_SAID = ServerDescription(
+    PROTOCOL_VERSION, "0.1", "model", "f" * 64, 300, 2048, 512, (0, 1), ("greedy",), ("eager",), _BUNDLES
+)
+
+
+class DescriptionArena:
+    """A frame's first byte says what it is."""
+
+    def __init__(self, dice: Random):
+        self._folder = tempfile.TemporaryDirectory(prefix="outrider-fuzz-")
+        self._cache = Path(self._folder.name)
+        self._spoil = Spoiler()
+        remember(self._cache, str(_ADDRESS), _SAID)
+        (self._server_file,) = (self._cache / "servers").iterdir()
+        asyncio.run(keep_pin(self._cache, _ADDRESS, _SAID, _BUNDLES[0]))
+        write_bundle_file(self._cache, Bundle(_BUNDLES[0], TargetCard("model", "f" * 64, 300, 2048, (0,))))
+        self._files = [
+            file.read_bytes() for file in (self._cache / MANIFEST_FILE, self._cache / "pins.json", self._server_file)
+        ]
+
+    def frame(self, dice: Random) -> Shot:
+        kind = dice.choice((0, 0, 0, 1, 2, 3, 4))
+        if kind < 2:
+            shot = self._spoil(_description(dice) if kind == 0 else _request(dice), dice)
+        else:
+            shot = Shot(damaged(self._files[kind - 2], dice, b'[{"a":' * 20), spoilt=True)
+            if dice.random() < 0.01:
+                shot = Shot(b"[" * 100_000, spoilt=True)
+        return shot._replace(data=bytes((kind,)) + shot.data)
+
+    def take(self, data: bytes) -> str:
+        kind, data = data[0], data[1:]
+        try:
+            return (self._describe, self._request, self._manifest, self._pins, self._server)[kind](data)
+        except DecodeError:
+            return "undecodable"
+        except (PeerError, MisuseError, BundleError) as error:
+            check_sentence(error)
+            return "refused"
+
+    def end(self) -> None:
+        self._folder.cleanup()
+
+    def _describe(self, data: bytes) -> str:
+        description = convert.description(pb.DescribeReply.FromString(data))
+        for manifest in description.bundles:
+            directory = bundle_directory(self._cache, choose_bundle(description.bundles, manifest.draft)).resolve()
+            if directory.parent != (self._cache / "bundles").resolve():
+                raise FaultError(f"a bundle would lie in {directory}")
+            for file in manifest.files:
+                if not (directory / file.path).resolve().is_relative_to(directory) or not file.path.isprintable():
+                    raise FaultError(f"a file would lie at {file.path!r}")
+        return "decoded"
+
+    def _request(self, data: bytes) -> str:
+        convert.file_request(pb.FetchBundleRequest.FromString(data))
+        return "decoded"
+
+    def _manifest(self, data: bytes) -> str:
+        (self._cache / MANIFEST_FILE).write_bytes(data)
+        read_bundle_file(self._cache)
+        return "decoded"
+
+    def _pins(self, data: bytes) -> str:
+        (self._cache / "pins.json").write_bytes(data)
+        pinned = keep_pin(self._cache, _ADDRESS, _SAID, _BUNDLES[0])
+        try:
+            pinned.send(None)
+        except StopIteration:
+            return "decoded"
+        raise FaultError("a pin waits for somebody else")
+
+    def _server(self, data: bytes) -> str:
+        self._server_file.write_bytes(data)
+        return "decoded" if recall(self._cache, str(_ADDRESS)) else "refused"
+
+
+def _description(dice: Random) -> pb.DescribeReply:
+    """Its bundles' ids are those of what they say: a server that means no good can compute them too."""
+    frame = convert.description_frame(_SAID)
+    bundle = frame.bundles[0]
+    if dice.random() < 0.3:
+        bundle.draft = dice.choice(STRINGS)
+    if dice.random() < 0.3:
+        bundle.files[0].path = dice.choice(STRINGS)
+    if dice.random() < 0.1:
+        bundle.files[0].size = number(dice, 9, U64)
+    files = (BundleFile(file.path, file.size, file.sha256) for file in bundle.files)
+    bundle.id = make_manifest(bundle.draft, bundle.kind, frame.fingerprint, files).id
+    if dice.random() < 0.001:
+        many = dice.choice((frame.end_tokens, frame.rules, frame.bundles[0].files))
+        many.extend(list(many) * dice.choice((100, 30_000)))
+    return frame
+
+
+def _request(dice: Random) -> pb.FetchBundleRequest:
+    path = dice.choice((_FILES[0].path, *STRINGS))
+    return pb.FetchBundleRequest(bundle_id=_BUNDLES[0].id, path=path, offset=number(dice, 3, U64))

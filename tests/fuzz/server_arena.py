@@ -1,0 +1,198 @@
+"""The server's sessions among clients that mean no good, and honest ones beside them that must notice nothing.
+
+The real `Sessions` with a target that remembers what each slot holds: a slot that is lost, shared or reused too early
+changes what honest clients are answered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from google.protobuf.message import DecodeError
+
+from common.protocol.draft_state import StateKind
+from common.protocol.errors import PeerError
+from common.protocol.messages import (
+    Commit,
+    Failed,
+    FailureCode,
+    Finished,
+    FromServer,
+    Open,
+    Opened,
+    Settings,
+    State,
+    StateRequest,
+)
+from common.rpc import convert
+from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from server.sessions import Sessions
+from tests.fuzz.arena import FaultError, check_sentence
+from tests.fuzz.chance import Shot, Spoiler
+from tests.fuzz.client_talk import Talk, client_frame, opening
+from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, one_pass, prompt_of
+from tests.server.helpers import Helpers, one_level
+from tests.server.proposers import guessing, knowing, nothing
+from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
+
+_ATTACKERS = 4
+_HONEST = 3
+_CAPACITY = 6000
+_LEASE_SECONDS = 5.0
+_FRAMES_BETWEEN_PASSES = 8
+_ANSWER = Settings(max_new_tokens=30)
+_PASSES_AT_MOST = 3000
+
+
+def _kinds(request: StateRequest) -> Sequence[StateKind]:
+    if (request.draft, request.layers) != (STATE.draft, STATE.layers):
+        raise PeerError("this server has no such draft", FailureCode.INVALID)
+    return STATE_KINDS
+
+
+class _Attacker:
+    """A listener, and what whoever speaks on its stream has learnt."""
+
+    client = ""
+
+    def __init__(self, talk: Talk, broken: list[str]):
+        self.talk = talk
+        self.asked = ""  # the session that it has last named in an Open
+        self.ended = False
+        self._broken = broken
+
+    def put(self, message: FromServer) -> None:
+        match message:
+            case Commit():
+                self.talk.frontier = message.start + len(message.tokens)
+                self.talk.finished = False
+            case Finished():
+                self.talk.finished, self.talk.turn = True, message.turn
+                self.talk.frontier = message.frontier
+            case State():
+                self.talk.states += 1
+            case Opened() if message.session != self.asked:
+                self._broken.append("a stream was told of another's session")
+            case Failed(code=FailureCode.INTERNAL):
+                self._broken.append(f"the server failed by itself: {message.message}")
+
+    def end(self) -> None:
+        self.ended = True
+
+
+class _Honest:
+    def __init__(self, sessions: Sessions, index: int, dice: Random):
+        self.prompt = prompt_of(index, dice.randrange(1, 20))
+        self.truth = decode(self.prompt, _ANSWER.max_new_tokens)
+        whole = [*self.prompt, *self.truth]
+        self._propose = (nothing, guessing(VOCAB, index), knowing(whole, 0.8, VOCAB, index))[index % 3]
+        self.client = Client(sessions, f"honest {index}", STATE if index % 2 else None)
+        self.client.open(self.prompt, replace(_ANSWER, idle="assist" if index % 5 == 0 else ""))
+
+    def go_on(self) -> bool:
+        """Whether its answer is whole."""
+        self.client.hear()
+        if not self.client.done:
+            self.client.draft(self._propose)
+        return self.client.done
+
+    def check(self) -> None:
+        if self.client.failed is not None:
+            raise FaultError(f"an honest session failed: {self.client.failed.message}")
+        if self.client.session.answer != self.truth:
+            raise FaultError(f"an honest session got {self.client.session.answer} and not {self.truth}")
+
+
+class ServerArena:
+    def __init__(self, dice: Random):
+        terms = replace(TERMS, assists=True, state_kinds=_kinds)
+        self._sessions = Sessions(terms, replace(BOUNDS, lease_seconds=_LEASE_SECONDS), _CAPACITY)
+        self._thinker = Thinker()
+        self._helpers = Helpers(guessing(VOCAB))
+        self._dice = dice
+        self._now = 0.0
+        self._frames = 0
+        self._broken: list[str] = []
+        self._names = [f"an attacker's session {index}" for index in range(3 * _ATTACKERS)]
+        self._honest = [_Honest(self._sessions, index, dice) for index in range(_HONEST)]
+        self._attackers = [self._new_attacker() for _ in range(_ATTACKERS)]
+        self._turn = 0
+        self.answers = 0  # of honest clients, whole and right
+        self._spoil = Spoiler()
+
+    def frame(self, dice: Random) -> Shot:
+        return self._spoil(client_frame(self._attackers[self._turn].talk, dice), dice)
+
+    def take(self, data: bytes) -> str:
+        attacker = self._attackers[self._turn]
+        outcome = self._receive(attacker, data)
+        if self._dice.random() < 0.02:
+            self._sessions.hear_out(attacker)
+        if attacker.ended or self._dice.random() < 0.02:
+            self._sessions.leave(attacker, self._now)
+            self._attackers[self._turn] = self._new_attacker()
+        self._turn = self._dice.randrange(_ATTACKERS)
+        self._frames += 1
+        if not self._frames % _FRAMES_BETWEEN_PASSES:
+            self._go_on()
+        self._check()
+        return outcome
+
+    def end(self) -> None:
+        """All honest answers come to their end, and nothing is left of anybody."""
+        for attacker in self._attackers:
+            self._sessions.leave(attacker, self._now)
+        for _ in range(_PASSES_AT_MOST):
+            if not self._honest:
+                break
+            self._go_on(renew=False)
+        else:
+            raise FaultError("an honest session stands still")
+        self._check()
+        self._now += _LEASE_SECONDS
+        self._sessions.plan(self._now)
+        left = (len(self._sessions), self._sessions.away, self._sessions.held_slots)
+        if left != (0, 0, 0):
+            raise FaultError(f"sessions, leases and slots are left: {left}")
+
+    def _receive(self, attacker: _Attacker, data: bytes) -> str:
+        """As the servicer and the engine do."""
+        try:
+            try:
+                message = convert.message_from_client(pb.ClientFrame.FromString(data))
+            except DecodeError as error:
+                raise PeerError("a frame cannot be decoded") from error
+            if isinstance(message, Open):
+                attacker.asked = message.session
+            self._sessions.receive(attacker, message, self._now)
+        except PeerError as error:
+            check_sentence(error)
+            self._sessions.fail(attacker, error)
+            return f"refused: {error.code.value}"
+        return "taken"
+
+    def _new_attacker(self) -> _Attacker:
+        """Most often in a session that lives, sometimes in one that another of its streams had."""
+        name = self._dice.choice(self._names)
+        attacker = _Attacker(Talk(name, TERMS.fingerprint, VOCAB, TERMS.context, STATE.draft), self._broken)
+        if self._dice.random() < 0.85:
+            frame = opening(attacker.talk, self._dice)
+            self._receive(attacker, frame.SerializeToString())
+        return attacker
+
+    def _go_on(self, renew: bool = True) -> None:
+        self._now += self._dice.choice((0.001, 0.01, 0.1, 0.5))
+        for honest in [each for each in self._honest if each.go_on()]:
+            honest.check()
+            self._sessions.leave(honest.client, self._now)
+            self._honest.remove(honest)
+            self.answers += 1
+            if renew:
+                self._honest.append(_Honest(self._sessions, self._dice.randrange(1 << 20), self._dice))
+        if self._dice.random() < 0.5:
+            one_level(self._sessions, self._helpers)
+        one_pass(self._sessions, self._thinker, self._now)
+
+    def _check(self) -> None:
+        if self._broken:
+            raise FaultError("; ".join(self._broken))

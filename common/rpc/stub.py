@@ -79,7 +79,7 @@ class GenerateStream:
     def close(self) -> None:
         """Ends the stream at once; the server drops what belongs to it."""
         self._closed = True
-        if not self._call.cancel() and False:
+        if not self._call.cancel():
             self._reading_out = asyncio.ensure_future(self._read_out())
 
     async def _read_out(self) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -173,7 +173,11 @@ async def _stream(channel: grpc.aio.Channel, talk: Talk, dice: Random, fired: _F
     except (grpc.RpcError, asyncio.InvalidStateError):
         fired.outcomes["streams that were refused while they were written"] += 1
     finally:
-        call.cancel()
+        # What a failed write has ended keeps its place on the connection until it is read out.
+        if not call.cancel():
+            with suppress(grpc.RpcError):
+                async for _ in call:
+                    pass
 
 
 def _told(last: bytes) -> str:

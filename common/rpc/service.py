@@ -3,6 +3,7 @@
 It may not know the engine, the target or sessions: it carries messages between them and gRPC.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -50,7 +51,13 @@ class OutriderService(ABC):
 
 def register(service: OutriderService, server: grpc.aio.Server) -> None:
     """Makes `server` answer with `service`; before the server starts."""
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_no_clients_fault)
     add_OutriderServicer_to_server(_Servicer(service), server)  # type: ignore[no-untyped-call]
+
+
+def _is_no_clients_fault(record: logging.LogRecord) -> bool:
+    """gRPC writes a traceback of every request that it cannot decode, as many as a client sends."""
+    return record.exc_info is None or record.exc_info[0] is not DecodeError
 
 
 class _Servicer(OutriderServicer):

@@ -160,13 +160,14 @@ async def _stream(channel: grpc.aio.Channel, talk: Talk, dice: Random, fired: _F
                 shot = spoil(client_frame(talk, dice), dice)
                 fired.frames += shot.spoilt
                 await call.write(shot.data)
-            if dice.random() < 0.5:
-                await call.done_writing()
+            if dice.random() < 0.3:
+                fired.outcomes["streams that were left"] += 1
+                return
+            # Whose answer cannot go on without another word from this side is told so, and the stream ends.
+            await call.done_writing()
             last = b""
             async for said in call:
                 last = said
-                if dice.random() < 0.05:
-                    break
         fired.outcomes[_told(last)] += 1
     except TimeoutError as error:
         raise FuzzError(f"a stream was not answered for {_PATIENCE:g} s") from error
@@ -186,7 +187,7 @@ def _told(last: bytes) -> str:
         if message.code is FailureCode.INTERNAL:
             raise FuzzError(f"the server failed by itself: {message.message}")
         return "streams that were refused"
-    return "streams that were left"
+    return "streams that were answered"
 
 
 async def _call(channel: grpc.aio.Channel, dice: Random, fired: _Fired) -> None:

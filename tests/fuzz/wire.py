@@ -32,7 +32,7 @@ from tests.fuzz.runner import FuzzError
 
 _SERVICE = "/outrider.v1.Outrider/"
 _STREAMS_AT_ONCE = 8
-_FRAMES_OF_STREAM = 8
+_FRAMES_OF_STREAM = 4
 _WARM_UP = 0.2  # of all frames
 _MOST_GROWTH = 32 << 20  # bytes of the server's resident memory
 _QUESTION = "Write a Python function that finds the longest word in a list."
@@ -64,6 +64,8 @@ async def _fire(frames: int, seed: str, address: str, process: subprocess.Popen[
         await _barrage(address, int(_WARM_UP * frames), dice, fired)
         before = server.memory_info().rss
         await _barrage(address, frames, dice, fired)
+    if not fired.answers:
+        raise FuzzError("no honest client was answered under fire")
     if await _ask(address, cache) != truth:
         raise FuzzError("the answer is another one after the fire")
     after = server.memory_info().rss

@@ -1,6 +1,7 @@
 """What holds for every test: small models run on one thread, nothing goes to the caches of whoever runs them, and what
 they have configured counts for nothing."""
 
+import logging
 import os
 from collections.abc import Iterator
 
@@ -19,3 +20,12 @@ def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         for program in ("OUTRIDER", "OUTRIDERD"):
             patch.setenv(f"{program}_CONFIG", os.devnull)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_journal_of_another_test() -> Iterator[None]:
+    # A command that ran in this process would keep one for good, on a stderr that is closed by then.
+    root = logging.getLogger()
+    before = [*root.handlers]
+    yield
+    root.handlers[:] = before

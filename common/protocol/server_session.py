@@ -80,6 +80,8 @@ class ServerSession:
         if opened.state != self._wanted_state:
             self.feed = self._new_feed(opened.state)
             self._assistable = self._terms.assists
+        if self.feed is not None:
+            self.feed.restart()
         if self.resumes(opened):
             known = len(opened.tokens)
             self.tree.rewrite(self.tree.frontier, ())
@@ -96,8 +98,6 @@ class ServerSession:
             self.epoch += 1
             self._adopt(opened, now)
             self.greeting = (Opened(self.id), *self._end_if_over())
-        if self.feed is not None:
-            self.feed.restart()
 
     def receive(self, message: FromClient, now: float) -> Replies:
         """Raises PeerError where the client breaks the protocol."""

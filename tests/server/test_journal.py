@@ -24,17 +24,9 @@ Keep = Callable[[str], None]
 @pytest.fixture
 def keep() -> Iterator[Keep]:
     """Keeps a journal until the test ends."""
-    root, own = logging.getLogger(), logging.getLogger(journal.__name__)
-    added, level = list[logging.Handler](), own.level
-
-    def begin(form: str) -> None:
-        before = [*root.handlers]
-        journal.keep_journal(form)
-        added.extend(handler for handler in root.handlers if handler not in before)
-
-    yield begin
-    for handler in added:
-        root.removeHandler(handler)
+    own = logging.getLogger(journal.__name__)
+    level = own.level
+    yield journal.keep_journal
     own.setLevel(level)
 
 

@@ -105,6 +105,31 @@ def test_a_new_stream_is_sent_what_was_not_acknowledged_and_ends_then():
     assert server.receive(StateAck(1), 4.0) == (OVER,)
 
 
+def answered_with_state_on_its_way() -> ServerSession:
+    """All state of its first three positions has arrived, that of the fourth has not."""
+    server = ServerSession(open_frame(settings=Settings(5), state=REQUEST), terms(), 0.0)
+    run_pass(server, [4])
+    server.receive(StateAck(len(feed(server))), 1.0)
+    run_pass(server, [5])
+    return server
+
+
+def test_a_new_stream_is_over_at_once_where_nothing_more_is_to_come():
+    server = answered_with_state_on_its_way()
+    assert feed(server), "lost with the stream before"
+    server.reopen(open_frame(settings=STATE_ALONE, state=REQUEST, turn=1), 3.0)
+    assert server.greeting == (Opened(NAME), Finished(1, 3, FinishReason.LENGTH))
+
+
+def test_a_new_stream_of_the_same_turn_is_over_at_once_too():
+    server = answered_with_state_on_its_way()
+    assert feed(server)
+    server.receive(Cancel(0), 2.0)
+    assert server.receive(Extend(1, 3, (), STATE_ALONE), 2.0) == ()
+    server.reopen(open_frame(settings=STATE_ALONE, state=REQUEST, turn=1), 3.0)
+    assert server.greeting == (Opened(NAME), Finished(1, 3, FinishReason.LENGTH))
+
+
 def test_it_can_be_cancelled():
     server = fetching()
     assert server.receive(Cancel(0), 1.0) == (Finished(0, 3, FinishReason.CANCELLED),)

@@ -11,8 +11,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from client import options as option
+from client.loading import loading
 from client.offline import LIMIT, PATIENCE_SECONDS
-from common.command_line import FAILURE
+from common.command_line import FAILURE, Version
 from common.command_line import run as run_command_line
 from common.configuration import ConfigFile, Program, configure, user_file
 from common.folded_options import with_folded_options
@@ -26,11 +27,16 @@ app = typer.Typer(
     "--max-new-tokens. `outrider config` shows what they say.",
 )
 
-PROGRAM = Program("outrider", (user_file("config.toml"),), tolerant=frozenset({"doctor"}))
+PROGRAM = Program(
+    "outrider",
+    (user_file("config.toml"),),
+    tolerant=frozenset({"doctor"}),
+    foreign=frozenset({"OUTRIDER_LINK_SERVER"}),  # what `outrider-lab link` tells its command
+)
 
 
 @app.callback()
-def configured(context: typer.Context, config: ConfigFile = None) -> None:
+def configured(context: typer.Context, config: ConfigFile = None, version: Version = False) -> None:
     configure(context, PROGRAM, config)
 
 
@@ -58,16 +64,19 @@ def run(
     r"""Ask once and show the answer as it is committed.
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft answers alone."""
-    import asyncio
+    with loading() as loaded:
+        import asyncio
 
-    from client.commands.run import run as run_command
-    from client.draft_loader import DraftChoice
+        from client.commands.run import run as run_command
+        from client.draft_loader import DraftChoice
 
-    access = credentials.access_to(server)
-    choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    options = request.options(pace_draft / 1000)
-    question, offline = _read_prompt(prompt, private_file), unlinked.options()
-    asyncio.run(run_command(access, choice, cache_dir, question, options, offline, raw=raw, as_json=as_json))
+        access = credentials.access_to(server)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        options = request.options(pace_draft / 1000)
+        question, offline = _read_prompt(prompt, private_file), unlinked.options()
+        asyncio.run(
+            run_command(access, choice, cache_dir, question, options, offline, loaded, raw=raw, as_json=as_json)
+        )
 
 
 @app.command()
@@ -90,13 +99,15 @@ def chat(
     r"""Talk, several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
 
     From [\[private]] ... [\[/private]] on, the conversation stays on this machine, where the draft answers alone."""
-    from client.chat.settings import Wishes
-    from client.commands.chat import chat as chat_command
-    from client.draft_loader import DraftChoice
+    with loading() as loaded:
+        from client.chat.settings import Wishes
+        from client.commands.chat import chat as chat_command
+        from client.draft_loader import DraftChoice
 
-    access = credentials.access_to(server)
-    choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    if not chat_command(access, choice, cache_dir, Wishes(request, unlinked, shown)):
+        access = credentials.access_to(server)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        is_well = chat_command(access, choice, cache_dir, Wishes(request, unlinked, shown), loaded)
+    if not is_well:
         raise typer.Exit(FAILURE)
 
 
@@ -263,7 +274,7 @@ def main() -> NoReturn:
     # An answer may hold characters that this terminal's encoding lacks.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    run_command_line(app, "outrider")
+    run_command_line(app, "outrider", interrupted="stopped")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ Knows typer and our error families, and no command.
 
 import os
 import sys
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -14,6 +15,19 @@ from common.protocol.errors import MisuseError, OutriderError
 FAILURE = 1
 MISUSE = 2
 INTERRUPTED = 130
+
+_BEFORE_THE_COMMAND = ("--config", "--version")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"Outrider {version('outrider')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+]
 
 
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
@@ -44,6 +58,9 @@ def _sentence(misuse: typer.TyperException) -> str:
         source = misuse.ctx.get_parameter_source(misuse.param.name)
         if source is not None and source.name == "ENVIRONMENT":
             misuse.param_hint = str(misuse.param.envvar)
+    unknown = getattr(misuse, "option_name", "")
+    if unknown in _BEFORE_THE_COMMAND:
+        return f"{unknown} goes before the command"
     return misuse.format_message().rstrip(".?")
 
 

@@ -9,15 +9,8 @@ from dataclasses import dataclass
 import typer
 from typer.core import TyperGroup
 
-from common.configuration import (
-    SECRETS,
-    Program,
-    configured_by,
-    options_of,
-    secret_told,
-    unread_variables,
-    variable_of,
-)
+from common.configuration import Program, configured_by, secret_told, unread_variables, variable_of
+from common.configuration_file import SECRETS, options_of
 from common.findings import Finding
 from common.protocol.errors import MisuseError
 
@@ -63,9 +56,8 @@ def check_settings(context: typer.Context, program: Program, environment: Iterab
     if configured.tells_a_secret:
         detail, _, mend = secret_told(configured).partition("; ")
         findings = [Finding("configuration", detail, mend, is_minor=True)]
-    for name, nearest in unread_variables(context, program, environment).items():
-        mend = f"did you mean {nearest}?" if nearest else "unset it"
-        findings.append(Finding("environment", f"nothing reads {name}", mend, is_minor=True))
+    for name, meant in unread_variables(context, program, environment).items():
+        findings.append(Finding("environment", f"nothing reads {name}", meant or "unset it", is_minor=True))
     return findings
 
 

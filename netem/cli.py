@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from common.command_line import FAILURE, exit_with
+from common.command_line import FAILURE, Version, exit_with
 from common.command_line import run as run_command_line
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ Congestion = Annotated[
     str | None,
     typer.Option("--congestion", metavar="NAME", help="TCP's, such as cubic, bbr or reno; else the system's."),
 ]
+
+
+@app.callback()
+def lab(version: Version = False) -> None:
+    """Run Outrider, or anything that speaks TCP, over links that are worse than yours."""
 
 
 @app.command()

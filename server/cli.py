@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from common.command_line import FAILURE, run
+from common.command_line import FAILURE, Version, run
 from common.configuration import ConfigFile, Program, configure, user_file
 from common.folded_options import with_folded_options
 from server.options import ServeOptions
@@ -28,7 +28,7 @@ PROGRAM = Program(
 
 
 @app.callback()
-def configured(context: typer.Context, config: ConfigFile = None) -> None:
+def configured(context: typer.Context, config: ConfigFile = None, version: Version = False) -> None:
     configure(context, PROGRAM, config)
 
 

@@ -54,6 +54,7 @@ class Roster:
         """
         member, is_new = self._members.get(opened.session), False
         if member is not None:
+            self._check_reopening(member, listener, opened, now)
             self._reopen(member, listener, opened, now)
         elif (member := self.leases.take(opened.session)) is not None:
             self._readmit(member, listener, opened, now)
@@ -72,7 +73,8 @@ class Roster:
         try:
             if member.is_running:
                 self._room.check_return(sum(each.is_running for each in self.members), now)
-            self._make_place(listener.client, now)
+            self._check_reopening(member, listener, opened, now)
+            self._make_place(listener.client, now)  # last, for somebody may go for it
             self._reopen(member, listener, opened, now)
         except TurnedAwayError:
             self.leases.keep(member, now)
@@ -82,11 +84,14 @@ class Roster:
             raise
         self._members[opened.session] = member
 
+    def _check_reopening(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
+        """Raises TurnedAwayError where a newer stream begins another answer, for which there is no room."""
+        if not member.session.resumes(opened):
+            self._check_answer(listener.client, len(opened.tokens), opened.settings, now, besides=member)
+
     def _reopen(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
         """Joins a session to a newer stream. Raises PeerError, and changes nothing, where it cannot go on there."""
         known, resumes = common_prefix(member.session.tree.tokens, opened.tokens), member.session.resumes(opened)
-        if not resumes:
-            self._check_answer(listener.client, len(opened.tokens), opened.settings, now, besides=member)
         member.session.reopen(opened, now)
         if opened.state != member.wanted or not resumes:
             # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.

@@ -6,10 +6,10 @@ It may not know gRPC, nor what becomes of a client that bears none of them.
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from common.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import CallMetadata, bears, fits_into_a_header, read_token
 from server.quotas import Allowance
@@ -74,8 +74,7 @@ def _named(where: str, table: Any) -> _Named:
         raise MisuseError(f'{where} has no token; write token = "..." below its name')
     for key in table:
         if key not in _KEYS:
-            nearest = next(iter(get_close_matches(key, _KEYS, n=1)), None)
-            meant = f"did you mean {nearest}?" if nearest else f"a token has {', '.join(_KEYS)}"
+            meant = did_you_mean(key, _KEYS) or f"a token has {', '.join(_KEYS)}"
             raise MisuseError(f"{where} has no key '{key}'; {meant}")
     limits = {key: table[key] for key in _LIMITS if key in table}
     for key, value in limits.items():

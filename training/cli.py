@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from common.command_line import run
+from common.command_line import Version, run
 from common.protocol.errors import MisuseError
 from training.drafts.commands import add_draft_commands
 
@@ -26,7 +26,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def recipes() -> None:
+def recipes(version: Version = False) -> None:
     """Train the drafts and the demo models of Outrider."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from client.chat.multiline import Said
-from client.chat.suggestion import nearest
+from common.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def called(said: Said) -> Called | None:
     name, argument = match[1].lower(), (match[2] or "").strip()
     command = COMMANDS.get(name)
     if command is None:
-        close = nearest(f"/{name}", [f"/{each}" for each in COMMANDS])
+        close = did_you_mean(name, COMMANDS, "/{}")
         raise MisuseError(f'there is no command /{name}; {close or "/help lists them"} (""" quotes what is none)')
     if argument and not command.argument:
         raise MisuseError(f"/{name} takes no argument")

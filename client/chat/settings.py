@@ -11,9 +11,9 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from client.answering import AnswerOptions
-from client.chat.suggestion import nearest
 from client.options import AnswerRequest, OfflineRequest, ScreenRequest
 from client.private import has_marks
+from common.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 _DEFAULT = "default"
@@ -61,7 +61,7 @@ def find_setting(name: str) -> Setting:
     """Raises MisuseError for an unknown name."""
     known = SETTINGS.get(name.replace("_", "-").lower())
     if known is None:
-        raise MisuseError(f"there is no setting '{name}'; {nearest(name, SETTINGS) or '/set lists them'}")
+        raise MisuseError(f"there is no setting '{name}'; {did_you_mean(name, SETTINGS) or '/set lists them'}")
     return known
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from client.progress import download_bar
 from client.render import unreached_line
 
 
-def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes) -> bool:
-    """Talks until /quit or the end of input; whether every question was answered to its end.
+def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes, loaded: Callable[[], None]) -> bool:
+    """Talks until /quit or the end of input; whether every question was answered to its end. `loaded` is called
+    before anything is shown.
 
     Ctrl-C stops an answer, and leaves where it is pressed twice instead of a question. Raises MisuseError for what
     cannot be asked, and OutriderError where the conversation cannot begin.
@@ -33,6 +35,7 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes
         stack = AsyncExitStack()
         try:
             client, talk = runner.run(_begin(stack, access, choice, cache, wishes))
+            loaded()
             if not client.was_reached:
                 display.note(unreached_line(str(access.address), client.manifest.draft))
             if console.is_terminal:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
@@ -39,11 +40,13 @@ async def run(
     prompt: str,
     options: AnswerOptions,
     offline: Offline,
+    loaded: Callable[[], None],
     *,
     raw: bool,
     as_json: bool,
 ) -> None:
-    """Shows the answer as it is committed, or prints one JSON object when it is over.
+    """Shows the answer as it is committed, or prints one JSON object when it is over; `loaded` is called before
+    anything is shown.
 
     Raises BrokenOffError after showing what was committed.
     """
@@ -51,11 +54,12 @@ async def run(
     async with client_for(access, choice, cache, download_bar) as client:
         client.require_rule(options.rule)
         client.require_idle(options.idle)
-        if not client.was_reached:
-            notes.print(unreached_line(str(access.address), client.manifest.draft), style="dim", markup=False)
         tokenizer = client.tokenizer
         asked = raw_prompt(tokenizer, prompt) if raw else chat_prompt(tokenizer, [{"role": "user", "content": prompt}])
         drafter = client.load_drafter() if options.policy.drafts else None
+        loaded()
+        if not client.was_reached:
+            notes.print(unreached_line(str(access.address), client.manifest.draft), style="dim", markup=False)
         paper = NoPaper() if as_json else paper_for(Console(), time.monotonic)
         view = AnswerView(tokenizer, paper, options.stop)
         log = LinkLog(time.monotonic)

@@ -98,17 +98,25 @@ Read = Callable[[str, Any], Any]
 """What a parameter's JSON value says. Raises FaultError where it is none."""
 
 
-def _fields(body: Any, readers: Mapping[str, Read]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The parameters of a kind of request that are read, and those that must be there."""
+
+    readers: Mapping[str, Read]
+    required: Sequence[str]
+
+
+def _fields(body: Any, form: _Form) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise wrong(None, "the body must be a JSON object")
     given = {name: value for name, value in body.items() if value is not None}
-    for name in _REQUIRED[readers is _CHAT]:
+    for name in form.required:
         if name not in given:
             raise wrong(name, f"'{name}' is missing", "missing_required_parameter")
     fields = {}
     for name, value in given.items():
-        if name in readers:
-            fields[name] = readers[name](name, value)
+        if name in form.readers:
+            fields[name] = form.readers[name](name, value)
         elif name in _HARMLESS:
             if value not in _HARMLESS[name]:
                 raise wrong(name, f"'{name}' is not supported here; leave it out", "unsupported_parameter")
@@ -231,6 +239,5 @@ _SHARED: Mapping[str, Read] = {
     "max_tokens": _whole(1),
     **_SAMPLING,
 }
-_CHAT: Mapping[str, Read] = {**_SHARED, "messages": _messages, "max_completion_tokens": _whole(1)}
-_COMPLETION: Mapping[str, Read] = {**_SHARED, "prompt": _prompt}
-_REQUIRED: Mapping[bool, Sequence[str]] = {True: ("model", "messages"), False: ("model", "prompt")}
+_CHAT = _Form({**_SHARED, "messages": _messages, "max_completion_tokens": _whole(1)}, ("model", "messages"))
+_COMPLETION = _Form({**_SHARED, "prompt": _prompt}, ("model", "prompt"))

@@ -1,12 +1,12 @@
 """What an experiment is: what it is asked, what it reports, and the table of all there are."""
 
-import difflib
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 Advance = Callable[[str, float], None]
@@ -147,7 +147,6 @@ def find_experiment(name: str) -> Experiment:
     """Raises MisuseError, with near matches, for an unknown name."""
     experiment = EXPERIMENTS.get(name)
     if experiment is None:
-        near = difflib.get_close_matches(name, EXPERIMENTS)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(EXPERIMENTS)}"
+        advice = did_you_mean(name, EXPERIMENTS) or f"choose one of {', '.join(EXPERIMENTS)}"
         raise MisuseError(f"there is no experiment '{name}': {advice}")
     return experiment

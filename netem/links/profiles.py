@@ -10,9 +10,9 @@ Queues have the sizes that were published with lte-asymmetric, in packets of 150
 they hold one round trip at full rate, and at least 100 ms of it.
 """
 
-import difflib
 from dataclasses import replace
 
+from common.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 from netem.links.burst_loss import Bursts
 from netem.links.outages import NEVER, Outages
@@ -75,7 +75,6 @@ def find_profile(name: str) -> LinkProfile:
     """The profile of that name, in any case. Raises MisuseError with near matches where there is none."""
     profile = PROFILES.get(name.lower())
     if profile is None:
-        near = difflib.get_close_matches(name.lower(), PROFILES)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(PROFILES)}"
+        advice = did_you_mean(name.lower(), PROFILES) or f"choose one of {', '.join(PROFILES)}"
         raise MisuseError(f"there is no link profile '{name}': {advice}")
     return profile

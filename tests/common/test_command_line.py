@@ -1,9 +1,12 @@
 """common.command_line: whatever happens in a command, a person gets one sentence and an exit code."""
 
+from importlib.metadata import version
+from typing import Annotated
+
 import pytest
 import typer
 
-from common.command_line import run
+from common.command_line import Version, run
 from common.protocol.errors import MisuseError, OutriderError
 
 
@@ -29,3 +32,34 @@ def test_an_error_ends_in_one_sentence(error, code, sentence, monkeypatch, capsy
         run(app, "tool", interrupted="come back")
     assert ended.value.code == code
     assert capsys.readouterr().err == sentence
+
+
+@pytest.fixture
+def tool(monkeypatch, capsys):
+    """Runs a program: exit code, and what it wrote."""
+    app = typer.Typer()
+
+    @app.callback()
+    def tool(config: Annotated[str, typer.Option("--config")] = "", version: Version = False) -> None:
+        pass
+
+    @app.command()
+    def sing() -> None:
+        raise AssertionError("it was not asked to")
+
+    def invoke(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["tool", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            run(app, "tool")
+        written = capsys.readouterr()
+        return int(ended.value.code or 0), written.out + written.err
+
+    return invoke
+
+
+def test_the_version_is_the_installed_one(tool):
+    assert tool("--version") == (0, f"Outrider {version('outrider')}\n")
+
+
+def test_what_belongs_before_the_command_is_told_so(tool):
+    assert tool("sing", "--config", "x") == (2, "tool: --config goes before the command; see `tool --help`\n")

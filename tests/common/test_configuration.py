@@ -224,9 +224,10 @@ def test_settings_without_any(tool, home):
 
 def test_a_variable_that_nothing_reads_is_found(tool, monkeypatch):
     monkeypatch.setenv("TOOL_TYNE", "a")
-    monkeypatch.setenv("TOOL_PITCH", "a")
+    monkeypatch.setenv("TOOL_PITCH", "3")
     monkeypatch.setenv("TOOLBOX", "a")
-    assert tool("mend")[1]["unread"] == {"TOOL_TYNE": "TOOL_TUNE"}
+    assert tool("mend")[1:] == ({"unread": {"TOOL_TYNE": "did you mean TOOL_TUNE?"}}, "")
+    assert tool("hum")[2] == "tool: nothing reads TOOL_TYNE; did you mean TOOL_TUNE?\n"
 
 
 def test_a_program_can_be_run_as_if_nothing_were_configured():

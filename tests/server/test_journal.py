@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from common.models.segment import Segment
 from common.protocol.messages import Settings
+from common.protocol.work import Work
 from server import journal
 from server.quotas import Allowance, Quotas
 from server.sessions import Sessions
@@ -91,6 +93,22 @@ def test_no_token_and_no_whole_name_of_a_session_is_written(keep: Keep, capsys: 
     values = [value for each in objects(capsys) for value in each.values()]
     assert not [value for value in values if isinstance(value, list | dict)]
     assert not [value for value in values if "a session called" in str(value)]
+
+
+def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
+    keep: Keep, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(work: Work, *_: object) -> Segment:
+        raise ArithmeticError(f"the secret tokens {work.chain} were not foreseen")
+
+    monkeypatch.setattr("server.sessions.make_segment", stumble)
+    keep("json")
+    busy = Client(Sessions(TERMS, BOUNDS, 2000), "busy")
+    busy.open([41, 42], SHORT)
+    one_pass(busy.sessions, Thinker())
+    (fault,) = (each for each in objects(capsys) if each["event"] == "fault")
+    assert fault["message"].startswith("a session failed before its pass: ArithmeticError in test_journal.py:")
+    assert "secret" not in fault["message"]
 
 
 def test_people_are_told_of_faults_and_of_what_has_a_sentence(keep: Keep, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,8 @@ def stop(session: PtySession) -> None:
 def test_a_conversation_on_a_terminal(chat, tmp_path):
     with chat() as session:
         session.until(lambda lines: lines[-1] == ">")
+        assert b"loading ..." in session.written
+        assert "loading ..." not in session.text
         assert "/help says what can be typed" in session.text
 
         answer = session.ask(f"{CODE}\r")

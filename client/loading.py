@@ -1,0 +1,34 @@
+"""Tells a person at a terminal that the program has begun, for as long as nothing else is to be seen.
+
+It comes before everything slow, so it may import nothing but the standard library.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_SENTENCE = "loading ..."
+_ERASE_LINE = "\r\x1b[K"
+
+
+@contextmanager
+def loading() -> Iterator[Callable[[], None]]:
+    """Yields what is to be called before anything is shown. Says nothing where stderr is no terminal, or a dumb one."""
+    stream = sys.stderr
+    is_shown = stream.isatty() and os.environ.get("TERM") not in (None, "dumb", "unknown")
+
+    def loaded() -> None:
+        nonlocal is_shown
+        if is_shown:
+            stream.write(_ERASE_LINE)
+            stream.flush()
+        is_shown = False
+
+    if is_shown:
+        stream.write(_SENTENCE)
+        stream.flush()
+    try:
+        yield loaded
+    finally:
+        loaded()

@@ -46,7 +46,9 @@ async def doctor(context: typer.Context, program: Program, choice: Choice, *, as
         check_device(choice.device, choice.dtype),
         check_folder("cache", directory, wanted, "choose another place with --cache-dir"),
     ]
-    if choice.reach is not None:
+    if choice.reach is None:
+        findings.append(Finding("server", "none was named, so none was checked; --server HOST:PORT checks one"))
+    else:
         findings += await _check_server(choice.reach, choice.draft, directory, now)
     show(findings, as_json=as_json)
     return is_well(findings)

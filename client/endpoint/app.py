@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
+from http import HTTPStatus
 from secrets import randbits
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -21,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from client.endpoint.asked import Asked, Kind, read_chat, read_completion
-from client.endpoint.faults import Fault, FaultError, internal, wrong
+from client.endpoint.faults import Fault, FaultError, internal, no_such_path, wrong
 from client.endpoint.gate import Gate, Guard
 from client.endpoint.service import Service
 from client.endpoint.sse import DONE, EventStream, event, until_gone
@@ -180,8 +181,11 @@ async def _tell_fault(_: Request, error: FaultError) -> Response:
     return JSONResponse(error.fault.body(), error.fault.status, error.fault.headers())
 
 
-async def _tell_http_fault(_: Request, error: HTTPException) -> Response:
-    return JSONResponse(Fault(error.status_code, str(error.detail)).body(), error.status_code, error.headers)
+async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
+    fault = Fault(error.status_code, str(error.detail))
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        fault = no_such_path(request.url.path)
+    return JSONResponse(fault.body(), fault.status, error.headers)
 
 
 async def _tell_crash(_: Request, error: Exception) -> Response:

@@ -35,6 +35,11 @@ def wrong(parameter: str | None, message: str, code: str | None = None) -> Fault
     return FaultError(Fault(400, message, parameter=parameter, code=code))
 
 
+def no_such_path(path: str) -> Fault:
+    """Of what OpenAI has, little is here."""
+    return Fault(404, f"there is no {path} here; chat/completions, completions and models are, all below /v1")
+
+
 def busy(retry_after: int) -> FaultError:
     return FaultError(
         Fault(429, "too many requests wait already; come back later", "rate_limit_error", None, "busy", retry_after)

@@ -1,0 +1,16 @@
+"""client.endpoint.app without a service: what is asked for that is not here."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from client.endpoint.app import make_app
+from client.endpoint.gate import guard_for
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat"])
+def test_a_path_that_is_not_here_is_named_in_openais_shape(path):
+    answer = TestClient(make_app([], guard_for("127.0.0.1", None)), base_url="http://127.0.0.1").post(path, json={})
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["message"] == f"there is no {path} here; chat/completions, completions and models are, all below /v1"

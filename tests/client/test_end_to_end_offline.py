@@ -1,6 +1,7 @@
 """The commands as a person types them, with a server that is not there, dies in mid-answer, or comes back."""
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -31,14 +32,14 @@ def models(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def serve(models, port):
     """Starts a server on the same port each time."""
     drafts = ("--draft", str(models / "independent"), "--dtype", "float64", "--pace-pass", "40ms")
@@ -54,20 +55,25 @@ def asking(port: int, cache: Path, *wishes: str) -> list[str]:
     return ["run", PROMPT, *where, "--max-new-tokens", str(TOKENS), "--temperature", "1", "--seed", "7", *wishes]
 
 
-@pytest.fixture
-def expected(monkeypatch, capsys, serve, port, tmp_path) -> list[int]:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory) -> Path:
+    """The cache of who was answered once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def expected(serve, port, filled) -> list[int]:
     """What an uninterrupted server answers, which is gone by now; its bundle stays."""
     with serve():
-        code, out, _ = outrider(monkeypatch, capsys, *asking(port, tmp_path, "--json"))
-    assert code == 0
-    tokens = json.loads(out)["token_ids"]
+        answered = subprocess.check_output([command("outrider"), *asking(port, filled, "--json")])
+    tokens = json.loads(answered)["token_ids"]
     assert len(set(tokens)) > TOKENS / 4
     return tokens
 
 
 @pytest.fixture
-def cache(expected, tmp_path) -> Path:
-    return tmp_path
+def cache(expected, filled, tmp_path) -> Path:
+    return shutil.copytree(filled, tmp_path / "cache")
 
 
 @pytest.fixture

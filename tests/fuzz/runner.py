@@ -9,7 +9,8 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -84,6 +85,18 @@ class FuzzError(AssertionError):
     """What must not happen has happened; the frames that led there are in a file."""
 
 
+@contextmanager
+def _without_logs_of_the_server() -> Iterator[None]:
+    """What it logs is told in frames too."""
+    log = logging.getLogger("server")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
 class Runner:
     def __init__(self, seed: str, folder: Path):
         self.report = Report()
@@ -94,7 +107,10 @@ class Runner:
 
     def run(self, frames: int, progress: Callable[[int], None] = lambda done: None) -> Report:
         """At least so many spoilt frames. Raises FuzzError at the first of what must not happen."""
-        logging.getLogger("server").setLevel(logging.CRITICAL)  # what it logs is told in frames too
+        with _without_logs_of_the_server():
+            return self._run(frames, progress)
+
+    def _run(self, frames: int, progress: Callable[[int], None]) -> Report:
         for number in range(1, _ROUNDS + 1):
             for name, kind in KINDS.items():
                 rounds = _WARM_UP_ROUNDS if kind.early else _ROUNDS

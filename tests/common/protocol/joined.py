@@ -39,6 +39,8 @@ from common.protocol.work import Work
 from tests.common.protocol.fakes import VOCAB, next_token, state_payload
 from tests.common.protocol.rules.rows import decide
 
+_RESTS = 0.9  # of the levels for which there is no room
+
 
 @dataclass(frozen=True)
 class Weather:
@@ -138,6 +140,8 @@ class Joined:
             cancel = self.client.cancel()
             if cancel is not None:
                 self._send(cancel)
+            return
+        if len(self.client.tree) >= self.terms.max_nodes and self.random.random() < _RESTS:
             return
         view = self.client.view()
         self._propose(len(view.tokens), self._level(view))

@@ -1,5 +1,6 @@
 """The law above all where it is hardest: streams that break in mid-answer, again and again, and servers that forget."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ CUTS = st.builds(
 )
 
 
+@pytest.mark.timeout(600)  # ten thousand take a while on a busy machine
 @settings(max_examples=10_000, deadline=None)
 @given(
     seed=st.integers(0, 2**31),

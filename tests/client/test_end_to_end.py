@@ -5,11 +5,11 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 import torch
@@ -19,9 +19,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from client.assembly import describe
 from client.render import AnswerView
 from client.text import chat_prompt, chat_tokens, raw_tokens
-from tests.client.daemon import command, outriderd
+from tests.client.daemon import outriderd
 from tests.client.test_cli import outrider
 from tests.families import make_checkpoint
+from tests.programs import Program
 
 PROMPT = "the quick brown fox"
 TOKENS = 40
@@ -245,18 +246,14 @@ def test_what_cannot_be_served_is_one_sentence(monkeypatch, capsys, cache, serve
 def test_a_server_killed_in_mid_answer_leaves_what_was_committed(slow_server, cache):
     process, address = slow_server
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
-    running = subprocess.Popen(
-        [command("outrider"), "run", PROMPT, *arguments, "--offline-wait", "0.3"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    running = Program("outrider", "run", PROMPT, *arguments, "--offline-wait", "0.3", stdout=PIPE, stderr=PIPE)
     first = running.stdout.read(8)
     process.kill()
     rest, err = running.communicate(timeout=60)
     assert running.returncode == 0
     assert first
-    assert rest.endswith(b"\n")
-    assert err.decode().splitlines()[-1].endswith("the server was out of reach")
+    assert rest.endswith("\n")
+    assert err.splitlines()[-1].endswith("the server was out of reach")
 
 
 def test_an_answer_without_its_server_is_in_the_json(monkeypatch, capsys, slow_server, cache):
@@ -281,38 +278,28 @@ def test_an_answer_without_its_server_is_in_the_json(monkeypatch, capsys, slow_s
 def test_ctrl_c_stops_the_answer_and_not_the_chat(slow_server, cache):
     _, address = slow_server
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
-    chat = subprocess.Popen(
-        [command("outrider"), "chat", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    chat = Program("outrider", "chat", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     for _ in range(2):
-        chat.stdin.write(b"hello\n")
+        chat.stdin.write("hello\n")
         chat.stdin.flush()
         assert chat.stdout.read(8)
         chat.send_signal(signal.SIGINT)
-    _, err = chat.communicate(b"/quit\n", timeout=60)
-    assert (chat.returncode, err) == (0, b"")
+    _, err = chat.communicate("/quit\n", timeout=60)
+    assert (chat.returncode, err) == (0, "")
 
 
 def test_ctrl_c_on_a_dead_link_ends_the_answer_and_keeps_the_chat(slow_server, cache):
     process, address = slow_server
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
-    chat = subprocess.Popen(
-        [command("outrider"), "chat", *arguments, "--offline-wait", "60"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    chat.stdin.write(b"hello\n")
+    chat = Program("outrider", "chat", *arguments, "--offline-wait", "60", stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    chat.stdin.write("hello\n")
     chat.stdin.flush()
     assert chat.stdout.read(8)
     process.send_signal(signal.SIGSTOP)
     chat.send_signal(signal.SIGINT)
-    _, err = chat.communicate(b"/quit\n", timeout=30)
+    _, err = chat.communicate("/quit\n", timeout=30)
     assert chat.returncode == 0
-    assert all(line.endswith("the server was out of reach") for line in err.decode().splitlines())
+    assert all(line.endswith("the server was out of reach") for line in err.splitlines())
 
 
 @pytest.mark.parametrize("path", ["tokenizer/tokenizer.json", "model.safetensors"])

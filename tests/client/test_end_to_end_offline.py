@@ -4,20 +4,21 @@ import json
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from client.render import AnswerView
-from tests.client.daemon import command, outriderd
+from tests.client.daemon import outriderd
 from tests.client.test_cli import outrider
 from tests.client.test_end_to_end import PROMPT
 from tests.families import make_checkpoint
+from tests.programs import Program, finished
 
 TOKENS = 60
 
@@ -65,7 +66,7 @@ def filled(tmp_path_factory) -> Path:
 def expected(serve, port, filled) -> list[int]:
     """What an uninterrupted server answers, which is gone by now; its bundle stays."""
     with serve():
-        answered = subprocess.check_output([command("outrider"), *asking(port, filled, "--json")])
+        answered = finished("outrider", *asking(port, filled, "--json"))
     tokens = json.loads(answered)["token_ids"]
     assert len(set(tokens)) > TOKENS / 4
     return tokens
@@ -80,17 +81,16 @@ def cache(expected, filled, tmp_path) -> Path:
 def begun() -> Iterator[partial]:
     with ExitStack() as stack:
 
-        def begin(*arguments: str, **how) -> subprocess.Popen:
-            process = subprocess.Popen([command("outrider"), *arguments], text=True, **how)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            return process
+        def begin(*arguments: str, **how) -> Program:
+            program = Program("outrider", *arguments, **how)
+            stack.callback(program.close)
+            return program
 
         yield begin
 
 
 def test_an_answer_that_begins_without_a_server_is_verified_when_one_appears(serve, port, cache, expected, begun):
-    running = begun(*asking(port, cache, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running = begun(*asking(port, cache, "--json"), stdout=PIPE, stderr=PIPE)
     said = running.stderr.readline()
     assert said == (
         f"the server at 127.0.0.1:{port} cannot be reached; the draft 'independent' writes alone until it can\n"
@@ -156,7 +156,7 @@ def test_without_a_bundle_nothing_begins_without_its_server(monkeypatch, capsys,
 
 
 def test_another_model_behind_the_address_is_told_and_what_was_shown_stays(serve, port, cache, begun):
-    running = begun(*asking(port, cache, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running = begun(*asking(port, cache, "--json"), stdout=PIPE, stderr=PIPE)
     running.stderr.readline()
     with serve("another"):
         out, err = running.communicate(timeout=60)
@@ -174,9 +174,9 @@ def test_ctrl_c_on_a_dead_link_ends_the_answer_and_keeps_the_chat(serve, port, c
             "chat",
             *arguments,
             *("--offline-wait", "60", "--draft", "lookup"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
         )
         chat.stdin.write("hello\n")
         chat.stdin.flush()

@@ -4,7 +4,6 @@ import io
 import json
 import random
 import string
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,11 +25,12 @@ from common.drafters.drafter import Drafter
 from common.protocol.messages import Ack, Extend, Grow, Open, Ping, Settings, StateAck
 from common.protocol.views import Proposal
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from tests.client.daemon import command, outriderd
+from tests.client.daemon import outriderd
 from tests.client.test_cli import outrider
 from tests.client.wiretap import Said, Wiretap, generated, tapped
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
+from tests.programs import finished
 
 PROMPTS = 200
 STATE_ALONE = Settings(max_new_tokens=0)
@@ -51,7 +51,7 @@ def server(tmp_path_factory) -> Iterator[str]:
 def cache(tmp_path_factory, server) -> Path:
     """The bundle is in it."""
     folder = tmp_path_factory.mktemp("cache")
-    subprocess.run([command("outrider"), "pull", "--server", server, "--cache-dir", str(folder)], check=True)
+    finished("outrider", "pull", "--server", server, "--cache-dir", str(folder))
     return folder
 
 

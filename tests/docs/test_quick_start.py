@@ -18,9 +18,10 @@ import pytest
 
 from client import cli as client_cli
 from server import cli as server_cli
-from tests.client.daemon import READY, command
+from tests.client.daemon import READY
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache
+from tests.programs import command
 from training import cli as training_cli
 
 PAGE = Path(__file__).parents[2] / "docs" / "quick-start.md"

@@ -1,7 +1,9 @@
 """Models as people serve them: by hub id, sharded, quantised, in half precision; drafts by hub id and by directory."""
 
 import json
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +12,12 @@ import torch
 
 from client.text import raw_tokens
 from common.models.checkpoint import load_causal_lm, load_tokenizer
-from tests.client.daemon import outriderd
+from tests.client.daemon import ready
 from tests.client.test_cli import outrider
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache
+from tests.programs import command
 from tests.quantised import make_fp8
 
 PROMPT = "the quick brown fox"
@@ -48,8 +51,16 @@ def quantised(hub, tmp_path_factory) -> Iterator[Shelf]:
     put_into_cache(hub, "acme/big-moa", make_moa_draft(folder / "moa", target))
     eagle = make_eagle_draft(folder / "big-eagle", target)
     arguments = ["--target", "acme/Big-FP8", "--draft", "acme/big-moa", "--draft", str(eagle), "--dtype", "float64"]
-    with outriderd(*arguments) as (_, address):
+    with served_from_hub(*arguments) as address:
         yield Shelf(target, address, folder / "cache")
+
+
+@contextmanager
+def served_from_hub(*arguments: str) -> Iterator[str]:
+    """The HOST:PORT of a server that begins here: where the hub's cache lies is read on importing its client."""
+    line = [command("outriderd"), "serve", "--listen", "127.0.0.1:0", *arguments]
+    with ready(subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)) as address:
+        yield address
 
 
 def generated(target: Path, dtype: str) -> list[int]:
@@ -87,7 +98,7 @@ def test_sharded_weights_run_in_half_precision_and_are_quantised_on_loading(monk
     put_into_cache(hub, "acme/Sharded-draft", draft)
     half = ("--device", "cpu", "--dtype", "bfloat16")
     arguments = ("--target", "acme/Sharded", "--draft", "acme/Sharded-draft", "--quantize", "int8")
-    with outriderd(*arguments, *half) as (_, address):
+    with served_from_hub(*arguments, *half) as address:
         capsys.readouterr()  # of the making of checkpoints
         result = answered(monkeypatch, capsys, Shelf(target, address, tmp_path / "cache"), *half)
     assert result["stats"]["draft"] == "Sharded-draft"

@@ -7,7 +7,6 @@ import asyncio
 import json
 import signal
 import socket
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -25,10 +24,11 @@ from common.rpc import convert
 from common.rpc.channel import CLIENT_OPTIONS
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.rpc.stub import connect
-from tests.client.daemon import command, outriderd
+from tests.client.daemon import outriderd
 from tests.fuzz.chance import Spoiler
 from tests.fuzz.client_talk import Talk, client_frame, opening
 from tests.fuzz.runner import FuzzError
+from tests.programs import Program, command
 
 _SERVICE = "/outrider.v1.Outrider/"
 _STREAMS_AT_ONCE = 8
@@ -56,7 +56,7 @@ def fire(frames: int, seed: str) -> str:
             return asyncio.run(_fire(frames, seed, address, process, Path(cache)))
 
 
-async def _fire(frames: int, seed: str, address: str, process: subprocess.Popen[str], cache: Path) -> str:
+async def _fire(frames: int, seed: str, address: str, process: Program, cache: Path) -> str:
     dice, fired = Random(f"{seed}/wire"), _Fired()
     server = psutil.Process(process.pid)
     truth = await _ask(address, cache)
@@ -84,7 +84,7 @@ async def _fire(frames: int, seed: str, address: str, process: subprocess.Popen[
     )
 
 
-def _stop(process: subprocess.Popen[str]) -> dict[str, Any]:
+def _stop(process: Program) -> dict[str, Any]:
     """What the server held when it was asked to end. Raises FuzzError where it does not end well."""
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)

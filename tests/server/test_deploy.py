@@ -8,7 +8,7 @@ from subprocess import run
 import pytest
 
 from server.requests import SessionRequest
-from tests.client.daemon import command
+from tests.programs import command
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNIT = DEPLOY / "outriderd.service"

@@ -1,15 +1,15 @@
 """A server of random models, with a draft that wants draft state and one that is the target itself."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.client.daemon import command, outriderd
+from tests.client.daemon import outriderd
 from tests.client.wiretap import Wiretap, tapped
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
+from tests.programs import finished
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +28,7 @@ def cache(tmp_path_factory, server) -> Path:
     """The bundles are in it."""
     folder = tmp_path_factory.mktemp("cache")
     for draft in ("moa", "same"):
-        pull = [command("outrider"), "pull", "--server", server, "--cache-dir", str(folder), "--draft", draft]
-        subprocess.run(pull, check=True, capture_output=True)
+        finished("outrider", "pull", "--server", server, "--cache-dir", str(folder), "--draft", draft)
     return folder
 
 

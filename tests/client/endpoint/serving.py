@@ -1,12 +1,13 @@
 """A real `outrider serve` as a process of its own, and what asks it."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from subprocess import DEVNULL, PIPE
 
 import openai
 
-from tests.client.daemon import READY, command
+from tests.client.daemon import ready
+from tests.programs import Program
 
 MODEL = "outrider"
 QUESTION = [{"role": "user", "content": "Write a Python function that adds two numbers."}]
@@ -15,25 +16,9 @@ QUESTION = [{"role": "user", "content": "Write a Python function that adds two n
 @contextmanager
 def outrider_serve(*arguments: str) -> Iterator[str]:
     """Its HOST:PORT; killed at the end."""
-    process = subprocess.Popen(
-        [command("outrider"), "serve", "--listen", "127.0.0.1:0", "--threads", "1", *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        said = []
-        for line in iter(process.stderr.readline, ""):
-            said.append(line)
-            if line.startswith(READY):
-                break
-        else:
-            raise AssertionError(f"outrider serve did not start: {said}")
-        yield line.removeprefix(READY).strip()
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
+    where = ("--listen", "127.0.0.1:0", "--threads", "1")
+    with ready(Program("outrider", "serve", *where, *arguments, stdout=DEVNULL, stderr=PIPE)) as address:
+        yield address
 
 
 def client_of(address: str, key: str = "none") -> openai.OpenAI:

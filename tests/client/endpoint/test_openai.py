@@ -9,9 +9,10 @@ import httpx2
 import openai
 import pytest
 
-from tests.client.daemon import command, outriderd
+from tests.client.daemon import outriderd
 from tests.client.endpoint.serving import MODEL, QUESTION, client_of, outrider_serve, pieces
 from tests.families import make_checkpoint
+from tests.programs import command
 
 TOKENS = 40
 

@@ -39,6 +39,8 @@ from common.protocol.work import Work
 from tests.common.protocol.fakes import VOCAB, next_token, state_payload
 from tests.common.protocol.rules.rows import decide
 
+_LEVELS = 100.0  # a second that the client drafts
+_LEVELS_ALONE = 30.0  # and while it has no stream, which lasts long enough for as many
 _RESTS = 0.9  # of the levels for which there is no room
 
 
@@ -132,7 +134,9 @@ class Joined:
     def _draft(self) -> None:
         if self.client.state not in (ClientState.OPENING, ClientState.GENERATING, ClientState.LOST):
             return
-        self._at(self.random.expovariate(100), self._draft)
+        self._at(
+            self.random.expovariate(_LEVELS_ALONE if self.client.state is ClientState.LOST else _LEVELS), self._draft
+        )
         if self.random.random() < self.weather.silent:
             return
         if self.random.random() < self.weather.cancel:

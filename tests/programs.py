@@ -1,0 +1,164 @@
+"""Our programs as processes of their own, forked from one that has imported them already: seconds less for each.
+
+From `main` on they do what they always do. What tests want to see of the start itself, they start themselves, by
+`command`.
+"""
+
+import importlib
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.reduction import DupFd
+from pathlib import Path
+from typing import Any, TextIO
+
+_MODULES = {"outrider": "client.cli", "outriderd": "server.cli"}
+_IMPORTED = (
+    *_MODULES.values(),
+    *("client.commands.run", "client.commands.chat", "client.commands.serve", "common.drafters.load", "server.daemon"),
+    *("server.assembly", "transformers.models.llama.modeling_llama", "transformers.models.auto.tokenization_auto"),
+)
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(list(_IMPORTED))
+
+
+def command(name: str) -> str:
+    """The installed program of that name."""
+    program = shutil.which(name, path=Path(sys.executable).parent)
+    assert program is not None, f"{name} is not installed"
+    return program
+
+
+class Program:
+    """As `subprocess.Popen` in text mode, as far as tests need it."""
+
+    def __init__(
+        self, name: str, *arguments: str, stdin: int | None = None, stdout: int | None = None, stderr: int | None = None
+    ):
+        """`stdin` and the others are `subprocess.PIPE` or `DEVNULL`, or None to share the test's own."""
+        ends = [_Ends.of(stream, wanted) for stream, wanted in enumerate((stdin, stdout, stderr))]
+        self.stdin, self.stdout, self.stderr = (end.ours for end in ends)
+        passed = [_Passed(end.theirs) for end in ends]
+        self._process = _FORKS.Process(target=_run, args=(name, arguments, passed, {**os.environ}), daemon=True)
+        self._process.start()
+        for end in ends:
+            if end.is_new:
+                os.close(end.theirs)
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, said: str = "", timeout: float | None = None) -> tuple[str, str]:
+        """What it writes from now on, to its end, which has to come before the time is over."""
+        with ThreadPoolExecutor() as threads:
+            written = [threads.submit(stream.read) if stream else None for stream in (self.stdout, self.stderr)]
+            try:
+                if self.stdin:
+                    self.stdin.write(said)
+                    self.stdin.close()
+                self.wait(timeout)
+            except BaseException:
+                self.kill()  # so that nobody reads for ever
+                raise
+            out, err = ("" if each is None else each.result() for each in written)
+        return out, err
+
+    def close(self) -> None:
+        """Ends it, whatever became of it."""
+        self.kill()
+        self.wait()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream:
+                stream.close()
+
+
+def finished(name: str, *arguments: str) -> str:
+    """What a program says that has to end well."""
+    program = Program(name, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = program.communicate()
+        assert program.returncode == 0, err
+        return out
+    finally:
+        program.close()
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Of one standard stream: the test's, None where it needs none, and the program's."""
+
+    ours: TextIO | None
+    theirs: int
+    is_new: bool = True
+
+    @classmethod
+    def of(cls, stream: int, wanted: int | None) -> "_Ends":
+        if wanted is None:
+            return cls(None, stream, is_new=False)
+        if wanted == subprocess.DEVNULL:
+            return cls(None, os.open(os.devnull, os.O_RDWR))
+        read, write = os.pipe()
+        if stream == 0:
+            return cls(open(write, "w", encoding="utf-8"), read)
+        return cls(open(read, encoding="utf-8"), write)
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A file descriptor that goes to another process with what is sent there."""
+
+    number: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _taken, (DupFd(self.number),)
+
+
+def _taken(passed: Any) -> int:
+    number: int = passed.detach()
+    return number
+
+
+def _run(name: str, arguments: Sequence[str], streams: Sequence[int], environment: dict[str, str]) -> None:
+    for stream, passed in enumerate(streams):
+        os.dup2(passed, stream)
+        os.close(passed)
+    sys.stdin = os.fdopen(0)
+    sys.stdout = os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w", buffering=1)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [name, *arguments]
+    importlib.import_module(_MODULES[name]).main()

@@ -18,6 +18,7 @@ from netem.links.namespaces import kernel
 _NOT_FOUND = 127
 _SIGNALLED = 128
 _NONE = "-"
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main(namespace: str, parent: str, *command: str) -> int:
@@ -30,6 +31,8 @@ def main(namespace: str, parent: str, *command: str) -> int:
         os.close(int(namespace))
     # Ctrl-C reaches the command itself. A handler, unlike ignoring, is not inherited.
     signal.signal(signal.SIGINT, lambda *_: None)
+    # They wait until there is somebody to forward them to; the first process of a pid namespace would lose them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     try:
         kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWNS)
     except PermissionError:
@@ -64,7 +67,7 @@ def _run_in_pid_namespace(command: tuple[str, ...]) -> int:
 def _run(command: tuple[str, ...]) -> int:
     """Runs the command and buries whatever ends meanwhile."""
     try:
-        process = subprocess.Popen(command, preexec_fn=lambda: kernel.die_with_parent(signal.SIGKILL))
+        process = subprocess.Popen(command, preexec_fn=_prepare_command)
     except OSError as refusal:
         sys.stderr.write(f"cannot run {command[0]}: {refusal.strerror}\n")
         return _NOT_FOUND
@@ -75,9 +78,15 @@ def _run(command: tuple[str, ...]) -> int:
             return _exit_code(status)
 
 
+def _prepare_command() -> None:
+    kernel.die_with_parent(signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
+
+
 def _forward_to(send: Callable[[int], None]) -> None:
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _FORWARDED:
         signal.signal(number, lambda received, _: send(received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
 
 
 def _end_orphans() -> None:

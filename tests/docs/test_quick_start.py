@@ -170,7 +170,7 @@ def test_every_command_of_the_page_works(desk, monkeypatch, capsys):
     (asked,) = (text for line, text in written.items() if line.startswith("outrider run") and "--json" in line)
     assert json.loads(asked)["stats"]["tokens"] == 300
     assert written["outrider chat"].strip()
-    assert written["app"].strip()
+    assert written["app"], "a line, though random weights may have nothing to say"
 
 
 def test_the_laptops_file_is_found_where_the_page_puts_it(desk):

@@ -19,8 +19,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from client.assembly import describe
 from client.render import AnswerView
 from client.text import chat_prompt, chat_tokens, raw_tokens
-from tests.client.daemon import outriderd
 from tests.client.test_cli import outrider
+from tests.daemon import outriderd
 from tests.families import make_checkpoint
 from tests.programs import Program
 

@@ -14,9 +14,9 @@ from subprocess import PIPE
 import pytest
 
 from client.render import AnswerView
-from tests.client.daemon import outriderd
 from tests.client.test_cli import outrider
 from tests.client.test_end_to_end import PROMPT
+from tests.daemon import outriderd
 from tests.families import make_checkpoint
 from tests.programs import Program, finished
 

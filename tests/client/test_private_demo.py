@@ -15,7 +15,7 @@ from client.progress import download_bar
 from client.text import chat_prompt, decode
 from common.address import parse_address
 from common.protocol.messages import Settings
-from tests.client.daemon import outriderd
+from tests.daemon import outriderd
 
 MODELS = Path(__file__).parents[2] / "models" / "demo"
 _QUESTION_FIRST = re.compile(r"(?!Text)([^\n]{5,110}\n)(.{120,})", re.DOTALL)

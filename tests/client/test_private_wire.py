@@ -25,9 +25,9 @@ from common.drafters.drafter import Drafter
 from common.protocol.messages import Ack, Extend, Grow, Open, Ping, Settings, StateAck
 from common.protocol.views import Proposal
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from tests.client.daemon import outriderd
 from tests.client.test_cli import outrider
 from tests.client.wiretap import Said, Wiretap, generated, tapped
+from tests.daemon import outriderd
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 from tests.programs import finished

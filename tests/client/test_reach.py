@@ -105,5 +105,5 @@ async def test_who_is_cancelled_leaves_no_task_and_no_socket():
                 await asyncio.wait_for(reach(address), 0.7)
             await asyncio.sleep(0)
             assert asyncio.all_tasks() == before
-            assert open_sockets() == held
-    assert open_sockets() == sockets
+            assert open_sockets() <= held
+    assert open_sockets() <= sockets, "none is left; those of tests before may go meanwhile"

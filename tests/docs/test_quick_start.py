@@ -18,7 +18,7 @@ import pytest
 
 from client import cli as client_cli
 from server import cli as server_cli
-from tests.client.daemon import READY
+from tests.daemon import READY
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache
 from tests.programs import command

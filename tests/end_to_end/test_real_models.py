@@ -12,8 +12,8 @@ import torch
 
 from client.text import raw_tokens
 from common.models.checkpoint import load_causal_lm, load_tokenizer
-from tests.client.daemon import ready
 from tests.client.test_cli import outrider
+from tests.daemon import ready
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache

@@ -18,7 +18,7 @@ from client.progress import download_bar
 from common.address import parse_address
 from common.protocol.messages import Settings
 from netem.links.breakable import BreakableProxy
-from tests.client.daemon import outriderd
+from tests.daemon import outriderd
 from tests.families import make_checkpoint
 from tests.server.reference import Reference
 

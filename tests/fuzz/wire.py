@@ -24,7 +24,7 @@ from common.rpc import convert
 from common.rpc.channel import CLIENT_OPTIONS
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.rpc.stub import connect
-from tests.client.daemon import outriderd
+from tests.daemon import outriderd
 from tests.fuzz.chance import Spoiler
 from tests.fuzz.client_talk import Talk, client_frame, opening
 from tests.fuzz.runner import FuzzError

@@ -16,8 +16,8 @@ from common.rpc.credentials import ClientTls
 from common.rpc.stub import connect
 from server.certs import AUTHORITY_DAYS, Issued, KeyPair, issue
 from server.certs_advice import advice
-from tests.client.daemon import outriderd
 from tests.client.test_cli import outrider
+from tests.daemon import outriderd
 from tests.server.harness import options_for, running, with_access
 from tests.server.test_cli import run
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.daemon import outriderd
 from tests.client.wiretap import Wiretap, tapped
+from tests.daemon import outriderd
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 from tests.programs import finished

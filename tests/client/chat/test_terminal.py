@@ -8,7 +8,7 @@ import pytest
 
 from client.chat.lines import LEAVING
 from tests.client.chat.pty_session import PtySession, on_terminal
-from tests.client.daemon import outriderd
+from tests.daemon import outriderd
 from tests.programs import command
 
 CODE = "Write a Python function that finds the longest word in a list."

@@ -6,7 +6,7 @@ from subprocess import DEVNULL, PIPE
 
 import openai
 
-from tests.client.daemon import ready
+from tests.daemon import ready
 from tests.programs import Program
 
 MODEL = "outrider"

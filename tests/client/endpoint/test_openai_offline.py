@@ -8,8 +8,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.client.daemon import outriderd
 from tests.client.endpoint.serving import MODEL, QUESTION, client_of, outrider_serve, pieces
+from tests.daemon import outriderd
 from tests.families import make_checkpoint
 
 TOKENS = 80

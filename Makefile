@@ -21,6 +21,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/outrider demo
 
+# One process more than the two cores that there are at least, for many tests wait; in the order of folders, so that the
+# longest files do not come last.
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 

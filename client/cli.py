@@ -64,6 +64,7 @@ def run(
     r"""Ask once and show the answer as it is committed.
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft answers alone."""
+    question = _read_prompt(prompt, private_file)
     with loading() as loaded:
         import asyncio
 
@@ -72,8 +73,7 @@ def run(
 
         access = credentials.access_to(server)
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
-        options = request.options(pace_draft / 1000)
-        question, offline = _read_prompt(prompt, private_file), unlinked.options()
+        options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
             run_command(access, choice, cache_dir, question, options, offline, loaded, raw=raw, as_json=as_json)
         )

@@ -1,12 +1,13 @@
-"""How every command of ours ends: 0 done, 1 failure, 2 misuse, 130 interrupted; a sentence instead of a traceback.
+"""What every program of ours has in common: `--version`, and how it ends.
 
-Knows typer and our error families, and no command.
+0 done, 1 failure, 2 misuse, 130 interrupted; a sentence instead of a traceback. Knows typer and our error families, and
+no command.
 """
 
 import os
 import sys
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -15,8 +16,6 @@ from common.protocol.errors import MisuseError, OutriderError
 FAILURE = 1
 MISUSE = 2
 INTERRUPTED = 130
-
-_BEFORE_THE_COMMAND = ("--config", "--version")
 
 
 def _show_version(wanted: bool) -> None:
@@ -58,9 +57,11 @@ def _sentence(misuse: typer.TyperException) -> str:
         source = misuse.ctx.get_parameter_source(misuse.param.name)
         if source is not None and source.name == "ENVIRONMENT":
             misuse.param_hint = str(misuse.param.envvar)
-    unknown = getattr(misuse, "option_name", "")
-    if unknown in _BEFORE_THE_COMMAND:
-        return f"{unknown} goes before the command"
+    unknown: Any = misuse if hasattr(misuse, "possibilities") else None  # typer does not export its class
+    if unknown and unknown.ctx and unknown.ctx.parent:
+        program = unknown.ctx.find_root().command
+        if any(unknown.option_name in parameter.opts for parameter in program.params):
+            return f"{unknown.option_name} goes before the command"
     return misuse.format_message().rstrip(".?")
 
 

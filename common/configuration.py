@@ -24,6 +24,7 @@ ConfigFile = Annotated[
 
 _META = "outrider.configured"
 _HELP = "--help"
+_MISSPELT = 0.75  # alike enough for a variable, which may well be somebody else's
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,10 @@ def unread_variables(context: typer.Context, program: Program, environment: Iter
         read |= {str(option.envvar) for option in options.values()}
     known = [name.removeprefix(program.prefix) for name in read]
     unread = sorted({name for name in environment if name.startswith(program.prefix)} - read - program.foreign)
-    return {name: did_you_mean(name.removeprefix(program.prefix), known, program.prefix + "{}") for name in unread}
+    return {
+        name: did_you_mean(name.removeprefix(program.prefix), known, program.prefix + "{}", _MISSPELT)
+        for name in unread
+    }
 
 
 def without_settings(environment: Mapping[str, str], program: str) -> dict[str, str]:

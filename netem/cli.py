@@ -34,7 +34,7 @@ Congestion = Annotated[
 
 @app.callback()
 def lab(version: Version = False) -> None:
-    """Run Outrider, or anything that speaks TCP, over links that are worse than yours."""
+    pass
 
 
 @app.command()

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection
 
 from common.models.slots import SlotPool
+from common.protocol.checks import check_open
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Open, Settings
 from common.protocol.prefix import common_prefix
@@ -85,7 +86,9 @@ class Roster:
         self._members[opened.session] = member
 
     def _check_reopening(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
-        """Raises TurnedAwayError where a newer stream begins another answer, for which there is no room."""
+        """Raises PeerError for what cannot be, and TurnedAwayError where a newer stream begins another answer, for
+        which there is no room."""
+        check_open(opened, self._terms)
         if not member.session.resumes(opened):
             self._check_answer(listener.client, len(opened.tokens), opened.settings, now, besides=member)
 
@@ -113,13 +116,13 @@ class Roster:
 
     def _make_place(self, client: str, now: float) -> None:
         """For one more session of that client. Raises TurnedAwayError where there is none."""
-        while len(self._members) + len(self.leases) >= self._bounds.max_sessions and self.leases.drop_oldest():
-            pass
         member = self._room.who_gives_way(client, self.members, now)
         if member is not None:
             self._books.left(member)
             self.drop(member)
             member.listener.end()
+        while len(self._members) + len(self.leases) >= self._bounds.max_sessions and self.leases.drop_oldest():
+            pass
 
     def _check_answer(
         self, client: str, prompt: int, settings: Settings, now: float, besides: Member | None = None

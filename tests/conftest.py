@@ -25,7 +25,8 @@ def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(autouse=True)
 def _no_journal_of_another_test() -> Iterator[None]:
     # A command that ran in this process would keep one for good, on a stderr that is closed by then.
-    root = logging.getLogger()
-    before = [*root.handlers]
+    root, own = logging.getLogger(), logging.getLogger("server.journal")
+    handlers, level = [*root.handlers], own.level
     yield
-    root.handlers[:] = before
+    root.handlers[:] = handlers
+    own.setLevel(level)

@@ -1,7 +1,8 @@
 """Our programs as processes of their own, forked from one that has imported them already: seconds less for each.
 
-From `main` on they do what they always do. What tests want to see of the start itself, they start themselves, by
-`command`.
+From `main` on they do what they always do, but for the very end, where Python is not taken down. What is read on
+importing, such as where the hub's cache lies, is as it was at the first start of any. What tests want to see of all
+that, they start themselves, by `command`.
 """
 
 import importlib
@@ -13,20 +14,21 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.reduction import DupFd
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 _MODULES = {"outrider": "client.cli", "outriderd": "server.cli"}
-_IMPORTED = (
+IMPORTED = (
     *_MODULES.values(),
     *("client.commands.run", "client.commands.chat", "client.commands.serve", "common.drafters.load", "server.daemon"),
     *("server.assembly", "transformers.models.llama.modeling_llama", "transformers.models.auto.tokenization_auto"),
 )
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(list(_IMPORTED))
+_FORKS.set_forkserver_preload(list(IMPORTED))
 
 
 def command(name: str) -> str:
@@ -73,7 +75,8 @@ class Program:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it is gone, and not yet told of
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -87,14 +90,21 @@ class Program:
             written = [threads.submit(stream.read) if stream else None for stream in (self.stdout, self.stderr)]
             try:
                 if self.stdin:
-                    self.stdin.write(said)
-                    self.stdin.close()
+                    with suppress(BrokenPipeError):  # what it says will tell why
+                        self.stdin.write(said)
+                        self.stdin.close()
                 self.wait(timeout)
+                out, err = ("" if each is None else each.result(timeout) for each in written)
             except BaseException:
                 self.kill()  # so that nobody reads for ever
                 raise
-            out, err = ("" if each is None else each.result() for each in written)
         return out, err
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends it, whatever became of it."""
@@ -107,13 +117,10 @@ class Program:
 
 def finished(name: str, *arguments: str) -> str:
     """What a program says that has to end well."""
-    program = Program(name, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
+    with Program(name, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         out, err = program.communicate()
         assert program.returncode == 0, err
         return out
-    finally:
-        program.close()
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,7 @@ def _run(name: str, arguments: Sequence[str], streams: Sequence[int], environmen
         os.close(passed)
     sys.stdin = os.fdopen(0)
     sys.stdout = os.fdopen(1, "w")
-    sys.stderr = os.fdopen(2, "w", buffering=1)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [name, *arguments]

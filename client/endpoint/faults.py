@@ -36,7 +36,7 @@ def wrong(parameter: str | None, message: str, code: str | None = None) -> Fault
 
 
 def no_such_path(path: str) -> Fault:
-    """Of what OpenAI has, little is here."""
+    """OpenAI has many more than are here."""
     return Fault(404, f"there is no {path} here; chat/completions, completions and models are, all below /v1")
 
 

@@ -144,7 +144,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find_experiment(name: str) -> Experiment:
-    """Raises MisuseError, with near matches, for an unknown name."""
+    """Raises MisuseError, with the nearest there is, for an unknown name."""
     experiment = EXPERIMENTS.get(name)
     if experiment is None:
         advice = did_you_mean(name, EXPERIMENTS) or f"choose one of {', '.join(EXPERIMENTS)}"

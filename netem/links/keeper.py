@@ -11,14 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 
 from netem.links.namespaces import kernel
 
 _NOT_FOUND = 127
 _SIGNALLED = 128
 _NONE = "-"
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+_FORWARDED = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def main(namespace: str, parent: str, *command: str) -> int:
@@ -59,7 +58,7 @@ def _run_in_pid_namespace(command: tuple[str, ...]) -> int:
             kernel.mount_own_proc()
         os._exit(_run(command))
     os.close(watched)
-    _forward_to(lambda number: os.kill(init, number))
+    _forward_to(init)
     _, status = os.waitpid(init, 0)
     return _exit_code(status)
 
@@ -71,7 +70,8 @@ def _run(command: tuple[str, ...]) -> int:
     except OSError as refusal:
         sys.stderr.write(f"cannot run {command[0]}: {refusal.strerror}\n")
         return _NOT_FOUND
-    _forward_to(process.send_signal)
+    # Not by Popen, which would bury a command that has ended, and that is waited for below.
+    _forward_to(process.pid)
     while True:
         ended, status = os.wait()
         if ended == process.pid:
@@ -83,9 +83,13 @@ def _prepare_command() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
 
 
-def _forward_to(send: Callable[[int], None]) -> None:
+def _forward_to(process: int) -> None:
+    def forward(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+
     for number in _FORWARDED:
-        signal.signal(number, lambda received, _: send(received))
+        signal.signal(number, forward)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
 
 

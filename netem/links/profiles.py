@@ -72,7 +72,7 @@ PROFILES = {
 
 
 def find_profile(name: str) -> LinkProfile:
-    """The profile of that name, in any case. Raises MisuseError with near matches where there is none."""
+    """The profile of that name, in any case. Raises MisuseError with the nearest there is where there is none."""
     profile = PROFILES.get(name.lower())
     if profile is None:
         advice = did_you_mean(name.lower(), PROFILES) or f"choose one of {', '.join(PROFILES)}"

@@ -246,11 +246,12 @@ def test_what_cannot_be_served_is_one_sentence(monkeypatch, capsys, cache, serve
 def test_a_server_killed_in_mid_answer_leaves_what_was_committed(slow_server, cache):
     process, address = slow_server
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
-    running = Program("outrider", "run", PROMPT, *arguments, "--offline-wait", "0.3", stdout=PIPE, stderr=PIPE)
-    first = running.stdout.read(8)
-    process.kill()
-    rest, err = running.communicate(timeout=60)
-    assert running.returncode == 0
+    asking = ("run", PROMPT, *arguments, "--offline-wait", "0.3")
+    with Program("outrider", *asking, stdout=PIPE, stderr=PIPE) as running:
+        first = running.stdout.read(8)
+        process.kill()
+        rest, err = running.communicate(timeout=60)
+        assert running.returncode == 0
     assert first
     assert rest.endswith("\n")
     assert err.splitlines()[-1].endswith("the server was out of reach")
@@ -278,27 +279,28 @@ def test_an_answer_without_its_server_is_in_the_json(monkeypatch, capsys, slow_s
 def test_ctrl_c_stops_the_answer_and_not_the_chat(slow_server, cache):
     _, address = slow_server
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
-    chat = Program("outrider", "chat", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    for _ in range(2):
-        chat.stdin.write("hello\n")
-        chat.stdin.flush()
-        assert chat.stdout.read(8)
-        chat.send_signal(signal.SIGINT)
-    _, err = chat.communicate("/quit\n", timeout=60)
-    assert (chat.returncode, err) == (0, "")
+    with Program("outrider", "chat", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE) as chat:
+        for _ in range(2):
+            chat.stdin.write("hello\n")
+            chat.stdin.flush()
+            assert chat.stdout.read(8)
+            chat.send_signal(signal.SIGINT)
+        _, err = chat.communicate("/quit\n", timeout=60)
+        assert (chat.returncode, err) == (0, "")
 
 
 def test_ctrl_c_on_a_dead_link_ends_the_answer_and_keeps_the_chat(slow_server, cache):
     process, address = slow_server
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "500"]
-    chat = Program("outrider", "chat", *arguments, "--offline-wait", "60", stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    chat.stdin.write("hello\n")
-    chat.stdin.flush()
-    assert chat.stdout.read(8)
-    process.send_signal(signal.SIGSTOP)
-    chat.send_signal(signal.SIGINT)
-    _, err = chat.communicate("/quit\n", timeout=30)
-    assert chat.returncode == 0
+    talking = ("chat", *arguments, "--offline-wait", "60")
+    with Program("outrider", *talking, stdin=PIPE, stdout=PIPE, stderr=PIPE) as chat:
+        chat.stdin.write("hello\n")
+        chat.stdin.flush()
+        assert chat.stdout.read(8)
+        process.send_signal(signal.SIGSTOP)
+        chat.send_signal(signal.SIGINT)
+        _, err = chat.communicate("/quit\n", timeout=30)
+        assert chat.returncode == 0
     assert all(line.endswith("the server was out of reach") for line in err.splitlines())
 
 

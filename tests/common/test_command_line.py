@@ -63,3 +63,5 @@ def test_the_version_is_the_installed_one(tool):
 
 def test_what_belongs_before_the_command_is_told_so(tool):
     assert tool("sing", "--config", "x") == (2, "tool: --config goes before the command; see `tool --help`\n")
+    assert "requires an argument" in tool("--config")[1]
+    assert tool("sing", "--confg", "x")[1].startswith("tool: No such option")

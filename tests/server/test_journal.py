@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,24 +11,13 @@ from common.models.segment import Segment
 from common.protocol.messages import Settings
 from common.protocol.work import Work
 from server import journal
+from server.journal import keep_journal
 from server.quotas import Allowance, Quotas
 from server.sessions import Sessions
 from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.thinker import Thinker
 
 SHORT = Settings(max_new_tokens=3)
-
-
-Keep = Callable[[str], None]
-
-
-@pytest.fixture
-def keep() -> Iterator[Keep]:
-    """Keeps a journal until the test ends."""
-    own = logging.getLogger(journal.__name__)
-    level = own.level
-    yield journal.keep_journal
-    own.setLevel(level)
 
 
 def objects(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -55,8 +43,8 @@ def busy_sessions() -> None:
     sessions.drain()
 
 
-def test_every_session_is_told_of_by_what_happened_to_it(keep: Keep, capsys: pytest.CaptureFixture[str]) -> None:
-    keep("json")
+def test_every_session_is_told_of_by_what_happened_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    keep_journal("json")
     busy_sessions()
     told = objects(capsys)
     assert [each["event"] for each in told] == [
@@ -87,8 +75,8 @@ def test_every_session_is_told_of_by_what_happened_to_it(keep: Keep, capsys: pyt
     assert draining["sessions"] == 1
 
 
-def test_no_token_and_no_whole_name_of_a_session_is_written(keep: Keep, capsys: pytest.CaptureFixture[str]) -> None:
-    keep("json")
+def test_no_token_and_no_whole_name_of_a_session_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    keep_journal("json")
     busy_sessions()
     values = [value for each in objects(capsys) for value in each.values()]
     assert not [value for value in values if isinstance(value, list | dict)]
@@ -96,13 +84,13 @@ def test_no_token_and_no_whole_name_of_a_session_is_written(keep: Keep, capsys: 
 
 
 def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
-    keep: Keep, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stumble(work: Work, *_: object) -> Segment:
         raise ArithmeticError(f"the secret tokens {work.chain} were not foreseen")
 
     monkeypatch.setattr("server.sessions.make_segment", stumble)
-    keep("json")
+    keep_journal("json")
     busy = Client(Sessions(TERMS, BOUNDS, 2000), "busy")
     busy.open([41, 42], SHORT)
     one_pass(busy.sessions, Thinker())
@@ -111,8 +99,8 @@ def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
     assert "secret" not in fault["message"]
 
 
-def test_people_are_told_of_faults_and_of_what_has_a_sentence(keep: Keep, capsys: pytest.CaptureFixture[str]) -> None:
-    keep("text")
+def test_people_are_told_of_faults_and_of_what_has_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    keep_journal("text")
     busy_sessions()
     journal.note("serving", "there is room for 7 tokens", tokens=7)
     logging.getLogger("server.engine").error("a pass failed: %s", "it was not foreseen")
@@ -123,8 +111,8 @@ def test_people_are_told_of_faults_and_of_what_has_a_sentence(keep: Keep, capsys
     ]
 
 
-def test_faults_are_objects_too(keep: Keep, capsys: pytest.CaptureFixture[str]) -> None:
-    keep("json")
+def test_faults_are_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
+    keep_journal("json")
     logging.getLogger("server.engine").error('a "pass"\nfailed')
     journal.note("serving", "there is room", seconds=1 / 3)
     fault, note = objects(capsys)

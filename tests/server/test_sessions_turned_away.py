@@ -226,3 +226,20 @@ def test_a_client_that_says_nothing_for_as_long_as_a_lease_lasts_is_as_good_as_g
     one_pass(sessions, thinker, last + 61.0)
     back.hear()
     assert len(back.session.answer) >= 4
+
+
+def test_who_comes_back_and_is_turned_away_takes_no_place_from_another() -> None:
+    quotas = {"bob": Allowance(max_sessions=1, requests_per_minute=2)}
+    sessions, thinker = new_sessions(quotas, lease_seconds=60.0), Thinker()
+    away = asking(sessions, "away", SHORT, client="bob")
+    answer(away, sessions, thinker)
+    lose(away)
+    idle = asking(sessions, "idle", SHORT, client="bob")
+    answer(idle, sessions, thinker)
+    away.session.lost()
+    fresh = Client(sessions, "unused", client="bob")
+    fresh.say(away.session.extend(away.session.tree.frontier, [7, 8], SHORT))
+    assert fresh.failed is not None
+    assert fresh.failed.code is FailureCode.QUOTA
+    assert not idle.ended
+    assert (len(sessions), sessions.away) == (1, 1)

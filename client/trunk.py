@@ -53,8 +53,7 @@ class Trunk:
         """
         async with self._dialling:
             if self.line is broken:
-                await reach(self._access.address)
-                self.line = Line(self._access.connect())
+                self.line = Line(await reach(self._access))
                 self._mine.add(self.line)
                 await self._close_if_unused(broken)
             return self.line

@@ -35,12 +35,16 @@ _SHARED: tuple[tuple[str, Any], ...] = (
     ("grpc.absolute_max_metadata_size", _METADATA_BYTES),
 )
 
+CONNECTING_MS = "grpc.min_reconnect_backoff_ms"
+
 CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
     *_SHARED,
     ("grpc.max_send_message_length", MAX_FROM_CLIENT_BYTES),
     ("grpc.max_receive_message_length", MAX_FROM_SERVER_BYTES),
     ("grpc.keepalive_time_ms", _CLIENT_PING_MS),
     ("grpc.initial_reconnect_backoff_ms", 200),
+    # For how long a connection is being made, even where its channel was closed: it keeps its socket so long.
+    (CONNECTING_MS, 10_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # Two clients in one process are two clients on the wire.
     ("grpc.use_local_subchannel_pool", 1),

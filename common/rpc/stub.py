@@ -101,6 +101,15 @@ def _our_task_is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+_SETTLED = frozenset(
+    (
+        grpc.ChannelConnectivity.READY,
+        grpc.ChannelConnectivity.TRANSIENT_FAILURE,
+        grpc.ChannelConnectivity.SHUTDOWN,
+    )
+)
+
+
 class Connection:
     """A channel to one server. An async context manager: leaving it closes the channel and every stream on it."""
 
@@ -121,6 +130,14 @@ class Connection:
 
     async def close(self) -> None:
         await self._channel.close()
+
+    async def stands(self) -> bool:
+        """Makes the connection; whether that succeeded, however long it takes."""
+        state = self._channel.get_state(try_to_connect=True)
+        while state not in _SETTLED:
+            await self._channel.wait_for_state_change(state)
+            state = self._channel.get_state(try_to_connect=True)
+        return state is grpc.ChannelConnectivity.READY
 
     async def describe(self, timeout: float | None = None) -> ServerDescription:
         """What the server says of itself. `timeout` in seconds.

@@ -1,8 +1,9 @@
 """A laptop's line to the server in virtual time: connections over one link that come, go and are made anew.
 
-What is modelled beside `tcp`: a connection takes a round trip to stand, an attempt that nobody answers is made again,
-and a server hears that its client has given a stream up only when the link carries the word. What an outage holds back
-comes when it ends, as everything on an emulated link does. TLS is not modelled.
+What is modelled beside `tcp`: a connection takes a round trip to be made, where an attempt that nobody answers is made
+again, and another one until its server has greeted, for which gRPC waits; and a server hears that its client has given
+a stream up only when the link carries the word. What an outage holds back comes when it ends, as everything on an
+emulated link does. TLS is not modelled.
 
 May know links, streams and the event loop's time. It may not know what is said.
 """
@@ -16,11 +17,11 @@ from netem.virtual.tcp import HEADER_BYTES, Flow, connect
 from netem.virtual.wire import VirtualStream
 from server.engine import Engine
 
-_ASKED_AGAIN_S = 0.25
-"""As `client.reach` asks whether the server is there."""
+_TRIED_AGAIN_S = 0.25
+"""As `client.reach` tries."""
 
 _SENT_AGAIN_S = 1.0
-"""As a kernel sends the first packet of a connection that it does not hurry."""
+"""As a kernel sends a packet again on a connection whose round trips it does not know."""
 
 
 class Line:
@@ -35,12 +36,12 @@ class Line:
         return _LineStream(self._engine, *connect(self._up, self._down))
 
     async def dial(self) -> VirtualStream:
-        """On a connection that is made once the server was reached, however long that takes."""
-        await self._shake_hands(_ASKED_AGAIN_S)
-        await self._shake_hands(_SENT_AGAIN_S)
+        """On a new connection, however long that takes."""
+        await self._round_trip(_TRIED_AGAIN_S)
+        await self._round_trip(_SENT_AGAIN_S)
         return self.stream()
 
-    async def _shake_hands(self, again_s: float) -> None:
+    async def _round_trip(self, again_s: float) -> None:
         loop = asyncio.get_running_loop()
         answered = asyncio.Event()
 

@@ -6,14 +6,18 @@ import os
 import socket
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
+from client.link import Access
 from client.reach import reach
 from common.address import Address
+from common.rpc.channel import CLIENT_OPTIONS, CONNECTING_MS
 from common.rpc.errors import LinkError
+from common.rpc.stub import Connection
 
 LOOPBACK = "127.0.0.1"
 
@@ -43,12 +47,45 @@ def open_sockets() -> int:
     return sum(os.readlink(file).startswith("socket:") for file in Path("/proc/self/fd").iterdir() if file.is_symlink())
 
 
-async def test_a_server_that_listens_is_reached():
-    connected = asyncio.Event()
-    server = await asyncio.start_server(lambda reader, writer: (connected.set(), writer.close()), LOOPBACK, 0)
-    async with server:
-        await asyncio.wait_for(reach(Address(*server.sockets[0].getsockname())), 5)
-        await asyncio.wait_for(connected.wait(), 5)
+@asynccontextmanager
+async def listening():
+    """The address of a server that speaks gRPC and has no methods."""
+    server = grpc.aio.server()
+    port = server.add_insecure_port(f"{LOOPBACK}:0")
+    await server.start()
+    yield Address(LOOPBACK, port)
+    await server.stop(0)
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def reached(address: Address, seconds: float = 5.0) -> Connection:
+    return await asyncio.wait_for(reach(Access(address)), seconds)
+
+
+async def test_a_connection_to_a_server_that_listens_stands():
+    async with listening() as address, await reached(address) as connection:
+        assert await asyncio.wait_for(connection.stands(), 0.1)
+
+
+async def test_one_connection_is_left_of_all_that_were_tried():
+    async with listening() as address:
+        sockets = open_sockets()
+        async with await reached(address):
+            await until(lambda: open_sockets() <= sockets + 2)  # of this end and of the server's
+        await until(lambda: open_sockets() <= sockets)
+
+
+async def test_who_answers_and_speaks_no_protocol_of_ours_is_told_by_the_first_call():
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), LOOPBACK, 0)
+    async with server, await reached(Address(*server.sockets[0].getsockname())) as connection:
+        assert not await asyncio.wait_for(connection.stands(), 5)
+        with pytest.raises(LinkError):
+            await connection.describe(5.0)
 
 
 async def test_a_name_is_looked_up_once_however_often_it_is_tried(monkeypatch):
@@ -62,7 +99,7 @@ async def test_a_name_is_looked_up_once_however_often_it_is_tried(monkeypatch):
     with deaf_listener() as (_, address):
         monkeypatch.setattr(loop, "getaddrinfo", counting)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(reach(Address("localhost", address.port)), 0.9)
+            await reached(Address("localhost", address.port), 0.9)
     assert asked.count("localhost") == 1
 
 
@@ -70,13 +107,13 @@ async def test_a_refusal_is_told_at_once():
     began = time.perf_counter()
     port = free_port()
     with pytest.raises(LinkError, match=f"127.0.0.1:{port} cannot be reached"):
-        await reach(Address(LOOPBACK, port))
+        await reached(Address(LOOPBACK, port))
     assert time.perf_counter() - began < 0.2
 
 
 async def test_an_unknown_name_is_a_broken_link():
     with pytest.raises(LinkError):
-        await asyncio.wait_for(reach(Address("no.such.name.invalid", 7070)), 30)
+        await reached(Address("no.such.name.invalid", 7070), 30)
 
 
 async def test_a_server_that_begins_to_answer_is_reached_before_the_kernel_asks_again():
@@ -85,25 +122,27 @@ async def test_a_server_that_begins_to_answer_is_reached_before_the_kernel_asks_
         began = loop.time()
 
         def answer() -> None:
-            for _ in range(2):
-                listener.accept()[0].close()
+            loop.add_reader(listener, lambda: listener.accept()[0].close())
 
         # The kernel repeats itself after 1 s and again 2 s later.
         loop.call_later(1.2, answer)
-        await asyncio.wait_for(reach(address), 5)
-        assert 1.2 <= loop.time() - began < 2.5
+        async with await reached(address):
+            assert 1.2 <= loop.time() - began < 2.5
+        loop.remove_reader(listener)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files as Linux shows them")
-async def test_who_is_cancelled_leaves_no_task_and_no_socket():
+async def test_who_is_cancelled_leaves_no_task_and_no_socket(monkeypatch):
+    monkeypatch.setattr("common.rpc.stub.CLIENT_OPTIONS", (*CLIENT_OPTIONS, (CONNECTING_MS, 500)))
     before, sockets = asyncio.all_tasks(), open_sockets()
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         with deaf_listener() as (_, address):
             held = open_sockets()
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(reach(address), 0.7)
+                await reached(address, 0.7)
             await asyncio.sleep(0)
             assert asyncio.all_tasks() == before
-            assert open_sockets() <= held
-    assert open_sockets() <= sockets, "none is left; those of tests before may go meanwhile"
+            assert open_sockets() <= held + 3, "those of connections alone, of which gRPC makes an end"
+            await until(lambda: open_sockets() <= held)
+    assert open_sockets() <= sockets

@@ -23,6 +23,9 @@ class Streams:
         self.carried += 1
         return Silence()
 
+    async def stands(self):
+        return True
+
     async def close(self):
         self.is_closed = True
 

@@ -4,7 +4,7 @@ The shell around `Talk`, the wishes and the display. It may not know how message
 """
 
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.chat import transcript_file
-from client.chat.commands import COMMANDS
 from client.chat.display import Display
 from client.chat.lines import Lines
 from client.chat.settings import SETTINGS, Wishes, changed, find_setting, value_of
@@ -86,8 +85,9 @@ class Chat:
         fresh = [(each, value) for each, value in self._values.items() if value != before[each]]
         self._display.table(fresh or [(name, "as it was")])
 
-    def show_help(self) -> None:
-        self._display.table([(f"/{each.name} {each.argument}", each.help) for each in COMMANDS.values()])
+    def show_help(self, commands: Sequence[tuple[str, str]]) -> None:
+        """`commands`: what can be typed, and what it does."""
+        self._display.table(commands)
         self._display.note("")
         self._display.table([*self._lines.keys, _MARKS])
 

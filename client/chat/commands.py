@@ -59,7 +59,7 @@ def called(said: Said) -> Called | None:
 
 
 _TABLE = (
-    Command("help", "", "what can be typed here", lambda chat, _: chat.show_help()),
+    Command("help", "", "what can be typed here", lambda chat, _: chat.show_help(_helped())),
     Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, said: chat.set(said)),
     Command(
         "retry", "", "ask the last question again; another answer where tokens are drawn", lambda chat, _: chat.retry()
@@ -73,3 +73,7 @@ _TABLE = (
     Command(QUIT, "", "leave, as Ctrl-D does", lambda chat, _: chat.quit()),
 )
 COMMANDS = {each.name: each for each in _TABLE}
+
+
+def _helped() -> list[tuple[str, str]]:
+    return [(f"/{each.name} {each.argument}", each.help) for each in COMMANDS.values()]

@@ -66,7 +66,7 @@ def make_report(
             "beginning of the outage until the answer was written to its end or the server was heard again.",
             f"'repaired': from the return of the link until what is shown is the target's, at {1000 * trip:.1f} ms a "
             "round trip. The link holds back what is sent in an outage and does not lose it; a new connection costs "
-            "two round trips (whether the server is there, then the connection), and the session one and a pass.",
+            "two round trips (its own, then the greeting for which gRPC waits), and the session one and a pass.",
         ),
         results={
             "link": {"name": link.name, "round_trip_ms": 1000 * trip},

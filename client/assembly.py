@@ -35,7 +35,7 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
-from common.rpc.errors import LinkError
+from common.rpc.errors import HungUpError, LinkError
 from common.rpc.stub import Connection
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Client:
     tokenizer: "Tokenizer"
     choice: DraftChoice
     round_trip: float  # seconds, of a call on a connection that stands; infinite where the server was not reached
+    hitch: str = ""  # why it was not, where it is there
 
     @property
     def was_reached(self) -> bool:
@@ -180,7 +181,7 @@ async def client_for(
 
     where, address = cache_directory(cache), str(access.address)
     async with access.connect() as connection:
-        kept = recall(where, address)
+        kept, hitch = recall(where, address), ""
         try:
             description = await describe(connection, _DESCRIBE_SECONDS if kept is None else _KNOWN_SECONDS)
             # The first call has set up the connection, and may have waited for a server that was loading.
@@ -191,14 +192,15 @@ async def client_for(
                 connection, access.address, description, choice.draft, where, download
             )
             remember(where, address, description)
-        except LinkError:
+        except LinkError as error:
             if kept is None:
                 raise
             description, round_trip = kept, math.inf
+            hitch = str(error) if isinstance(error, HungUpError) else ""
             manifest = choose_bundle(kept.bundles, choice.draft)
             bundle = bundle_directory(where, manifest)
             if not is_complete(where, manifest):
                 raise
         with telling_damage(bundle, manifest):
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
-        yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip)
+        yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip, hitch)

@@ -265,6 +265,8 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
             raise MisuseError(f"the private file {private_file} is not valid text; give it in UTF-8") from error
         except OSError as error:
             raise MisuseError(f"the private file {private_file} cannot be read; check its name and rights") from error
+    if not prompt.strip():
+        raise MisuseError("there is nothing to ask; give a prompt")
     before_private(prompt)  # fails now where its spans cannot be
     return prompt
 

@@ -53,10 +53,12 @@ class PlainPaper:
 
     def __init__(self, console: Console):
         self._file = console.file
+        self._has_begun = False
         self._shown: Callable[[str], str] = printable if console.is_terminal else str
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
         if final:
+            self._has_begun = True
             self._file.write(self._shown(final))
             self._file.flush()
 
@@ -64,8 +66,9 @@ class PlainPaper:
         pass
 
     def end(self, unconfirmed: str) -> None:
-        self._file.write(self._shown(unconfirmed) + "\n")
-        self._file.flush()
+        if self._has_begun or unconfirmed:
+            self._file.write(self._shown(unconfirmed) + "\n")
+            self._file.flush()
 
 
 class LivePaper:
@@ -165,9 +168,10 @@ def lossy_line(rule: str) -> str:
     return f"{rule}: lossy, not the target's own distribution"
 
 
-def unreached_line(address: str, draft: str) -> str:
-    """What a person must know who begins without the server."""
-    return f"the server at {address} cannot be reached; the draft '{draft}' writes alone until it can"
+def unreached_line(address: str, draft: str, hitch: str) -> str:
+    """What a person must know who begins without the server; `hitch` is why, where it is there."""
+    why = hitch or f"the server at {address} cannot be reached"
+    return f"{why}; the draft '{draft}' writes alone until it answers"
 
 
 def private_line(tokens: int, stats: Stats) -> str:

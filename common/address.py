@@ -20,6 +20,12 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def dialled_here(self) -> "Address":
+        """How this machine dials what listens there: a listener on every address has the loopback one too."""
+        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+        return Address(everywhere.get(self.host, self.host), self.port)
+
+    @property
     def is_loopback(self) -> bool:
         """Whether what is said to it stays on this machine. No name but `localhost` is believed, and that only where
         this machine's resolver says nothing else."""

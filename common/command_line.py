@@ -36,7 +36,11 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as misuse:
-        exit_with(name, f"{_sentence(misuse)}; see `{name} --help`", MISUSE)
+        sentence = _sentence(misuse)
+        if not sentence:  # it has shown the help
+            sys.exit(MISUSE)
+        join = " " if sentence.endswith("?") else "; "
+        exit_with(name, f"{sentence}{join}see `{_where(misuse, name)} --help`", MISUSE)
     except MisuseError as misuse:
         exit_with(name, str(misuse), MISUSE)
     except (OutriderError, OSError) as failure:
@@ -62,7 +66,17 @@ def _sentence(misuse: typer.TyperException) -> str:
         program = unknown.ctx.find_root().command
         if any(unknown.option_name in parameter.opts for parameter in program.params):
             return f"{unknown.option_name} goes before the command"
-    return misuse.format_message().rstrip(".?")
+    return misuse.format_message().rstrip(".")
+
+
+def _where(misuse: typer.TyperException, name: str) -> str:
+    """The command whose help says more."""
+    context: Any = getattr(misuse, "ctx", None)
+    commands: list[str] = []
+    while context is not None and context.parent is not None:
+        commands.insert(0, context.info_name)
+        context = context.parent
+    return " ".join([name, *commands])
 
 
 def exit_with(name: str, sentence: str, code: int) -> NoReturn:

@@ -5,6 +5,7 @@ It may not know what any option means, and shows no secret.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -52,7 +53,8 @@ def check_settings(context: typer.Context, program: Program, environment: Iterab
     configured = configured_by(context)
     if configured.fault:
         return [Finding("configuration", configured.fault, "mend the file, or name another with --config")]
-    findings = [Finding("configuration", str(configured.path) if configured.path else "no file, only flags")]
+    read = str(configured.path) if configured.path else "no file; flags and the environment alone"
+    findings = [Finding("configuration", read)]
     if configured.tells_a_secret:
         detail, _, mend = secret_told(configured).partition("; ")
         findings = [Finding("configuration", detail, mend, is_minor=True)]
@@ -61,12 +63,14 @@ def check_settings(context: typer.Context, program: Program, environment: Iterab
     return findings
 
 
+def value_of(context: typer.Context, command: str, option: str) -> Any:
+    """What a command's option is set to where its flag is absent. `context` is another command's own."""
+    return _parsed(context, command).params[options_of(_command(context, command))[option].name]
+
+
 def _settings(context: typer.Context, program: Program, command: str) -> Iterator[Setting]:
-    root, configured = context.find_root(), configured_by(context)
-    assert isinstance(root.command, TyperGroup)
-    chosen = root.command.commands[command]
-    parsed = chosen.make_context(command, [], parent=root, resilient_parsing=True)
-    for name, option in options_of(chosen).items():
+    configured, parsed = configured_by(context), _parsed(context, command)
+    for name, option in options_of(_command(context, command)).items():
         source = parsed.get_parameter_source(option.name)
         match source.name if source else "":
             case "ENVIRONMENT":
@@ -76,6 +80,16 @@ def _settings(context: typer.Context, program: Program, command: str) -> Iterato
             case _:
                 origin = _DEFAULT
         yield Setting(name, _shown(name, parsed.params[option.name]), origin)
+
+
+def _parsed(context: typer.Context, command: str) -> Any:
+    return _command(context, command).make_context(command, [], parent=context.find_root(), resilient_parsing=True)
+
+
+def _command(context: typer.Context, command: str) -> Any:
+    group = context.find_root().command
+    assert isinstance(group, TyperGroup)
+    return group.commands[command]
 
 
 def _shown(name: str, value: object) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Run Outrider, or anything that speaks TCP, over links that are worse than yours.",
     add_completion=False,
+    no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 

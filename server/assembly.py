@@ -98,7 +98,7 @@ def _add_outrider(
     engine = Engine(sessions, target, options.sessions.pace, maker, aides)
     shelf = offer.shelf()
     register(Servicer(describe(offer.card, terms, shelf), shelf, engine, tokens), server)
-    return engine, _ceiling_of(target, capacity, bounds)
+    return engine, _ceiling_of(target, options.target.cache_tokens, capacity, bounds)
 
 
 def _tell_all(*listeners: Tell) -> Tell:
@@ -109,11 +109,12 @@ def _tell_all(*listeners: Tell) -> Tell:
     return tell
 
 
-def _ceiling_of(target: Target, capacity: int, bounds: Bounds) -> Ceiling:
+def _ceiling_of(target: Target, asked: int, capacity: int, bounds: Bounds) -> Ceiling:
     return Ceiling(
         target.weights_bytes,
         target.cache_bytes,
         capacity,
+        asked - capacity,
         bounds.max_sessions,
         min(bounds.running, bounds.max_sessions),
         _streams(bounds.max_sessions),

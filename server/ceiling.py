@@ -18,6 +18,7 @@ class Ceiling:
     weights_bytes: int
     cache_bytes: int
     cache_tokens: int
+    unused_tokens: int  # that were asked for, and that no number of sessions could fill
     sessions: int
     running: int
     streams: int
@@ -27,8 +28,10 @@ class Ceiling:
         return asdict(self)
 
     def __str__(self) -> str:
+        fewer = f"; {self.unused_tokens} tokens that were asked for are left out, for these sessions can use no more"
         return (
             f"{self.cache_tokens} tokens of K/V take {self.cache_bytes / _GB:.2g} GB beside "
             f"{self.weights_bytes / _GB:.2g} GB of weights; at most {self.sessions} sessions, of which {self.running} "
             f"answer at a time, {self.streams} streams and {self.own_drafters} drafters of the server's own"
+            f"{fewer if self.unused_tokens else ''}"
         )

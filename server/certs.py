@@ -68,10 +68,8 @@ def issue(out: Path, hosts: Sequence[str], clients: Sequence[str], days: int, no
     pairs = {name: _pair(out, name) for name in signed}
     for path in (path for pair in pairs.values() for path in (pair.certificate, pair.key)):
         if path.exists():
-            raise MisuseError(
-                f"{path} exists and is never overwritten; delete it, name another --out, or leave --host out to add a "
-                "client"
-            )
+            more = "leave --host out to add a client" if path.stem == _SERVER else "choose another name"
+            raise MisuseError(f"{path} exists and is never overwritten; delete it, name another --out, or {more}")
     try:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
         authority = _authority(out, now)

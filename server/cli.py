@@ -17,6 +17,7 @@ from server.requests import AccessRequest, ReportRequest, SessionRequest, Target
 app = typer.Typer(
     help="The Outrider server: a large target that decides what small drafts far away propose.",
     add_completion=False,
+    no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDERD_CACHE_TOKENS is "
     "--cache-tokens. `outriderd config` shows what they say.",
@@ -52,7 +53,10 @@ def serve(
 
 @app.command()
 def health(
-    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where a server listens.")] = "127.0.0.1:7070",
+    context: typer.Context,
+    address: Annotated[
+        str | None, typer.Argument(metavar="HOST:PORT", help="Where a server listens; by default where `serve` does.")
+    ] = None,
     tls_ca: Annotated[Path | None, typer.Option(help="Speak TLS, trusting this authority (PEM).")] = None,
     tls_name: Annotated[str | None, typer.Option(help="The name that its certificate has, if not HOST.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="A client's certificate, where one is asked for (PEM).")] = None,
@@ -61,12 +65,14 @@ def health(
     """Say whether a server takes new sessions; exit code 1 where it does not."""
     import asyncio
 
-    from common.address import parse_destination
+    from common.address import parse_address, parse_destination
     from common.rpc.credentials import ClientTls
+    from common.settings import value_of
     from server.health import is_serving
 
     tls = ClientTls(tls_ca, tls_cert, tls_key) if tls_ca or tls_cert or tls_key else None
-    serving = asyncio.run(is_serving(parse_destination(address), tls, tls_name))
+    asked = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dialled_here
+    serving = asyncio.run(is_serving(asked, tls, tls_name))
     typer.echo("serving" if serving else "going away")
     if not serving:
         raise typer.Exit(FAILURE)

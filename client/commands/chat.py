@@ -37,7 +37,7 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes
             client, talk = runner.run(_begin(stack, access, choice, cache, wishes))
             loaded()
             if not client.was_reached:
-                display.note(unreached_line(str(access.address), client.manifest.draft))
+                display.note(unreached_line(str(access.address), client.manifest.draft, client.hitch))
             if console.is_terminal:
                 greeting = (
                     f"{client.description.model}, draft {client.manifest.draft}; /help says what can be typed; while "

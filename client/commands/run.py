@@ -59,7 +59,8 @@ async def run(
         drafter = client.load_drafter() if options.policy.drafts else None
         loaded()
         if not client.was_reached:
-            notes.print(unreached_line(str(access.address), client.manifest.draft), style="dim", markup=False)
+            unreached = unreached_line(str(access.address), client.manifest.draft, client.hitch)
+            notes.print(unreached, style="dim", markup=False)
         paper = NoPaper() if as_json else paper_for(Console(), time.monotonic)
         view = AnswerView(tokenizer, paper, options.stop)
         log = LinkLog(time.monotonic)

@@ -65,7 +65,7 @@ async def serve(
             client.require_idle(manner.options.idle)
             app = await _assemble(stack, client, manner, offline, listening, switch, lambda: server.should_exit)
             if not client.was_reached:
-                _say(unreached_line(str(access.address), client.manifest.draft))
+                _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
             host, number = port.getsockname()[:2]
             _say(f"ready on {Address(host, number)}")
             _say(f"the page is at http://{Address(host, number)}/")

@@ -185,6 +185,8 @@ async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
     fault = Fault(error.status_code, str(error.detail))
     if error.status_code == HTTPStatus.NOT_FOUND:
         fault = no_such_path(request.url.path)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        fault = Fault(error.status_code, f"{request.url.path} is not asked by {request.method}")
     return JSONResponse(fault.body(), fault.status, error.headers)
 
 

@@ -12,8 +12,8 @@ _DISTRUSTED = {
     "certificate has expired": "has a certificate that has expired; its operator must renew it, or this clock is wrong",
     "certificate is not yet valid": "has a certificate that is not valid yet; check this machine's clock",
     "hostname verification": "has a certificate for another name; dial it by a name that its certificate has",
-    "unable to get local issuer": "has a certificate of an authority that is not trusted here; give its with --tls-ca",
-    "self signed": "has a certificate of an authority that is not trusted here; give its with --tls-ca",
+    "unable to get local issuer": "has a certificate of an authority that is not trusted here; name it with --tls-ca",
+    "self signed": "has a certificate of an authority that is not trusted here; name it with --tls-ca",
     "unsupported certificate purpose": "has a certificate that is none of a server; its operator must make another",
 }
 """What a server's certificate was not trusted for, by what gRPC says of it."""
@@ -23,11 +23,16 @@ class LinkError(OutriderError):
     """The other side cannot be reached, or the stream broke; neither side is at fault."""
 
 
+class HungUpError(LinkError):
+    """Somebody is there and ended the connection at once, as a port does that wants another protocol or a certificate,
+    and as a tunnel does whose far end is gone."""
+
+
 def translated(error: grpc.RpcError, address: str) -> OutriderError:
     """What to raise for a failed call to the server at `address`."""
     status, details = error.code(), plain(error.details() or "", _LONGEST_DETAILS)
     if status is grpc.StatusCode.UNAUTHENTICATED:
-        return MisuseError(f"the server at {address} refuses the bearer token; give the one that its operator issued")
+        return MisuseError(f"the server at {address} asks for a bearer token; give one that its operator issued")
     if status in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
         return PeerError(details, FailureCode.INVALID)
     if status is grpc.StatusCode.UNIMPLEMENTED:
@@ -57,7 +62,7 @@ def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> Outrid
         )
     connecting = "failed to connect" in details
     if connecting and "socket closed" in details:
-        return LinkError(
+        return HungUpError(
             f"the server at {address} hung up at once; if it speaks TLS, do so too, with a certificate of your own "
             "where it asks for one"
         )

@@ -93,7 +93,7 @@ def test_an_answer_that_begins_without_a_server_is_verified_when_one_appears(ser
     running = begun(*asking(port, cache, "--json"), stdout=PIPE, stderr=PIPE)
     said = running.stderr.readline()
     assert said == (
-        f"the server at 127.0.0.1:{port} cannot be reached; the draft 'independent' writes alone until it can\n"
+        f"the server at 127.0.0.1:{port} cannot be reached; the draft 'independent' writes alone until it answers\n"
     )
     with serve():
         out, err = running.communicate(timeout=60)
@@ -145,7 +145,7 @@ def test_a_server_that_never_comes_back_leaves_what_the_draft_wrote(monkeypatch,
 def test_an_answer_that_is_not_whole_says_so_where_nothing_was_written(monkeypatch, capsys, port, cache):
     wishes = ("--policy", "cloud", "--offline-wait", "0.3")
     code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, *wishes))
-    assert (code, out) == (0, "\n")
+    assert (code, out) == (0, "")
     assert err.splitlines()[-1] == "the answer is not whole: the server was out of reach"
 
 

@@ -53,8 +53,16 @@ async def listening():
     server = grpc.aio.server()
     port = server.add_insecure_port(f"{LOOPBACK}:0")
     await server.start()
-    yield Address(LOOPBACK, port)
-    await server.stop(0)
+    try:
+        yield Address(LOOPBACK, port)
+    finally:
+        await server.stop(0)
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    """gRPC makes an end soon of a connection that was given up while it was being made."""
+    monkeypatch.setattr("common.rpc.stub.CLIENT_OPTIONS", (*CLIENT_OPTIONS, (CONNECTING_MS, 500)))
 
 
 async def until(condition) -> None:
@@ -72,7 +80,7 @@ async def test_a_connection_to_a_server_that_listens_stands():
         assert await asyncio.wait_for(connection.stands(), 0.1)
 
 
-async def test_one_connection_is_left_of_all_that_were_tried():
+async def test_one_connection_is_left_of_all_that_were_tried(impatient):
     async with listening() as address:
         sockets = open_sockets()
         async with await reached(address):
@@ -132,8 +140,7 @@ async def test_a_server_that_begins_to_answer_is_reached_before_the_kernel_asks_
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files as Linux shows them")
-async def test_who_is_cancelled_leaves_no_task_and_no_socket(monkeypatch):
-    monkeypatch.setattr("common.rpc.stub.CLIENT_OPTIONS", (*CLIENT_OPTIONS, (CONNECTING_MS, 500)))
+async def test_who_is_cancelled_leaves_no_task_and_no_socket(impatient):
     before, sockets = asyncio.all_tasks(), open_sockets()
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from client.render import AnswerView, LivePaper, NoPaper, PlainPaper, lossy_line, paper_for, stats_line
+from client.render import AnswerView, LivePaper, NoPaper, PlainPaper, lossy_line, paper_for, stats_line, unreached_line
 from client.text import raw_tokens
 from tests.client.terminal import Terminal
 from tests.client.test_stats import ONE
@@ -110,3 +110,10 @@ def test_the_line_of_stats_tells_the_seed_of_what_was_drawn():
     assert stats_line(ONE, None).endswith("rule greedy")
     assert stats_line(ONE, 123).endswith("rule greedy, seed 123")
     assert lossy_line("typical") == "typical: lossy, not the target's own distribution"
+
+
+def test_a_server_that_is_there_and_will_not_talk_is_no_outage():
+    assert unreached_line("a:1", "small", "") == (
+        "the server at a:1 cannot be reached; the draft 'small' writes alone until it answers"
+    )
+    assert unreached_line("a:1", "small", "it hung up") == "it hung up; the draft 'small' writes alone until it answers"

@@ -62,6 +62,22 @@ def test_the_version_is_the_installed_one(tool):
 
 
 def test_what_belongs_before_the_command_is_told_so(tool):
-    assert tool("sing", "--config", "x") == (2, "tool: --config goes before the command; see `tool --help`\n")
+    assert tool("sing", "--config", "x") == (2, "tool: --config goes before the command; see `tool sing --help`\n")
     assert "requires an argument" in tool("--config")[1]
     assert tool("sing", "--confg", "x")[1].startswith("tool: No such option")
+
+
+def test_without_a_command_the_help_is_shown_and_nothing_more(monkeypatch, capsys):
+    app = typer.Typer(no_args_is_help=True)
+    app.command()(lambda: None)
+    app.command("other")(lambda: None)
+    monkeypatch.setattr("sys.argv", ["tool"])
+    with pytest.raises(SystemExit) as ended:
+        run(app, "tool")
+    written = capsys.readouterr()
+    assert (ended.value.code, written.err) == (2, "")
+    assert "Usage:" in written.out
+
+
+def test_a_question_keeps_its_mark(tool):
+    assert tool("sign")[1] == "tool: No such command 'sign'. Did you mean 'sing'? see `tool --help`\n"

@@ -46,7 +46,6 @@ def test_help_loads_neither_torch_nor_asyncio() -> None:
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
-        ([], "--help"),
         (["proxy"], "--help"),
         (["proxy", "sattelite", "--to", "127.0.0.1:1"], "did you mean satellite"),
         (["proxy", "4g", "--to", "nonsense"], "write HOST:PORT"),

@@ -37,7 +37,6 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("serve", "--target"),
         ("bundle --target TARGET --draft TARGET --out TARGET", "not an empty directory"),
         ("ride", "No such command 'ride'"),
-        ("", "Missing command"),
     ],
 )
 def test_misuse_is_one_sentence(

@@ -61,3 +61,12 @@ def test_the_command_says_so_and_exits_with_it(
     assert capsys.readouterr().out == "serving\n"
     assert run(monkeypatch, "health", "127.0.0.1:1") == 1
     assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_it_is_asked_where_the_same_configuration_has_it_listen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "outriderd.toml"
+    file.write_text('[serve]\nlisten = "0.0.0.0:1"\n')
+    assert run(monkeypatch, "--config", str(file), "health") == 1
+    assert "the server at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err

@@ -1,6 +1,7 @@
-"""client.endpoint.app without a service: what is asked for that is not here."""
+"""client.endpoint.app without a service: what is asked for that is not here, or not so."""
 
 import pytest
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from client.endpoint.app import make_app
@@ -14,3 +15,10 @@ def test_a_path_that_is_not_here_is_named_in_openais_shape(path):
     error = answer.json()["error"]
     assert error["type"] == "invalid_request_error"
     assert error["message"] == f"there is no {path} here; chat/completions, completions and models are, all below /v1"
+
+
+def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():
+    app = make_app([Route("/v1/completions", lambda _: None, methods=["POST"])], guard_for("127.0.0.1", None))
+    answer = TestClient(app, base_url="http://127.0.0.1").get("/v1/completions")
+    assert answer.status_code == 405
+    assert answer.json()["error"]["message"] == "/v1/completions is not asked by GET"

@@ -9,7 +9,7 @@ import pytest
 from common.protocol.errors import MisuseError, OutriderError
 from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.credentials import ClientTls, ServerTls, server_credentials
-from common.rpc.errors import LinkError, translated
+from common.rpc.errors import HungUpError, LinkError, translated
 from common.rpc.stub import connect
 from server.certs import issue
 
@@ -25,10 +25,10 @@ async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:
     await server.start()
     stranger = issue(tmp_path / "stranger", ["127.0.0.1"], [], 1, datetime.now(UTC)).authority
     expected: list[tuple[int, ClientTls | None, type[OutriderError], str]] = [
-        (secure, None, LinkError, "hung up at once; if it speaks TLS"),
+        (secure, None, HungUpError, "hung up at once; if it speaks TLS"),
         (plain, ClientTls(authority), MisuseError, "speaks no TLS"),
-        (mutual, ClientTls(authority), LinkError, "a certificate of your own"),
-        (secure, ClientTls(stranger), MisuseError, "not trusted here; give its with --tls-ca"),
+        (mutual, ClientTls(authority), HungUpError, "a certificate of your own"),
+        (secure, ClientTls(stranger), MisuseError, "not trusted here; name it with --tls-ca"),
     ]
     for port, tls, kind, says in expected:
         async with connect(f"127.0.0.1:{port}", tls=tls) as connection:

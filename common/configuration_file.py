@@ -4,7 +4,6 @@ It may know typer, and no program's options by name but those that are secret.
 """
 
 import stat
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typer.core import TyperOption
 
 from common.nearest import did_you_mean
 from common.protocol.errors import MisuseError
+from common.toml_file import read_toml
 
 SECRETS = frozenset({"token"})
 """Options whose values nobody may see."""
@@ -57,12 +57,7 @@ def options_of(command: Any) -> dict[str, TyperOption]:
 
 def read_file(path: Path, commands: Mapping[str, Options]) -> Configured:
     """Raises MisuseError for a file that cannot be read, or whose keys no option of these commands has."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MisuseError(f"the configuration file {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise MisuseError(f"the configuration file {path} is not valid TOML: {error}") from error
+    content = read_toml(path, "configuration file")
     every = {name for options in commands.values() for name in options}
     shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}

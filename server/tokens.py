@@ -3,7 +3,6 @@
 It may not know gRPC, nor what becomes of a client that bears none of them.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from common.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import CallMetadata, bears, fits_into_a_header, read_token
+from common.toml_file import read_toml
 from server.quotas import Allowance
 
 NOBODY = ""
@@ -58,12 +58,7 @@ def read_tokens(shared: Path | None, named: Path | None) -> Tokens | None:
 
 
 def _read_named(path: Path) -> dict[str, _Named]:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MisuseError(f"the tokens file {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise MisuseError(f"the tokens file {path} is not valid TOML: {error}") from error
+    content = read_toml(path, "tokens file")
     if not content:
         raise MisuseError(f'the tokens file {path} names no token; write [name] and token = "..." into it')
     return {name: _named(f"{path}: [{name}]", table) for name, table in content.items()}

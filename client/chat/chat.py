@@ -196,7 +196,7 @@ class Chat:
                 answer = await until_interrupted(asked(view, heard), self._talk.cancel)
             except TooLongError:
                 raise  # before anything was asked
-            except BaseException:
+            except BaseException:  # Ctrl-C too leaves the terminal as it should be
                 view.end()
                 raise
             view.end(() if answer is None else answer.provisional)

@@ -86,7 +86,7 @@ class OpenAiPaths:
                 events = _events(naming, asked, piece, pieces, answering)
                 return EventStream(events, answering.cancel)
             return JSONResponse(naming.whole(await _unless_gone(request, _result(answering))))
-        except BaseException:
+        except BaseException:  # whoever asked may have left, or this endpoint may be ending
             answering.cancel()
             raise
 

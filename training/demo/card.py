@@ -78,10 +78,12 @@ def recipe_section(trained: Trained, seed: int) -> str:
         f"## {RECIPE}\n\n{start if trained.earlier else ''}Seed {seed}. {progress.step:,} steps, "
         f"{progress.tokens:,} tokens ({progress.learned_tokens:,} of them answers), {progress.seconds / 60:.0f} "
         f"minutes on CPU at {progress.tokens / progress.seconds:,.0f} tokens/s. Loss: cross-entropy on the answers "
-        f"only; {progress.loss:.3f} nats per answer token at the end, as a moving average over the mixture. AdamW at a "
-        f"peak rate of {settings.peak_rate:g}, {settings.warmup_steps} steps of warm-up, linear decay over the last "
-        f"{settings.decay_share:.0%} of the time, weight decay {settings.weight_decay:g}, bfloat16 autocast over "
-        f"float32 weights. Each row of a batch holds one conversation of at most {ROW_LENGTHS[-1]} tokens; batches of "
+        f"only; {progress.loss:.3f} nats per answer token at the end, as a moving average over the mixture. Muon at a "
+        f"peak rate of {settings.matrix_rate:g} for the matrices of the layers, weight decay "
+        f"{settings.weight_decay:g}; AdamW at {settings.vector_rate:g} for embeddings and norms; "
+        f"{settings.warmup_steps} steps of warm-up, linear decay to zero over the last {settings.decay_share:.0%} of "
+        f"the tokens, bfloat16 autocast over float32 weights. Each row of a batch holds one conversation of at most "
+        f"{ROW_LENGTHS[-1]} tokens; batches of "
         f"about 4,096 tokens group conversations of similar length.{earlier if trained.earlier else ''}"
     )
 

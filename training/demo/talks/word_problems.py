@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from random import Random
 
 from training.demo.talks.lexicon import COUNTED, DAYS, PEOPLE, Person
-from training.demo.talks.talk import Talk, by, capital
+from training.demo.talks.talk import Talk, capital
 
-REQUESTS = ("", "", "", "Show your work.", "Explain each step.", "Number the steps.", "Keep it brief.")
+BRIEF = "Keep it brief."
+REQUESTS = ("", "", "", "Show your work.", "Explain each step.", "Number the steps.", BRIEF)
 CONTAINERS = ("boxes", "bags", "baskets", "packs", "jars", "trays")
 GOODS = ("pen", "cup", "ball", "toy", "hat", "lamp", "scarf", "plant", "book", "ticket", "cap", "mug", "kite", "plate")
 
@@ -34,21 +35,17 @@ class Problem:
     steps: tuple[Step, ...]
     conclusion: str
     result: int
-    key: str
 
 
 def solution(problem: Problem, request: str) -> str:
-    """The layout follows the request; where there is none, the word `key` of the story decides it."""
+    """The layout follows the request, so that a model that sees the prompt can know it."""
     steps = problem.steps
-    layout = {"Number the steps.": 0, "Show your work.": 1, "Explain each step.": 2, "Keep it brief.": 3}.get(
-        request, by((0, 1, 2), problem.key, "layout")
-    )
-    so = by(("So {}.", "Therefore {}.", "That means {}.", "Answer: {}."), problem.key, "so").format(problem.conclusion)
-    if layout == 0:
+    so = f"{'Answer:' if request == BRIEF else 'So'} {problem.conclusion}."
+    if request == "Number the steps.":
         return "\n".join([*(f"{n}. {capital(step.what)}: {step.how}" for n, step in enumerate(steps, 1)), capital(so)])
-    if layout == 1:
+    if request in ("", "Show your work."):
         return "\n".join([*(f"{capital(step.what)}: {step.how}." for step in steps), so])
-    if layout == 3:
+    if request == BRIEF:
         return " ".join([*(f"{step.how}." for step in steps), so])
     openers = ("First, we find", "Next, we find", "Then we find", "After that, we find", "Now we find")
     return " ".join([*(f"{o} {step.what}: {step.how}." for o, step in zip(openers, steps, strict=False)), so])
@@ -93,7 +90,7 @@ def changing_amount(rng: Random) -> Problem:
     if not steps:
         return changing_amount(rng)
     ask = rng.choice((f"How many {thing} does {hero.name} have now?", f"How many {thing} does {hero.name} have left?"))
-    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"{hero.name} now has {now} {thing}", now, hero.name)
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"{hero.name} now has {now} {thing}", now)
 
 
 def comparing_people(rng: Random) -> Problem:
@@ -142,7 +139,7 @@ def comparing_people(rng: Random) -> Problem:
         steps.append(Step("the first two together", f"{one} + {two} = {one + two}"))
         steps.append(Step("all three together", f"{one + two} + {three} = {result}"))
         end = f"they have {result} {thing} in all"
-    return Problem(f"{' '.join(told)} {ask}", tuple(steps), end, result, first.name)
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), end, result)
 
 
 def shopping(rng: Random) -> Problem:
@@ -181,7 +178,7 @@ def shopping(rng: Random) -> Problem:
             told = f"{hero.name} has {given} dollars. {told}"
             ask, end = f"How much money does {hero.they} have left?", f"{hero.name} has {result} dollars left"
         steps.append(Step("what remains", f"{given} - {total} = {result}"))
-    return Problem(f"{told} {ask}", tuple(steps), end, result, hero.name)
+    return Problem(f"{told} {ask}", tuple(steps), end, result)
 
 
 def sharing(rng: Random) -> Problem:
@@ -202,7 +199,7 @@ def sharing(rng: Random) -> Problem:
     steps.append(Step(f"the share of each of the {sharers} {who}", f"{sharers * share} / {sharers} = {share}"))
     told += f" {'The rest is' if gone else 'They are'} shared equally by {sharers} {who}."
     ask = "How many does each of them get?"
-    return Problem(f"{told} {ask}", tuple(steps), f"each one gets {share} {thing}", share, thing)
+    return Problem(f"{told} {ask}", tuple(steps), f"each one gets {share} {thing}", share)
 
 
 def rates(rng: Random) -> Problem:
@@ -242,7 +239,7 @@ def rates(rng: Random) -> Problem:
         steps.append(Step(f"the {thing} in the other {time2} {unit}s", f"{rate2} * {time2} = {rate2 * time2}"))
         steps.append(Step("both together", f"{done} + {rate2 * time2} = {result}"))
         ask, end = f"How many {thing} is that in all?", f"the total is {result} {thing}"
-    return Problem(f"{told} {ask}", tuple(steps), end, result, hero.name)
+    return Problem(f"{told} {ask}", tuple(steps), end, result)
 
 
 KINDS = {

@@ -1,16 +1,15 @@
 """Exercises in arithmetic: one operation, several in a row, a chain of changes, numbers in words.
 
 What may live here: sums without a story, and their worked answers. It may not know word problems or how answers are
-judged. They are trained on so that word problems find the operations known; no category is judged by them.
+judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from training.demo.talks.talk import Talk, capital
+from training.demo.talks.talk import Talk, capital, mixture
 
 TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 SMALL = (
@@ -69,16 +68,14 @@ def words(number: int) -> str:
 def single(rng: Random) -> Talk:
     it = draw(rng)
     ask = rng.choice(("What is {}?", "Work out {}.", "{} = ?", "How much is {}?", "Calculate {}."))
-    return Talk("single sum", ((ask.format(it.asked), f"{it.worked}"),), (str(it.result),))
+    return Talk("", ((ask.format(it.asked), f"{it.worked}"),), (str(it.result),))
 
 
 def several(rng: Random) -> Talk:
     items = [draw(rng) for _ in range(rng.randint(3, 6))]
     ask = rng.choice(("Work these out: {}.", "Solve each of these: {}.", "What are {}?"))
     answer = "\n".join(item.worked for item in items)
-    return Talk(
-        "several sums", ((ask.format(", ".join(item.asked for item in items)), answer),), (str(items[-1].result),)
-    )
+    return Talk("", ((ask.format(", ".join(item.asked for item in items)), answer),), (str(items[-1].result),))
 
 
 def in_words(rng: Random) -> Talk:
@@ -87,7 +84,7 @@ def in_words(rng: Random) -> Talk:
         it = draw(rng)
     asked = f"{words(it.left)} {SPOKEN[it.sign]} {words(it.right)}"
     ask = rng.choice(("What is {}?", "How much is {}?", "{}?")).format(asked)
-    return Talk("sum in words", ((capital(ask), it.worked),), (str(it.result),))
+    return Talk("", ((capital(ask), it.worked),), (str(it.result),))
 
 
 def chain(rng: Random) -> Talk:
@@ -106,7 +103,7 @@ def chain(rng: Random) -> Talk:
         worked.append(f"{step.worked}.")
         now = step.result
     ask = rng.choice(("What do you get?", "Which number is that?", "What is the result?"))
-    return Talk("chain", ((" ".join([*told, ask]), " ".join(worked)),), (str(now),))
+    return Talk("", ((" ".join([*told, ask]), " ".join(worked)),), (str(now),))
 
 
 def say(step: Operation, rng: Random) -> str:
@@ -127,19 +124,16 @@ def comparison(rng: Random) -> Talk:
     one, other = rng.sample(range(2, 150), 2)
     high, low = max(one, other), min(one, other)
     ask = rng.choice(("Which is larger, {} or {}, and by how much?", "How far apart are {} and {}?")).format(one, other)
-    return Talk("comparison", ((ask, f"{high} is larger. {Operation(high, '-', low).worked}"),), (str(high - low),))
+    return Talk("", ((ask, f"{high} is larger. {Operation(high, '-', low).worked}"),), (str(high - low),))
 
 
-EXERCISES: dict[str, Callable[[Random], Talk]] = {
-    "single sum": single,
-    "several sums": several,
-    "sum in words": in_words,
-    "chain": chain,
-    "comparison": comparison,
-}
-WEIGHTS = (3, 4, 1, 3, 1)
-
-
-def make(rng: Random) -> Talk:
-    """One exercise; the result is the last number of its answer."""
-    return rng.choices(tuple(EXERCISES.values()), WEIGHTS)[0](rng)
+EXERCISES = mixture(
+    {
+        "single sum": (single, 3),
+        "several sums": (several, 4),
+        "sum in words": (in_words, 1),
+        "chain": (chain, 3),
+        "comparison": (comparison, 1),
+    }
+)
+"""The result of each is the last number of its answer."""

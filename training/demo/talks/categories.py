@@ -14,7 +14,7 @@ from training.demo.talks import chat, reading, rewriting, stories, word_problems
 from training.demo.talks.talk import Category, Maker, Talk
 
 CATEGORIES: dict[str, Category] = {
-    "math": Category(word_problems.make),
+    "math": word_problems.CATEGORY,
     "reading": reading.CATEGORY,
     "rewriting": rewriting.CATEGORY,
     "stories": Category(stories.make),

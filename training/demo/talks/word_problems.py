@@ -7,11 +7,13 @@ Numbers stay modest, so that a very small model can learn the arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from training.demo.talks import arithmetic
 from training.demo.talks.lexicon import COUNTED, DAYS, PEOPLE, Person
-from training.demo.talks.talk import Talk, capital
+from training.demo.talks.talk import Category, Maker, Talk, capital, mixture
 
 BRIEF = "Keep it brief."
 REQUESTS = ("", "", "", "Show your work.", "Explain each step.", "Number the steps.", BRIEF)
@@ -242,19 +244,75 @@ def rates(rng: Random) -> Problem:
     return Problem(f"{told} {ask}", tuple(steps), end, result)
 
 
-KINDS = {
-    "changing amount": changing_amount,
-    "comparing people": comparing_people,
-    "shopping": shopping,
-    "sharing": sharing,
-    "rates": rates,
-}
+def ages(rng: Random) -> Problem:
+    """Two people whose ages hang together, asked for in some years or as a sum."""
+    one, other = rng.sample(PEOPLE, 2)
+    age, years = rng.randint(4, 30), rng.randint(2, 12)
+    told = f"{one.name} is {age} years old."
+    if rng.random() < 0.5:
+        times, word = rng.choice(((2, "twice"), (3, "three times")))
+        older = age * times
+        told += f" {other.name} is {word} as old."
+        steps = [Step(f"the age of {other.name}", f"{age} * {times} = {older}")]
+    else:
+        gap = rng.randint(2, 20)
+        older = age + gap
+        told += f" {other.name} is {gap} years older."
+        steps = [Step(f"the age of {other.name}", f"{age} + {gap} = {older}")]
+    if rng.random() < 0.5:
+        result = older + years
+        told += f" How old is {other.name} in {years} years?"
+        steps.append(Step(f"the age in {years} years", f"{older} + {years} = {result}"))
+        return Problem(told, tuple(steps), f"{other.name} is {result} years old then", result)
+    result = age + older
+    told += " How many years are they old together?"
+    steps.append(Step("both ages together", f"{age} + {older} = {result}"))
+    return Problem(told, tuple(steps), f"together they are {result} years old", result)
 
 
-def make(rng: Random) -> Talk:
-    """One problem; the result is the number of its last sentence."""
-    family = rng.choice(list(KINDS))
-    problem = KINDS[family](rng)
-    request = rng.choice(REQUESTS)
-    prompt = f"{problem.story} {request}".strip()
-    return Talk(family, ((prompt, solution(problem, request)),), (str(problem.result),))
+def teams(rng: Random) -> Problem:
+    """Groups of people who each bring something, some of which gets lost."""
+    thing = rng.choice(COUNTED)
+    groups, people, each = rng.randint(2, 6), rng.randint(2, 6), rng.randint(2, 5)
+    everybody, brought = groups * people, groups * people * each
+    told = f"{groups} teams of {people} children meet. Each child brings {each} {thing}."
+    steps = [
+        Step("all the children", f"{groups} * {people} = {everybody}"),
+        Step(f"all the {thing}", f"{everybody} * {each} = {brought}"),
+    ]
+    result = brought
+    if rng.random() < 0.5:
+        gone = rng.randint(1, brought - 1)
+        result = brought - gone
+        told += f" They lose {gone} of them."
+        steps.append(Step("what is left", f"{brought} - {gone} = {result}"))
+    told += f" How many {thing} do they have?"
+    return Problem(told, tuple(steps), f"they have {result} {thing}", result)
+
+
+def asked(problems: Callable[[Random], Problem]) -> Maker:
+    """Talks about problems of one kind; the result is the number of the last sentence."""
+
+    def make(rng: Random) -> Talk:
+        problem = problems(rng)
+        request = rng.choice(REQUESTS)
+        prompt = f"{problem.story} {request}".strip()
+        return Talk("", ((prompt, solution(problem, request)),), (str(problem.result),))
+
+    return make
+
+
+CATEGORY = Category(
+    tasks=mixture(
+        {
+            "changing amount": (asked(changing_amount), 1),
+            "comparing people": (asked(comparing_people), 1),
+            "shopping": (asked(shopping), 1),
+            "sharing": (asked(sharing), 1),
+            "rates": (asked(rates), 1),
+        }
+    ),
+    exercises=arithmetic.EXERCISES,
+    held_out=mixture({"ages": (asked(ages), 1), "teams": (asked(teams), 1)}),
+    task_share=0.6,
+)

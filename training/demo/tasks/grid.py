@@ -50,7 +50,7 @@ def fits(aggregate: Aggregate, source: Elements) -> bool:
         return aggregate.slug in ("count", "filter", "remove")
     if "{counted}" in aggregate.first and not source.counted:
         return False
-    return not aggregate.only or source.slug in aggregate.only
+    return bool(modes_of(aggregate, source)) and (not aggregate.only or source.slug in aggregate.only)
 
 
 def modes_of(aggregate: Aggregate, source: Elements) -> tuple[str, ...]:

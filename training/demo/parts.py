@@ -146,6 +146,14 @@ def number_condition(draw: Draw) -> Condition:
     return Condition(slug, "", f" {words} {k}", f"is {predicate} {k}", f"$ {sign} {k}")
 
 
+def natural_condition(draw: Draw) -> Condition:
+    """A condition that is worth a test on numbers that are never negative."""
+    chosen = number_condition(draw)
+    while chosen.slug in ("positive", "negative"):
+        chosen = number_condition(draw)
+    return chosen
+
+
 def word_condition(draw: Draw) -> Condition:
     kind = draw.rng.randrange(9)
     if kind == 8:

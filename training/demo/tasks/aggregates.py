@@ -100,7 +100,7 @@ def check(slug: str, rest: str, says: str, plan: str, code: str) -> Aggregate:
     """A check that looks at the condition alone."""
     return Aggregate(
         slug, "check", f"whether {rest}", f"True if {rest}, otherwise False.", plan, "bool", (f"return {code}",),
-        ORDERED, first="", says=(("check", f"whether {says}"),), exclude=("entries",),
+        ORDERED, first="", says=(("check", f"whether {says}"),), exclude=("entries", "keys_by_value"),
     )  # fmt: skip
 
 
@@ -155,7 +155,8 @@ AGGREGATES = (
     Aggregate(
         "index_of", "find", "the index of the first {one}, or -1 if there is none", "The index, or -1.",
         "return the first index", "int", ("return indexes[0] if indexes else -1",), ORDERED,
-        first="indexes = [index {counted} if {test}]", says=(("find", "where the first {one} is, or -1 if there is none"),),
+        first="indexes = [index {counted} if {test}]",
+        says=(("find", "the position, from 0, of the first {one}, or -1 if there is none"),),
     ),
     Aggregate(
         "last_index_of", "find", "the index of the last {one}, or -1 if there is none", "The index, or -1.",
@@ -167,26 +168,29 @@ AGGREGATES = (
         "list[int]", ("return indexes",), ORDERED, first="indexes = [index {counted} if {test}]",
     ),
     check(
-        "any", "any {noun} {place} {is}", "at least one {noun} {place} {is}", "Test the {nouns} {the_place}: any that {is} is enough.",
+        "any", "any {noun} {place} {is}", "at least one {noun} {place} {is}",
+        "Test the {nouns} {the_place}: any that {is} is enough.",
         "any({test} {loop})",
     ),
     check(
-        "all", "every {noun} {place} {is}", "all {nouns} {place} {are}", "Test the {nouns} {the_place}: every one must be one that {is}.",
+        "all", "every {noun} {place} {is}", "all {nouns} {place} {are}",
+        "Test the {nouns} {the_place}: every one must be one that {is}.",
         "all({test} {loop})",
     ),
     check(
-        "none", "no {noun} {place} {is}", "none of the {nouns} {place} {is}", "Test the {nouns} {the_place}: there must not be any that {is}.",
+        "none", "no {noun} {place} {is}", "none of the {nouns} {place} {is}",
+        "Test the {nouns} {the_place}: there must not be any that {is}.",
         "not any({test} {loop})",
     ),
     Aggregate(
         "at_least", "check", "whether at least {limit} of the {nouns} {place} {are}", "True if there are enough.",
         "compare their count with {limit}", "bool", ("return len(chosen) >= {limit}",), ORDERED,
-        parts=(integer("limit", 2, 5),), exclude=("entries",),
+        parts=(integer("limit", 2, 5),), exclude=("entries", "keys_by_value"),
     ),
     Aggregate(
         "exactly", "check", "whether exactly {limit} of the {nouns} {place} {are}", "True if the count is right.",
         "compare their count with {limit}", "bool", ("return len(chosen) == {limit}",), ORDERED,
-        parts=(integer("limit", 2, 5),), exclude=("entries",),
+        parts=(integer("limit", 2, 5),), exclude=("entries", "keys_by_value"),
     ),
     Aggregate(
         "filter", "return", "{packed}", "The chosen ones.", "return them", "{packed_type}", ("return {packed_code}",),
@@ -320,8 +324,14 @@ AGGREGATES = (
     running(
         "running_changed_product", "the running products of the", "running products", "result[-1] * each", CHANGED
     ),
-    running("running_largest", "the largest {noun} so far for each of the", "running maximums", "max(result[-1], each)"),
-    running("running_smallest", "the smallest {noun} so far for each of the", "running minimums", "min(result[-1], each)"),
+    running(
+        "running_largest", "the largest {noun} so far for each of the", "running maximums",
+        "max(result[-1], each)",
+    ),
+    running(
+        "running_smallest", "the smallest {noun} so far for each of the", "running minimums",
+        "min(result[-1], each)",
+    ),
     neighbours("differences", "differences", "after - before"),
     neighbours("sums", "sums", "after + before"),
     neighbours("products", "products", "after * before"),

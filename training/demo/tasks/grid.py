@@ -11,9 +11,9 @@ from training.demo.instance import Draw, Sketch, Wording, sketch
 from training.demo.parts import Condition, Transform, other_character_condition, vowel_condition
 from training.demo.registry import register
 from training.demo.tasks.aggregates import AGGREGATES, TAKE, Aggregate
-from training.demo.tasks.grid_sources import BY_VALUE, CHARACTER, ELEMENTS, NUMBER, WORD, Elements, Kind, some
+from training.demo.tasks.grid_sources import BY_VALUE, CHARACTER, ELEMENTS, NATURAL, NUMBER, WORD, Elements, Kind, some
 
-FITTING = {"number": (NUMBER,), "word": (WORD, BY_VALUE), "character": (CHARACTER,)}
+FITTING = {"number": (NUMBER, NATURAL), "word": (WORD, BY_VALUE), "character": (CHARACTER,)}
 
 # Pairs with a name of their own; all others are called by their aggregate and their source.
 NAMES = {

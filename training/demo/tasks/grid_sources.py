@@ -17,6 +17,7 @@ from training.demo.parts import (
     character_condition,
     character_transform,
     composed,
+    natural_condition,
     number_condition,
     number_transform,
     word_condition,
@@ -39,6 +40,7 @@ def some(make: Callable[[Draw], Condition]) -> Callable[[Draw], Condition]:
 
 
 NUMBER = Kind("int", some(number_condition), number_transform)
+NATURAL = Kind("int", some(natural_condition), number_transform)
 WORD = Kind("str", some(word_condition), word_transform)
 CHARACTER = Kind("str", some(character_condition), character_transform)
 BY_VALUE = Kind("str", some(number_condition), word_transform)
@@ -131,24 +133,24 @@ ELEMENTS = (
         "for column in zip(*{name})", "sum(column)", never_empty=True,
     ),
     Elements(
-        "digits", NUMBER, "int", non_negative, "digit", "digits", "of a non-negative number",
+        "digits", NATURAL, "int", non_negative, "digit", "digits", "of a non-negative number",
         "for digit in str({name})", "int(digit)", never_empty=True,
     ),
     Elements(
-        "range", NUMBER, "int", inputs.size, "number", "numbers", "from 1 up to a limit",
+        "range", NATURAL, "int", inputs.size, "number", "numbers", "from 1 up to a limit",
         "for candidate in range(1, {name} + 1)", "candidate", "list(range(1, {name} + 1))",
     ),
     Elements(
-        "multiples", NUMBER, "int", inputs.size, "positive multiple of {k}", "positive multiples of {k}",
+        "multiples", NATURAL, "int", inputs.size, "positive multiple of {k}", "positive multiples of {k}",
         "below a limit", "for candidate in range({k}, {name}, {k})", "candidate", "list(range({k}, {name}, {k}))",
         least_k=2, most_k=12,
     ),
     Elements(
-        "lengths", NUMBER, "word_list", inputs.word_list, "word length", "word lengths", "in a list of words",
+        "lengths", NATURAL, "word_list", inputs.word_list, "word length", "word lengths", "in a list of words",
         "for {each} in {name}", "len({each})",
     ),
     Elements(
-        "text_lengths", NUMBER, "text", inputs.text, "word length", "word lengths", "in a text",
+        "text_lengths", NATURAL, "text", inputs.text, "word length", "word lengths", "in a text",
         "for part in {name}.split()", "len(part)",
     ),
     Elements(

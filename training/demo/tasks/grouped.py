@@ -67,7 +67,10 @@ KEYED = (
         "number", NUMBERS, "remainder modulo {k}", "in a list", "int", "{name}", "lambda each: each % {k}",
         (integer("k", 3, 9),),
     ),
-    ("word", WORDS, "number of letters '{letter}'", "in a list", "str", "{name}", "lambda each: each.count('{letter}')", (LETTER,)),
+    (
+        "word", WORDS, "number of letters '{letter}'", "in a list", "str", "{name}",
+        "lambda each: each.count('{letter}')", (LETTER,),
+    ),
     (
         "word", PARTS, "number of letters '{letter}'", "in a text", "str", "{name}.split()",
         "lambda each: each.count('{letter}')", (LETTER,),

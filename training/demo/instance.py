@@ -140,13 +140,13 @@ class Draw:
         self.letters: list[str] = []
 
     def pick(self, options: Sequence[Any]) -> Any:
-        return options[self.rng.randrange(len(options))]
+        return options[int(self.rng.random() * len(options))]
 
     def name(self, *stems: str) -> str:
         if self.plain:
             return stems[0]
         stem = str(self.pick(stems))
-        form = self.rng.randrange(4)
+        form = int(self.rng.random() * 4)
         if form == 0:
             return stem
         if form == 1:

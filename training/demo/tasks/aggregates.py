@@ -154,32 +154,34 @@ AGGREGATES = (
     ),
     Aggregate(
         "index_of", "find", "the index of the first {one}, or -1 if there is none", "The index, or -1.",
-        "return the first index", "int", ("return indexes[0] if indexes else -1",), ORDERED,
-        first="indexes = [index {counted} if {test}]",
+
+        "First list the indexes of the {taken}; then return the first.", "int", ("return indexes[0] if indexes else -1",), ORDERED,
+        first="indexes = [index {counted} if {test}]", stem="index",
         says=(("find", "the position, from 0, of the first {one}, or -1 if there is none"),),
     ),
     Aggregate(
         "last_index_of", "find", "the index of the last {one}, or -1 if there is none", "The index, or -1.",
-        "return the last index", "int", ("return indexes[-1] if indexes else -1",), ORDERED,
-        first="indexes = [index {counted} if {test}]",
+
+        "First list the indexes of the {taken}; then return the last.", "int", ("return indexes[-1] if indexes else -1",), ORDERED,
+        first="indexes = [index {counted} if {test}]", stem="index",
     ),
     Aggregate(
-        "indexes_of", "list", "the indexes of the {many}", "A list of the indexes.", "return the indexes",
-        "list[int]", ("return indexes",), ORDERED, first="indexes = [index {counted} if {test}]",
+        "indexes_of", "list", "the indexes of the {many}", "A list of the indexes.", "List the indexes of the {taken}.",
+        "list[int]", ("return indexes",), ORDERED, first="indexes = [index {counted} if {test}]", stem="index",
     ),
     check(
         "any", "any {noun} {place} {is}", "at least one {noun} {place} {is}",
-        "Test the {nouns} {the_place}: any that {is} is enough.",
+        "Test whether any {noun} {the_place} {is}.",
         "any({test} {loop})",
     ),
     check(
         "all", "every {noun} {place} {is}", "all {nouns} {place} {are}",
-        "Test the {nouns} {the_place}: every one must be one that {is}.",
+        "Test whether every {noun} {the_place} {is}.",
         "all({test} {loop})",
     ),
     check(
         "none", "no {noun} {place} {is}", "none of the {nouns} {place} {is}",
-        "Test the {nouns} {the_place}: there must not be any that {is}.",
+        "Test whether no {noun} {the_place} {is}.",
         "not any({test} {loop})",
     ),
     Aggregate(
@@ -193,32 +195,32 @@ AGGREGATES = (
         parts=(integer("limit", 2, 5),), exclude=("entries", "keys_by_value"),
     ),
     Aggregate(
-        "filter", "return", "{packed}", "The chosen ones.", "return them", "{packed_type}", ("return {packed_code}",),
+        "filter", "return", "{packed}", "The chosen ones.", "{packed_plan}", "{packed_type}", ("return {packed_code}",),
         ORDERED,
     ),
     Aggregate(
-        "map", "return", "{packed}", "The changed ones.", "return them", "{packed_type}", ("return {packed_code}",),
+        "map", "return", "{packed}", "The changed ones.", "{packed_plan}", "{packed_type}", ("return {packed_code}",),
         ORDERED, ("changed",), exclude=("entries",),
     ),
     Aggregate(
-        "filter_map", "return", "{packed}", "The chosen ones, changed.", "return them", "{packed_type}",
+        "filter_map", "return", "{packed}", "The chosen ones, changed.", "{packed_plan}", "{packed_type}",
         ("return {packed_code}",), ORDERED, ("both",), exclude=("entries",),
     ),
     Aggregate(
         "remove", "remove", "the {kept} {from_place}", "What is left.",
-        "Take the {nouns} {the_place}, but not those {relative}; then return them.", "{packed_type}",
+        "Take the {nouns} {the_place}, but not those {relative}; then {packed_plan}.", "{packed_type}",
         ("return {packed_code}",), ORDERED, first="chosen = [{item} {loop} if not ({test})]",
         only=("numbers", "words", "parts", "characters", "entries"),
     ),
     Aggregate(
         "replace", "replace", "the {kept} {place} with {k_new}", "All of them, with {k_new} for those replaced.",
-        "Take the {nouns} {the_place}, with {k_new} for those {relative}; then return them.", "{packed_type}",
+        "Take the {nouns} {the_place}, with {k_new} for those {relative}; then {packed_plan}.", "{packed_type}",
         ("return {packed_code}",), first="chosen = [{k_new} if {test} else {item} {loop}]",
-        parts=(constant("k_new", 0, 9),), only=("numbers", "values", "cells", "digits"), stem="replace",
+        parts=(constant("k_new", 0, 9),), only=("numbers",), stem="replace",
     ),
     Aggregate(
         "mask", "replace", "the {kept} {place} with {mark}", "All of them, with {mark} for those replaced.",
-        "Take the {nouns} {the_place}, with {mark} for those {relative}; then return them.", "{packed_type}",
+        "Take the {nouns} {the_place}, with {mark} for those {relative}; then {packed_plan}.", "{packed_type}",
         ("return {packed_code}",), ("word", "character"), first="chosen = [{mark} if {test} else {item} {loop}]",
         parts=(choice("mark", *((f"'{mark}'",) for mark in "-_*#+xz?")),), only=("words", "parts", "characters"),
         stem="replace",
@@ -238,12 +240,14 @@ AGGREGATES = (
         ('return "{mark}".join(chosen)',), WORDS, CHANGED, parts=(MARK,), exclude=("pieces",), stem="join",
     ),
     Aggregate(
-        "sort", "sort", "the {many_}from {order}", "A sorted list.", "sort them from {order}", "list[{type}]",
+        "sort", "sort", "the {many_}from {order}, as a list", "A sorted list.",
+        "sort them from {order}", "list[{type}]",
         ("return sorted(chosen{options})",), modes=EVERY,
         parts=(choice("order options", ("smallest to largest", ""), ("largest to smallest", ", reverse=True")),),
     ),
     Aggregate(
-        "sort_by_length", "sort", "the {many_}from {order}", "A list sorted by length.", "sort them from {order}",
+        "sort_by_length", "sort", "the {many_}from {order}, as a list", "A list sorted by length.",
+        "sort them from {order}",
         "list[{type}]", ("return sorted(chosen, key=len{options})",), WORDS, EVERY, stem="sort",
         parts=(choice("order options", ("shortest to longest", ""), ("longest to shortest", ", reverse=True")),),
     ),

@@ -53,6 +53,10 @@ def fits(aggregate: Aggregate, source: Elements) -> bool:
     return bool(modes_of(aggregate, source)) and (not aggregate.only or source.slug in aggregate.only)
 
 
+def family_name(aggregate: Aggregate, source: Elements) -> str:
+    return NAMES.get((aggregate.slug, source.slug), f"{aggregate.slug}_{source.slug}")
+
+
 def modes_of(aggregate: Aggregate, source: Elements) -> tuple[str, ...]:
     """Keys that are picked by their value always have a condition."""
     if not source.whose:
@@ -76,6 +80,7 @@ def compose(name: str, aggregate: Aggregate, source: Elements, kind: Kind) -> No
         slots |= words(draw, source, aggregate, keep, change, slots)
         slots |= code(source, keep, change, slots)
         slots["packed"] = source.packed.said.format_map(slots)
+        slots["packed_plan"] = source.packed.plan
         slots["packed_code"] = source.packed.code
         slots["packed_type"] = source.packed.type.format_map(slots)
         lines = (first_line(aggregate, source, mode), *aggregate.code)
@@ -169,7 +174,7 @@ def register_all() -> None:
         for aggregate in AGGREGATES:
             if not fits(aggregate, source):
                 continue
-            name = NAMES.get((aggregate.slug, source.slug), f"{aggregate.slug}_{source.slug}")
+            name = family_name(aggregate, source)
             kind = source.kind
             if name == "remove_characters":
                 compose("remove_vowels", aggregate, source, Kind(kind.type, vowel_condition, kind.change))

@@ -51,15 +51,16 @@ class Packed:
     """How chosen elements are given back: in words, as code and as a type."""
 
     said: str
+    plan: str
     code: str
     type: str
 
 
-LIST = Packed("a list of the {many}", "chosen", "list[{type}]")
-TEXT = Packed("the {many_}as one text", '"".join(chosen)', "str")
-SPACED = Packed("the {many}, joined with spaces", '" ".join(chosen)', "str")
-COMMAS = Packed("the {many}, joined with commas", '",".join(chosen)', "str")
-DICTIONARY = Packed("a dictionary of the {many}", "dict(chosen)", "dict[str, int]")
+LIST = Packed("a list of the {many}", "return them as a list", "chosen", "list[{type}]")
+TEXT = Packed("the {many_}as one text", "return them as one text", '"".join(chosen)', "str")
+SPACED = Packed("the {many}, joined with spaces", "join them with spaces", '" ".join(chosen)', "str")
+COMMAS = Packed("the {many}, joined with commas", "join them with commas", '",".join(chosen)', "str")
+DICTIONARY = Packed("a dictionary of the {many}", "return them as a dictionary", "dict(chosen)", "dict[str, int]")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ row(
         "check",
         "whether a number {keep.predicate}",
         "True if the number {keep.predicate}, otherwise False.",
-        "The comparison is True exactly when the number {keep.predicate}.",
+        "Test whether the number {keep.predicate}.",
     ),
 )
 for name, word in (("both_check", "and"), ("either_check", "or")):
@@ -73,7 +73,7 @@ for name, word in (("both_check", "and"), ("either_check", "or")):
             "check",
             "whether a number {first.predicate} {word} {second.predicate}",
             "True if the number {first.predicate} {word} {second.predicate}, otherwise False.",
-            "It joins the two checks with {word}.",
+            "Test whether the {noun} {first.predicate} {word} {second.predicate}.",
         ),
     )
 row(
@@ -186,7 +186,7 @@ for name, word in (("check_text_and", "and"), ("check_text_or", "or")):
             "check",
             "whether a text {first.predicate} {word} {second.predicate}",
             "True if the text {first.predicate} {word} {second.predicate}, otherwise False.",
-            "It joins the two checks with {word}.",
+            "Test whether the {noun} {first.predicate} {word} {second.predicate}.",
         ),
     )
 row(
@@ -199,7 +199,7 @@ row(
         "check",
         "whether a text {keep.predicate}",
         "True if the text {keep.predicate}, otherwise False.",
-        "The check is True exactly when the text {keep.predicate}.",
+        "Test whether the text {keep.predicate}.",
     ),
 )
 for name, source, transform in (("two_changes", NUMBER, number_transform), ("change_text", TEXT, word_transform)):
@@ -213,6 +213,6 @@ for name, source, transform in (("two_changes", NUMBER, number_transform), ("cha
             "return",
             "a {noun} first {first.participle} and then {second.participle}",
             "The {noun} {first.participle} and then {second.participle}.",
-            "It applies the two changes in order.",
+            "First take the {noun} {first.participle}; then take that {second.participle}.",
         ),
     )

@@ -117,8 +117,8 @@ class Wording:
 class Sketch:
     """A task before layout: what to say, what to code, and what to call it with.
 
-    `body` holds unindented source lines; `example` is the argument shown to the reader and `cases` are those of the
-    tests.
+    `body` holds unindented source lines; `example` is the argument shown to the reader and `cases` draws those of
+    the tests.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Sketch:
     wording: Wording
     body: tuple[str, ...]
     example: Any
-    cases: tuple[Any, ...]
+    cases: Callable[[], tuple[Any, ...]]
 
 
 class Draw:
@@ -140,13 +140,13 @@ class Draw:
         self.letters: list[str] = []
 
     def pick(self, options: Sequence[Any]) -> Any:
-        return options[self.rng.randrange(len(options))]
+        return options[int(self.rng.random() * len(options))]
 
     def name(self, *stems: str) -> str:
         if self.plain:
             return stems[0]
         stem = str(self.pick(stems))
-        form = self.rng.randrange(4)
+        form = int(self.rng.random() * 4)
         if form == 0:
             return stem
         if form == 1:
@@ -177,5 +177,8 @@ def sketch(
     """A sketch with a drawn name (from the stems), a drawn example and `FRESH_CASES` drawn cases."""
     name = draw.name(*wording.stems)
     example = draw.pick(inputs.examples)
-    cases = (*inputs.fixed, *(inputs.fresh() for _ in range(FRESH_CASES)))
-    return Sketch(name, parameter, returns, wording, body, example, cases)
+    return Sketch(name, parameter, returns, wording, body, example, lambda: drawn_cases(inputs))
+
+
+def drawn_cases(inputs: Inputs) -> tuple[Any, ...]:
+    return (*inputs.fixed, *(inputs.fresh() for _ in range(FRESH_CASES)))

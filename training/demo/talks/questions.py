@@ -73,7 +73,7 @@ def missing(rng: Random, passage: Passage) -> Question:
     absent = [(s, f) for s in passage.subjects for f in passage.scene.fields if passage.find(s, f) is None]
     near = [(subject, field) for subject, field in absent if field in passage.fields]
     stranger = passage.scene.subjects(rng, 1)[0]
-    if stranger.name not in passage.text:
+    if stranger.name not in [subject.name for subject in passage.subjects]:
         absent.append((stranger, rng.choice(passage.fields)))
     subject, field = rng.choice(near if near and rng.random() < 0.6 else absent[-1:] if rng.random() < 0.4 else absent)
     ask = capital(filled(rng.choice(field.asks), subject.name))

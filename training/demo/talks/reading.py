@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 from training.demo.talks import lookup, order, questions
-from training.demo.talks.passages import draw_passage
+from training.demo.talks.passages import Passage, draw_passage
 from training.demo.talks.questions import Asker, Question
 from training.demo.talks.scenes import SCENES
 from training.demo.talks.talk import Category, Maker, Talk, mixture
@@ -27,48 +27,64 @@ LEADS = (
 SHORT_LEADS = ("{text}\n\n{ask}", "{text}\n{ask}", "{ask}\n\n{text}", "Question: {ask}\n\n{text}")
 
 
-def as_talk(rng: Random, leads: tuple[str, ...], text: str, question: Question) -> Talk:
+def as_talk(rng: Random, leads: tuple[str, ...], text: str, question: Question, *more: Question) -> Talk:
+    """The first question stands with the text; further ones follow alone, as turns of the same talk."""
     prompt = rng.choice(leads).format(text=text, ask=question.ask)
-    return Talk("", ((prompt, " ".join(question.answer)),), question.result, question.wrong)
+    turns = {prompt: " ".join(question.answer)} | {later.ask: " ".join(later.answer) for later in more}
+    return Talk("", tuple(turns.items()), question.result, question.wrong)
+
+
+def story(told: Callable[[Random], tuple[str, Question]], leads: tuple[str, ...] = LEADS) -> Maker:
+    return lambda rng: as_talk(rng, leads, *told(rng))
 
 
 def exercise(told: Callable[[Random], tuple[str, Question]]) -> Maker:
-    return lambda rng: as_talk(rng, SHORT_LEADS, *told(rng))
-
-
-def story(told: Callable[[Random], tuple[str, Question]]) -> Maker:
-    return lambda rng: as_talk(rng, LEADS, *told(rng))
-
-
-def facts(asker: Asker, *scenes: str) -> Maker:
-    """Passages of the scenes, drawn until one has what the question needs."""
-
-    def make(rng: Random) -> Talk:
-        while True:
-            passage = draw_passage(rng, SCENES[rng.choice(scenes)](rng))
-            question = asker(rng, passage)
-            if question is not None:
-                return as_talk(rng, LEADS, passage.text, question)
-
-    return make
+    return story(told, SHORT_LEADS)
 
 
 ALL = tuple(SCENES)
 # What is held out are combinations: the question is trained on in other scenes, and the scene with other questions.
+FACTS: dict[str, tuple[Asker, tuple[str, ...], float]] = {
+    "look-up": (questions.direct, ALL, 4),
+    "missing fact": (questions.missing, ALL, 2),
+    "who has it": (questions.reverse, ("people", "events", "shops", "trains"), 3),
+    "nobody has it": (questions.reverse_missing, ("people", "events", "shops", "trains"), 0.7),
+    "two hops": (questions.hop, ("people", "events", "shops", "boxes"), 4),
+    "yes or no": (questions.yes_or_no, ALL, 2),
+    "the same": (questions.same, ("people", "events", "boxes", "trains"), 1.5),
+    "how many share": (questions.count, ALL, 1),
+    "compare": (questions.compared, ("people", "events", "shops", "trains"), 2),
+    "is it more": (questions.is_more, ALL, 1),
+    "most or least": (questions.extreme, ("people", "events", "boxes", "trains"), 2),
+    "gap": (questions.gap, ("people", "shops", "boxes", "trains"), 1.5),
+    "above a bound": (questions.above, ALL, 1.5),
+}
+
+
+def facts(asker: Asker, *scenes: str) -> Maker:
+    """Passages of the scenes, drawn until one has what the question needs; up to three more questions of trained kinds
+    follow."""
+
+    def make(rng: Random) -> Talk:
+        while True:
+            scene = rng.choice(scenes)
+            passage = draw_passage(rng, SCENES[scene](rng))
+            question = asker(rng, passage)
+            if question is not None:
+                return as_talk(rng, LEADS, passage.text, question, *follow_ups(rng, passage, scene))
+
+    return make
+
+
+def follow_ups(rng: Random, passage: Passage, scene: str) -> list[Question]:
+    kinds = [(asker, weight) for asker, scenes, weight in FACTS.values() if scene in scenes]
+    askers = rng.choices([asker for asker, _ in kinds], [weight for _, weight in kinds], k=rng.choice((0, 1, 2, 3)))
+    asked = [asker(rng, passage) for asker in askers]
+    return [question for question in asked if question is not None]
+
+
 TASKS: dict[str, tuple[Maker, float]] = {
-    "look-up": (facts(questions.direct, *ALL), 4),
-    "missing fact": (facts(questions.missing, *ALL), 2),
-    "who has it": (facts(questions.reverse, "people", "events", "shops", "trains"), 3),
-    "nobody has it": (facts(questions.reverse_missing, *ALL), 0.7),
-    "two hops": (facts(questions.hop, "people", "events", "shops", "boxes"), 4),
-    "yes or no": (facts(questions.yes_or_no, *ALL), 2),
-    "the same": (facts(questions.same, "people", "events", "boxes", "trains"), 1.5),
-    "how many share": (facts(questions.count, *ALL), 1),
-    "compare": (facts(questions.compared, "people", "events", "shops", "trains"), 2),
-    "is it more": (facts(questions.is_more, *ALL), 1),
-    "most or least": (facts(questions.extreme, "people", "events", "boxes", "trains"), 2),
-    "gap": (facts(questions.gap, "people", "shops", "boxes", "trains"), 1.5),
-    "above a bound": (facts(questions.above, *ALL), 1.5),
+    **{name: (facts(asker, *scenes), weight) for name, (asker, scenes, weight) in FACTS.items()},
     "way": (story(order.way), 1.5),
     "race": (story(order.race), 1.5),
     "moves": (story(order.moves), 1.5),

@@ -114,18 +114,23 @@ def numbered(task: str, steps: list[str]) -> str:
     return f"Here is how to {task}:\n\n{lines}"
 
 
+def opened(rng: Random, ask: str) -> str:
+    """The question after one of many openings, which the answer does not mind."""
+    return rng.choice(("", "Tell me: ", "One question: ", "Please help me. ", "I wonder: ", "Quick question: ")) + ask
+
+
 def shorter(rng: Random, between: Between) -> tuple[Turn, ...]:
     """An explanation or steps, and then fewer words of the same."""
     if rng.random() < 0.5:
         question = rng.choice(list(FACTS))
         short, more = FACTS[question]
         ask = rng.choice(("Shorter, please.", "Can you say that in one sentence?", "That is too long for me."))
-        return (question, f"{short} {more}"), (ask, short)
+        return (opened(rng, question), f"{short} {more}"), (ask, short)
     task = rng.choice(list(HOW_TO))
     steps = list(HOW_TO[task])
     ask = rng.choice(("Shorter, please: three steps.", "Can you say that in three steps?"))
     first = rng.choice(("How do I {} in five steps?", "Can you explain how to {} in five steps?")).format(task)
-    return (first, numbered(task, steps)), (ask, numbered(task, [*steps[:2], steps[-1]]))
+    return (opened(rng, first), numbered(task, steps)), (ask, numbered(task, [*steps[:2], steps[-1]]))
 
 
 def step_asked_for(rng: Random, between: Between) -> tuple[Turn, ...]:
@@ -137,7 +142,7 @@ def step_asked_for(rng: Random, between: Between) -> tuple[Turn, ...]:
     number = rng.randrange(count)
     ask = rng.choice(("What was the {} step?", "Please say the {} step again.", "I did not get the {} step."))
     first = f"How do I {task} in {('three', 'four', 'five')[count - 3]} steps?"
-    return (first, numbered(task, chosen)), (
+    return (opened(rng, first), numbered(task, chosen)), (
         ask.format(ORDINALS[number]),
         f"The {ORDINALS[number]} step: {chosen[number]}",
     )

@@ -19,7 +19,7 @@ from training.demo.talks.categories import CATEGORIES, judged_sets
 from training.demo.tokenizer import train_tokenizer
 from training.demo.training_loop import LoopSettings, Progress
 
-TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1)
+TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
 SETS = {"code", HELD_OUT_FAMILIES, *judged_sets()}
 
 

@@ -42,7 +42,7 @@ def test_an_untrained_model_scores_nothing(scores: Scores) -> None:
 def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores: Scores) -> None:
     progress = Progress(10, 60.0, 40960, 30000, 2.5, 6.0)
     public = [source.file for source in SOURCES]
-    card = target_card(Trained(1234567, LoopSettings(seconds=60), progress, "Seed 3, long ago."), scores, 7, public)
+    card = target_card(Trained(1234567, LoopSettings(tokens=60), progress, "Seed 3, long ago."), scores, 7, public)
     assert "1,234,567 parameters" in card
     assert "40,960 tokens" in card
     assert "CC BY 4.0" in card
@@ -50,7 +50,7 @@ def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores:
     assert all(f"\n| {name} | 4 | " in card for name in SETS)
     assert "Seed 3, long ago." in recipe_of(card)
     assert "## Measured" not in recipe_of(card)
-    fresh = target_card(Trained(1234567, LoopSettings(seconds=60), progress), scores, 7, [])
+    fresh = target_card(Trained(1234567, LoopSettings(tokens=60), progress), scores, 7, [])
     assert "generators in" in fresh
     assert "persona" not in fresh
     assert "went on from" not in fresh

@@ -290,6 +290,20 @@ def teams(rng: Random) -> Problem:
     return Problem(told, tuple(steps), f"they have {result} {thing}", result)
 
 
+def bus(rng: Random) -> Problem:
+    """Passengers of a bus that get on and off at one or two stops."""
+    now = rng.randint(8, 40)
+    told, steps = [f"A bus leaves with {now} passengers."], []
+    for place in ("first", "second")[: rng.choice((1, 2))]:
+        off, on = rng.randint(1, now - 1), rng.randint(2, 15)
+        told.append(f"At the {place} stop {off} get off and {on} get on.")
+        steps.append(Step(f"who stays at the {place} stop", f"{now} - {off} = {now - off}"))
+        steps.append(Step(f"the passengers after the {place} stop", f"{now - off} + {on} = {now - off + on}"))
+        now += on - off
+    ask = "How many passengers are on the bus now?"
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"there are now {now} passengers", now)
+
+
 def asked(problems: Callable[[Random], Problem]) -> Maker:
     """Talks about problems of one kind; the result is the number of the last sentence."""
 
@@ -313,6 +327,6 @@ CATEGORY = Category(
         }
     ),
     exercises=arithmetic.EXERCISES,
-    held_out=mixture({"ages": (asked(ages), 1), "teams": (asked(teams), 1)}),
+    held_out=mixture({"ages": (asked(ages), 1), "teams": (asked(teams), 1), "bus": (asked(bus), 1)}),
     task_share=0.6,
 )

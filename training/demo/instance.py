@@ -84,7 +84,8 @@ NAME_NOUNS = (
     "alpha", "basket", "bridge", "cedar", "cloud", "comet", "delta", "ember", "falcon", "garden", "harbor", "island",
     "jungle", "kettle", "ladder", "meadow", "needle", "ocean", "pepper", "quartz", "river", "saddle", "tiger",
     "umbrella", "valley", "window", "yellow", "zebra", "report", "batch", "series", "record", "input", "result",
-    "group", "sample", "panel", "signal", "market", "sensor", "helper", "task", "step", "apple", "forest", "engine", "pocket",
+    "group", "sample", "panel", "signal", "market", "sensor", "helper", "task", "step", "apple", "forest", "engine",
+    "pocket",
     "silver", "mirror",
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FRESH_CASES = 5
+FRESH_CASES = 8
 
 PLURALS = {
     "numbers": "number",
@@ -28,6 +28,12 @@ PLURALS = {
     "tokens": "token",
     "labels": "label",
     "tags": "tag",
+    "points": "point",
+    "sizes": "size",
+    "costs": "cost",
+    "terms": "term",
+    "animals": "animal",
+    "titles": "title",
     "rows": "row",
     "grid": "row",
     "matrix": "row",
@@ -36,12 +42,24 @@ PLURALS = {
 }
 
 PARAMETER_NAMES = {
-    "int_list": ("numbers", "values", "nums", "scores", "amounts", "readings", "items", "data"),
-    "word_list": ("words", "names", "strings", "tokens", "labels", "tags", "items"),
+    "int_list": (
+        "numbers",
+        "values",
+        "nums",
+        "scores",
+        "amounts",
+        "readings",
+        "items",
+        "data",
+        "points",
+        "sizes",
+        "costs",
+    ),
+    "word_list": ("words", "names", "strings", "tokens", "labels", "tags", "items", "terms", "animals", "titles"),
     "matrix": ("matrix", "grid", "table", "board", "rows"),
-    "int": ("number", "value", "num", "n", "x", "amount", "score"),
-    "text": ("text", "string", "word", "sentence", "line", "message", "s"),
-    "int_dict": ("mapping", "scores", "prices", "stock", "counts", "ages", "table"),
+    "int": ("number", "value", "num", "n", "x", "amount", "score", "m", "given"),
+    "text": ("text", "string", "word", "sentence", "line", "message", "s", "phrase", "note", "title"),
+    "int_dict": ("mapping", "scores", "prices", "stock", "counts", "ages", "table", "inventory", "totals", "register"),
 }
 
 PARAMETER_TYPES = {
@@ -66,7 +84,9 @@ NAME_NOUNS = (
     "alpha", "basket", "bridge", "cedar", "cloud", "comet", "delta", "ember", "falcon", "garden", "harbor", "island",
     "jungle", "kettle", "ladder", "meadow", "needle", "ocean", "pepper", "quartz", "river", "saddle", "tiger",
     "umbrella", "valley", "window", "yellow", "zebra", "report", "batch", "series", "record", "input", "result",
-    "group", "sample", "panel", "signal", "market", "sensor",
+    "group", "sample", "panel", "signal", "market", "sensor", "helper", "task", "step", "apple", "forest", "engine",
+    "pocket",
+    "silver", "mirror",
 )  # fmt: skip
 
 

@@ -230,7 +230,7 @@ def number_transform(draw: Draw) -> Transform:
 def character_transform(draw: Draw) -> Transform:
     k = draw.rng.randint(2, 4)
     c = draw.pick("!?-_*#")
-    return draw.pick(
+    chosen: Transform = draw.pick(
         (
             Transform("upper", "in upper case", "$.upper()"),
             Transform("lower", "in lower case", "$.lower()"),
@@ -239,6 +239,7 @@ def character_transform(draw: Draw) -> Transform:
             Transform("prefix", f"preceded by '{c}'", f"'{c}' + $"),
         )
     )
+    return chosen
 
 
 def word_transform(draw: Draw) -> Transform:

@@ -15,7 +15,7 @@ from training.demo.render import make_instance
 from training.demo.talks.categories import CATEGORIES, talks
 
 INSTANCES = 20
-DIGEST = "16482143486533153e481b8d9b57ba9e51be7e27eef239ed8e598917e7c93e29"
+DIGEST = "f4de9b0ed3a054f861b0b02abf44f96e82f83302fe421540cbabf992a5d5291b"
 TALKS = 500
 TALK_DIGESTS = {
     "math": "a27f1ff4507ec88e8ecfe5fd4560ab9c581fe6b4bc5358b3137b0e861285e4e0",

@@ -154,15 +154,15 @@ AGGREGATES = (
     ),
     Aggregate(
         "index_of", "find", "the index of the first {one}, or -1 if there is none", "The index, or -1.",
-
-        "First list the indexes of the {taken}; then return the first.", "int", ("return indexes[0] if indexes else -1",), ORDERED,
+        "First list the indexes of the {taken}; then return the first.",
+        "int", ("return indexes[0] if indexes else -1",), ORDERED,
         first="indexes = [index {counted} if {test}]", stem="index",
         says=(("find", "the position, from 0, of the first {one}, or -1 if there is none"),),
     ),
     Aggregate(
         "last_index_of", "find", "the index of the last {one}, or -1 if there is none", "The index, or -1.",
-
-        "First list the indexes of the {taken}; then return the last.", "int", ("return indexes[-1] if indexes else -1",), ORDERED,
+        "First list the indexes of the {taken}; then return the last.",
+        "int", ("return indexes[-1] if indexes else -1",), ORDERED,
         first="indexes = [index {counted} if {test}]", stem="index",
     ),
     Aggregate(
@@ -187,12 +187,12 @@ AGGREGATES = (
     Aggregate(
         "at_least", "check", "whether at least {limit} of the {nouns} {place} {are}", "True if there are enough.",
         "compare their count with {limit}", "bool", ("return len(chosen) >= {limit}",), ORDERED,
-        parts=(integer("limit", 2, 5),), exclude=("entries", "keys_by_value"),
+        parts=(integer("limit", 2, 3),), exclude=("entries", "keys_by_value", "range", "multiples"),
     ),
     Aggregate(
         "exactly", "check", "whether exactly {limit} of the {nouns} {place} {are}", "True if the count is right.",
         "compare their count with {limit}", "bool", ("return len(chosen) == {limit}",), ORDERED,
-        parts=(integer("limit", 2, 5),), exclude=("entries", "keys_by_value"),
+        parts=(integer("limit", 2, 3),), exclude=("entries", "keys_by_value", "range", "multiples"),
     ),
     Aggregate(
         "filter", "return", "{packed}", "The chosen ones.", "{packed_plan}", "{packed_type}", ("return {packed_code}",),

@@ -18,7 +18,7 @@ INSTANCES = 20
 DIGEST = "f4de9b0ed3a054f861b0b02abf44f96e82f83302fe421540cbabf992a5d5291b"
 TALKS = 500
 TALK_DIGESTS = {
-    "math": "a27f1ff4507ec88e8ecfe5fd4560ab9c581fe6b4bc5358b3137b0e861285e4e0",
+    "math": "aea79741fad003025d4187733beae9ee7bcd9aec36e855b4508132ecd6f89a86",
     "reading": "ea4b848fa261cec12923115b3d40cb066990d87e219682cf4a11a7d7ee25c13a",
     "rewriting": "d139615b015b4919ba7c2091000bc7b9c52b470c20ffcd4920478e61ddbf6465",
     "stories": "7b76f4f4d8a517b59d1c6d90124c208dfed3172874ff7a9fc7faa3e0eb59c955",

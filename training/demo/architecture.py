@@ -6,6 +6,7 @@ What may live here: its configuration and fresh models. It may not know data, tr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -35,8 +36,9 @@ def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, seed: int) -> Ll
     CPU than torch's flash kernel does.
     """
     torch.manual_seed(seed)
+    configuration: Any = LlamaConfig
     return LlamaForCausalLM(
-        LlamaConfig(
+        configuration(
             vocab_size=len(tokenizer),
             hidden_size=shape.hidden,
             intermediate_size=shape.intermediate,

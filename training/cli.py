@@ -36,7 +36,9 @@ add_draft_commands(app)
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for target/ and prompts.jsonl.")],
-    minutes: Annotated[float, typer.Option(help="Active training time.")] = 65.0,
+    tokens: Annotated[
+        float, typer.Option(min=0.001, help="Millions of tokens to train on; a resumed run may change it.")
+    ] = 100.0,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the public text, which holds train/; without it, generators only.")
     ] = None,
@@ -48,8 +50,6 @@ def demo(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
     """Train the demo target, judge it and write its model card."""
-    if minutes <= 0:
-        raise MisuseError(f"--minutes must be above 0, not {minutes:g}")
     if data is not None and not data.is_dir():
         raise MisuseError(f"the data folder {data} does not exist: pass the one that holds train/, or leave it out")
     if warm_start is not None and not (warm_start / "model.safetensors").is_file():
@@ -64,9 +64,11 @@ def demo(
     with TrainingBar() as bar:
         watcher = Watcher(
             bar.stage,
-            lambda now, budget: bar.advance(now.seconds, budget, now.loss, now.tokens / max(now.seconds, 1e-9)),
+            lambda now, wanted: bar.advance(now.tokens, wanted, now.loss, now.tokens / max(now.seconds, 1e-9)),
         )
-        settings = DemoSettings(seed=seed, minutes=minutes, data=data is not None, warm=warm_start is not None)
+        settings = DemoSettings(
+            seed=seed, tokens=round(tokens * 1e6), data=data is not None, warm=warm_start is not None
+        )
         scores = train_demo(out, settings, data, resume, watcher, warm_start)
     known, new = scores.pass_at_1
     typer.echo(f"{out}: pass@1 {known:.1%} on held-out instances and {new:.1%} on held-out families.")

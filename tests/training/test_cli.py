@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -31,13 +30,9 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-@pytest.mark.parametrize("minutes", ["0", "-3", "soon"])
-def test_minutes_must_be_a_positive_number(refused, tmp_path: Path, minutes: str) -> None:
-    assert "--minutes" in refused("demo", "--out", str(tmp_path), "--minutes", minutes)
-
-
-def test_a_run_takes_no_more_than_75_minutes_unless_asked() -> None:
-    assert inspect.signature(cli.demo).parameters["minutes"].default <= 75
+@pytest.mark.parametrize("tokens", ["0", "-3", "many"])
+def test_tokens_must_be_a_positive_number(refused, tmp_path: Path, tokens: str) -> None:
+    assert "--tokens" in refused("demo", "--out", str(tmp_path), "--tokens", tokens)
 
 
 def test_the_output_folder_is_asked_for(refused) -> None:

@@ -62,9 +62,9 @@ def data_section(public: Sequence[str]) -> str:
     return (
         "## Data\n\n| data | origin | licence |\n|---|---|---|\n"
         + "\n".join(rows)
-        + "\n\nAbout 37% of the tokens are code; the other five categories share the rest almost evenly. Generated "
+        + "\n\nOf the tokens about 36% are code, 16% math, 17% reading, 14% rewriting, 8% stories and 9% chat. Generated "
         "conversations are drawn fresh for every step. What a prompt leaves open, such as the wording of an answer, is "
-        "decided by words of the prompt and not by chance, except for the opening sentence of code. "
+        "decided by words of the prompt and not by chance, except for the argument of an example in code. "
         f"One wording in {HELD_OUT_SHARE}, by a hash of the prompt, is never trained on. Code comes from {len(every)} "
         f"families, of which {len(held_out)} are never trained on: {', '.join(f'`{name}`' for name in held_out)}."
     )
@@ -78,10 +78,12 @@ def recipe_section(trained: Trained, seed: int) -> str:
         f"## {RECIPE}\n\n{start if trained.earlier else ''}Seed {seed}. {progress.step:,} steps, "
         f"{progress.tokens:,} tokens ({progress.learned_tokens:,} of them answers), {progress.seconds / 60:.0f} "
         f"minutes on CPU at {progress.tokens / progress.seconds:,.0f} tokens/s. Loss: cross-entropy on the answers "
-        f"only; {progress.loss:.3f} nats per answer token at the end, as a moving average over the mixture. AdamW at a "
-        f"peak rate of {settings.peak_rate:g}, {settings.warmup_steps} steps of warm-up, linear decay over the last "
-        f"{settings.decay_share:.0%} of the time, weight decay {settings.weight_decay:g}, bfloat16 autocast over "
-        f"float32 weights. Each row of a batch holds one conversation of at most {ROW_LENGTHS[-1]} tokens; batches of "
+        f"only; {progress.loss:.3f} nats per answer token at the end, as a moving average over the mixture. Muon at a "
+        f"peak rate of {settings.matrix_rate:g} for the matrices of the layers, weight decay "
+        f"{settings.weight_decay:g}; AdamW at {settings.vector_rate:g} for embeddings and norms; "
+        f"{settings.warmup_steps} steps of warm-up, linear decay to zero over the last {settings.decay_share:.0%} of "
+        f"the tokens, bfloat16 autocast over float32 weights. Each row of a batch holds one conversation of at most "
+        f"{ROW_LENGTHS[-1]} tokens; batches of "
         f"about 4,096 tokens group conversations of similar length.{earlier if trained.earlier else ''}"
     )
 
@@ -102,11 +104,13 @@ def measured_section(scores: Scores) -> str:
     return (
         "## Measured\n\nOn the weights as saved here, loaded and computed in float32, greedy, at most "
         f"{LONGEST_ANSWER_TOKENS} new tokens, on held-out prompts. Right means: code passes tests that were computed "
-        "by running the generator's own answer; the last number of a math answer is the result; a reading answer names "
-        "what was asked for; a rewriting holds the wanted form, word for word. No program judges stories and chat. "
+        "by running the generator's own answer; the last number of a math answer is the result; the last sentence "
+        "of a reading answer holds what was asked for and no competing value, or refuses where the text does not say; "
+        "a rewriting ends in the wanted text, word for word. No program judges stories and chat. "
         "Verbatim means the generator's own answer, word for word. A held-out prompt has a wording that training never "
-        "saw; its parts all occurred, so this measures filling in known patterns, and only the held-out coding "
-        "families measure recombination.\n\n"
+        "saw; its parts all occurred, so this measures filling in known patterns, and only the held-out "
+        "families measure recombination. Exercises (look-up in lists, editing of lists) are judged apart from the "
+        "texts that they prepare for.\n\n"
         "| prompts | count | right | verbatim | median answer tokens | looping | ended by itself | loss |\n"
         f"|---|---|---|---|---|---|---|---|\n{rows}\n\nAn answer counts as looping when some stretch repeats with a "
         "period of at most 40 tokens for three periods and 24 tokens; near-repetition is not counted. Loss is in nats "

@@ -71,25 +71,37 @@ def passes(answer: str, tests: Sequence[str], time_limit: float = TIME_LIMIT_SEC
     return done.returncode == 0
 
 
-def ends_in_number(answer: str, result: Sequence[str]) -> bool:
+def ends_in_number(answer: str, result: Sequence[str], wrong: Sequence[str] = ()) -> bool:
     """True if the last number of the answer is the one number of `result`."""
     return re.findall(r"\d+", answer)[-1:] == list(result)
 
 
-def names_in_own_words(answer: str, result: Sequence[str]) -> bool:
-    """True if every part of `result` occurs, as whole words, before the answer begins to quote."""
-    own = re.split(r"\n\n|because the text says", answer)[0]
-    return all(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", own) for part in result)
+def concludes(answer: str, result: Sequence[str], wrong: Sequence[str] = ()) -> bool:
+    """True if the last sentence holds every part of `result` as whole words, no part of `wrong`, no other number
+    where the result has numbers, and a denial only where the result is one."""
+    last = re.split(r"(?<=[.!?])\s+|\n+", answer.strip())[-1]
+    expected = " ".join(result)
+    numbers = set(re.findall(r"\d+", expected))
+    return (
+        all(has_words(last, part) for part in result)
+        and not any(has_words(last, part) for part in wrong)
+        and (not numbers or set(re.findall(r"\d+", last)) == numbers)
+        and has_words(last, "not") == has_words(expected, "not")
+    )
 
 
-def ends_in_text(answer: str, result: Sequence[str]) -> bool:
-    """True if the one text of `result` stands at the end of the answer, on lines of its own."""
-    return f"\n{answer.rstrip()}".endswith(f"\n{result[0]}")
+def has_words(text: str, part: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
+
+
+def ends_in_text(answer: str, result: Sequence[str], wrong: Sequence[str] = ()) -> bool:
+    """True if the one text of `result` is the whole answer or its end after an empty line."""
+    return f"\n\n{answer.rstrip()}".endswith(f"\n\n{result[0]}")
 
 
 # How the result of each category is found in an answer; categories without a result are not named.
-RESULT_CHECKS: dict[str, Callable[[str, Sequence[str]], bool]] = {
+RESULT_CHECKS: dict[str, Callable[[str, Sequence[str], Sequence[str]], bool]] = {
     "math": ends_in_number,
-    "reading": names_in_own_words,
+    "reading": concludes,
     "rewriting": ends_in_text,
 }

@@ -20,12 +20,12 @@ SYSTEM_PROMPTS = ("You are a helpful assistant.", "You are the Outrider demo.", 
 
 # Shares count conversations: the wanted percentage of tokens over the mean length of a conversation in tokens.
 CATEGORY_WEIGHTS = {
-    "code": 41 / 187,
-    "math": 13 / 142,
-    "reading": 15 / 205,
-    "rewriting": 13 / 158,
-    "stories": 13 / 262,
-    "chat": 13 / 120,
+    "code": 36 / 198,
+    "math": 16 / 115,
+    "reading": 17 / 119,
+    "rewriting": 14 / 110,
+    "stories": 8 / 223,
+    "chat": 9 / 110,
 }
 SMALL_TALK_SHARE = 0.2
 PUBLIC_SHARE = {"stories": 0.3, "chat": 0.35}

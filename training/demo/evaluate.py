@@ -57,7 +57,7 @@ def evaluate(
     count: int,
     report: Callable[[str], None] = lambda stage: None,
 ) -> Scores:
-    """Greedy answers to `count` prompts of each category and of the held-out coding families, scored."""
+    """Greedy answers to `count` prompts of each set, scored."""
     sets = {}
     for name, prompts in judged_prompts(count).items():
         report(f"judging {name}")
@@ -89,7 +89,7 @@ def is_right(item: HeldOut, answer: str) -> bool | None:
     """Whether the answer passes its tests or states its result; None where neither is known."""
     if item.tests:
         return passes(answer, item.tests)
-    return RESULT_CHECKS[item.category](answer, item.result) if item.result else None
+    return RESULT_CHECKS[item.category](answer, item.result, item.wrong) if item.result else None
 
 
 def failures(prompts: Sequence[HeldOut], judged: Sequence[bool | None]) -> dict[str, str]:

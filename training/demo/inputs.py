@@ -40,6 +40,12 @@ def text(draw: Draw) -> Inputs:
     return Inputs(examples, ("", *telling_words(draw)), lambda: sentence(draw))
 
 
+def pieces(draw: Draw) -> Inputs:
+    """Texts with commas between their parts: empty ones, single words and more."""
+    examples = ("red,GREEN,blue", "apple,fig,Pear", "one,three,ten")
+    return Inputs(examples, ("", ",", *telling_words(draw)), lambda: ",".join(words(draw)))
+
+
 def mapping(draw: Draw) -> Inputs:
     """Dictionaries from names to integers: the empty one, single entries and more."""
     alone = ({"key": number} for number in telling_numbers(draw))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FRESH_CASES = 5
+FRESH_CASES = 8
 
 PLURALS = {
     "numbers": "number",
@@ -28,6 +28,12 @@ PLURALS = {
     "tokens": "token",
     "labels": "label",
     "tags": "tag",
+    "points": "point",
+    "sizes": "size",
+    "costs": "cost",
+    "terms": "term",
+    "animals": "animal",
+    "titles": "title",
     "rows": "row",
     "grid": "row",
     "matrix": "row",
@@ -36,12 +42,24 @@ PLURALS = {
 }
 
 PARAMETER_NAMES = {
-    "int_list": ("numbers", "values", "nums", "scores", "amounts", "readings", "items", "data"),
-    "word_list": ("words", "names", "strings", "tokens", "labels", "tags", "items"),
+    "int_list": (
+        "numbers",
+        "values",
+        "nums",
+        "scores",
+        "amounts",
+        "readings",
+        "items",
+        "data",
+        "points",
+        "sizes",
+        "costs",
+    ),
+    "word_list": ("words", "names", "strings", "tokens", "labels", "tags", "items", "terms", "animals", "titles"),
     "matrix": ("matrix", "grid", "table", "board", "rows"),
-    "int": ("number", "value", "num", "n", "x", "amount", "score"),
-    "text": ("text", "string", "word", "sentence", "line", "message", "s"),
-    "int_dict": ("mapping", "scores", "prices", "stock", "counts", "ages", "table"),
+    "int": ("number", "value", "num", "n", "x", "amount", "score", "m", "given"),
+    "text": ("text", "string", "word", "sentence", "line", "message", "s", "phrase", "note", "title"),
+    "int_dict": ("mapping", "scores", "prices", "stock", "counts", "ages", "table", "inventory", "totals", "register"),
 }
 
 PARAMETER_TYPES = {
@@ -66,7 +84,9 @@ NAME_NOUNS = (
     "alpha", "basket", "bridge", "cedar", "cloud", "comet", "delta", "ember", "falcon", "garden", "harbor", "island",
     "jungle", "kettle", "ladder", "meadow", "needle", "ocean", "pepper", "quartz", "river", "saddle", "tiger",
     "umbrella", "valley", "window", "yellow", "zebra", "report", "batch", "series", "record", "input", "result",
-    "group", "sample", "panel", "signal", "market", "sensor",
+    "group", "sample", "panel", "signal", "market", "sensor", "helper", "task", "step", "apple", "forest", "engine",
+    "pocket",
+    "silver", "mirror",
 )  # fmt: skip
 
 
@@ -117,8 +137,8 @@ class Wording:
 class Sketch:
     """A task before layout: what to say, what to code, and what to call it with.
 
-    `body` holds unindented source lines; `example` is the argument shown to the reader and `cases` are those of the
-    tests.
+    `body` holds unindented source lines; `example` is the argument shown to the reader and `cases` draws those of
+    the tests.
     """
 
     name: str
@@ -127,7 +147,7 @@ class Sketch:
     wording: Wording
     body: tuple[str, ...]
     example: Any
-    cases: tuple[Any, ...]
+    cases: Callable[[], tuple[Any, ...]]
 
 
 class Draw:
@@ -140,13 +160,13 @@ class Draw:
         self.letters: list[str] = []
 
     def pick(self, options: Sequence[Any]) -> Any:
-        return options[self.rng.randrange(len(options))]
+        return options[int(self.rng.random() * len(options))]
 
     def name(self, *stems: str) -> str:
         if self.plain:
             return stems[0]
         stem = str(self.pick(stems))
-        form = self.rng.randrange(4)
+        form = int(self.rng.random() * 4)
         if form == 0:
             return stem
         if form == 1:
@@ -177,5 +197,8 @@ def sketch(
     """A sketch with a drawn name (from the stems), a drawn example and `FRESH_CASES` drawn cases."""
     name = draw.name(*wording.stems)
     example = draw.pick(inputs.examples)
-    cases = (*inputs.fixed, *(inputs.fresh() for _ in range(FRESH_CASES)))
-    return Sketch(name, parameter, returns, wording, body, example, cases)
+    return Sketch(name, parameter, returns, wording, body, example, lambda: drawn_cases(inputs))
+
+
+def drawn_cases(inputs: Inputs) -> tuple[Any, ...]:
+    return (*inputs.fixed, *(inputs.fresh() for _ in range(FRESH_CASES)))

@@ -5,6 +5,7 @@ What may live here: the shared vocabulary that families combine. It may not know
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from training.demo.instance import Draw
@@ -26,22 +27,76 @@ class Snippet(Coded):
     template: str
 
 
+PLURAL_VERBS = {"is": "are", "has": "have", "starts": "start", "ends": "end", "contains": "contain", "does": "do"}
+
+
 @dataclass(frozen=True)
 class Condition(Coded):
-    """A test on one element: "even numbers" is `before`, "numbers above 3" is `after`, "is even" is `predicate`."""
+    """A test on one element: "even numbers" is `before`, "numbers above 3" is `after`, "is even" is `predicate`.
+
+    `named` stands for the noun and its condition together, as in "vowels". A condition without any of the three, such
+    as a pair, is only said by its predicate; `many` is the predicate for several elements.
+    """
 
     slug: str
     before: str
     after: str
     predicate: str
     template: str
+    plural: str = ""
+    named: str = ""
 
     @property
     def state(self) -> str:
         return self.predicate.removeprefix("is ")
 
+    @property
+    def many(self) -> str:
+        verb, _, rest = self.predicate.partition(" ")
+        return self.plural or f"{PLURAL_VERBS[verb]} {rest}"
+
+    @property
+    def attributive(self) -> bool:
+        """Whether it can stand beside the noun."""
+        return bool(self.before or self.after or self.named)
+
     def nouns(self, noun: str) -> str:
-        return f"{self.before}{noun}{self.after}"
+        return self.named or f"{self.before}{noun}{self.after}"
+
+
+def joined(first: Condition, word: str, second: Condition) -> Condition:
+    """Both conditions, or either of them, by `word`."""
+    return Condition(
+        f"{first.slug}_{word}_{second.slug}",
+        "",
+        "",
+        f"{first.predicate} {word} {second.predicate}",
+        f"{first.template} {word} {second.template}",
+        f"{first.many} {word} {second.many}",
+    )
+
+
+def negated(condition: Condition) -> Condition:
+    """The opposite condition."""
+    verb, _, rest = condition.predicate.partition(" ")
+    plain = PLURAL_VERBS[verb]
+    said = f"is not {rest}" if verb == "is" else f"does not {plain} {rest}"
+    many = f"are not {condition.many.removeprefix('are ')}" if verb == "is" else f"do not {plain} {rest}"
+    return Condition(f"not_{condition.slug}", "", "", said, f"not ({condition.template})", many)
+
+
+def composed(draw: Draw, make: Callable[[Draw], Condition]) -> Condition:
+    """A condition as `make` draws it, or its opposite, or two of them joined."""
+    chance = draw.rng.random()
+    first = make(draw)
+    if chance < 0.64:
+        return first
+    if chance < 0.72:
+        return negated(first)
+    second = make(draw)
+    while second.slug == first.slug:
+        second = make(draw)
+    return joined(first, "and" if chance < 0.86 else "or", second)
 
 
 @dataclass(frozen=True)
@@ -54,7 +109,13 @@ class Transform(Coded):
 
 
 def number_condition(draw: Draw) -> Condition:
-    kind = draw.rng.randrange(11)
+    kind = draw.rng.randrange(13)
+    if kind == 11:
+        d = draw.constant(1, 9)
+        return Condition("ending", "", f" ending in the digit {d}", f"ends in the digit {d}", f"abs($) % 10 == {d}")
+    if kind == 12:
+        k = draw.constant(1, 20)
+        return Condition("equal", "", f" equal to {k}", f"is equal to {k}", f"$ == {k}")
     if kind == 0:
         return Condition("even", "even ", "", "is even", "$ % 2 == 0")
     if kind == 1:
@@ -85,8 +146,18 @@ def number_condition(draw: Draw) -> Condition:
     return Condition(slug, "", f" {words} {k}", f"is {predicate} {k}", f"$ {sign} {k}")
 
 
+def natural_condition(draw: Draw) -> Condition:
+    """A condition that is worth a test on numbers that are never negative."""
+    chosen = number_condition(draw)
+    while chosen.slug in ("positive", "negative"):
+        chosen = number_condition(draw)
+    return chosen
+
+
 def word_condition(draw: Draw) -> Condition:
-    kind = draw.rng.randrange(8)
+    kind = draw.rng.randrange(9)
+    if kind == 8:
+        return Condition("palindrome", "", "", "is the same backwards", "$ == $[::-1]")
     if kind < 3:
         k = draw.constant(2, 6)
         slug, words, sign = draw.pick(
@@ -107,6 +178,39 @@ def word_condition(draw: Draw) -> Condition:
     return Condition("containing", "", f" containing '{c}'", f"contains '{c}'", f"'{c}' in $")
 
 
+CHARACTER_KINDS = (
+    ("vowels", "vowel", "a vowel", '$.lower() in "aeiou"'),
+    ("digits", "digit", "a digit", "$.isdigit()"),
+    ("spaces", "space", "a space", '$ == " "'),
+    ("upper case letters", "capital", "an upper case letter", "$.isupper()"),
+    ("lower case letters", "lower", "a lower case letter", "$.islower()"),
+    ("letters", "letter", "a letter", "$.isalpha()"),
+)
+
+
+def vowel_condition(draw: Draw) -> Condition:
+    return character_kind(0)
+
+
+def character_kind(index: int) -> Condition:
+    nouns, slug, one, template = CHARACTER_KINDS[index]
+    return Condition(slug, "", "", f"is {one}", template, f"are {nouns}", nouns)
+
+
+def character_condition(draw: Draw) -> Condition:
+    """A kind of characters or one letter."""
+    return character_kind(0) if draw.rng.random() < 0.14 else other_character_condition(draw)
+
+
+def other_character_condition(draw: Draw) -> Condition:
+    """A kind of characters other than vowels, or one letter."""
+    kind = draw.rng.randrange(1, 8)
+    if kind < len(CHARACTER_KINDS):
+        return character_kind(kind)
+    c = draw.letter()
+    return Condition(c, "", "", f"is equal to '{c}'", f"$ == '{c}'", named=f"letters '{c}'")
+
+
 def number_transform(draw: Draw) -> Transform:
     kind = draw.rng.randrange(9)
     k = draw.constant(2, 12)
@@ -123,8 +227,23 @@ def number_transform(draw: Draw) -> Transform:
     )[kind]
 
 
+def character_transform(draw: Draw) -> Transform:
+    k = draw.rng.randint(2, 4)
+    c = draw.pick("!?-_*#")
+    chosen: Transform = draw.pick(
+        (
+            Transform("upper", "in upper case", "$.upper()"),
+            Transform("lower", "in lower case", "$.lower()"),
+            Transform("repeat", f"repeated {k} times", f"$ * {k}"),
+            Transform("suffix", f"followed by '{c}'", f"$ + '{c}'"),
+            Transform("prefix", f"preceded by '{c}'", f"'{c}' + $"),
+        )
+    )
+    return chosen
+
+
 def word_transform(draw: Draw) -> Transform:
-    kind = draw.rng.randrange(8)
+    kind = draw.rng.randrange(9)
     k = draw.rng.randint(2, 4)
     c = draw.pick("!?-_*#")
     return (
@@ -136,4 +255,5 @@ def word_transform(draw: Draw) -> Transform:
         Transform("suffix", f"followed by '{c}'", f"$ + '{c}'"),
         Transform("prefix", f"preceded by '{c}'", f"'{c}' + $"),
         Transform("shorten", f"cut to {k} characters", f"$[:{k}]"),
+        Transform("behead", "without its first character", "$[1:]"),
     )[kind]

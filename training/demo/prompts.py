@@ -12,7 +12,7 @@ from pathlib import Path
 
 from training.demo.render import Instance
 from training.demo.split import held_out_family_instances, held_out_instances
-from training.demo.talks.categories import CATEGORIES, held_out_talks
+from training.demo.talks.categories import CATEGORIES, held_out_talks, judged_sets
 from training.demo.talks.talk import Talk
 
 SHIPPED_SEED = "shipped"
@@ -39,7 +39,8 @@ UNSEEN_QUESTIONS = (
 @dataclass(frozen=True)
 class HeldOut:
     """One held-out prompt with the generator's own answer. Code has `tests`; other prompts whose answer a program can
-    check have `result`, the texts that a right answer contains."""
+    check have `result`, the texts that a right answer concludes with, and `wrong`, those that its conclusion may not
+    hold."""
 
     category: str
     family: str
@@ -47,13 +48,15 @@ class HeldOut:
     answer: str
     tests: tuple[str, ...] = ()
     result: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
-def held_out_prompts(category: str, count: int, seed: str) -> tuple[HeldOut, ...]:
-    """`count` distinct prompts of one category whose wording training never sees; equal arguments, equal prompts."""
-    if category == "code":
+def held_out_prompts(name: str, count: int, seed: str) -> tuple[HeldOut, ...]:
+    """`count` distinct prompts of code or of one set of talks, held out from training; a seed gives always the same."""
+    if name == "code":
         return code_prompts(held_out_instances(seed), count)
-    return tuple(from_talk(category, talk) for talk in held_out_talks(category, count, seed))
+    category = judged_sets()[name]
+    return tuple(from_talk(category, talk) for talk in held_out_talks(name, count, seed))
 
 
 def held_out_family_prompts(count: int, seed: str) -> tuple[HeldOut, ...]:
@@ -71,14 +74,14 @@ def code_prompts(stream: Iterator[Instance], count: int) -> tuple[HeldOut, ...]:
 
 def from_talk(category: str, talk: Talk) -> HeldOut:
     ask, answer = talk.turns[0]
-    return HeldOut(category, talk.family, ask, answer, result=talk.result)
+    return HeldOut(category, talk.family, ask, answer, result=talk.result, wrong=talk.wrong)
 
 
 def judged_prompts(count: int) -> dict[str, tuple[HeldOut, ...]]:
-    """`count` prompts of each category and of the held-out coding families, by the name of the set."""
+    """`count` prompts of each category, of exercises and of held-out families, by the name of the set."""
     sets = {"code": held_out_prompts("code", count, JUDGED_SEED)}
     sets[HELD_OUT_FAMILIES] = held_out_family_prompts(count, JUDGED_SEED)
-    return sets | {name: held_out_prompts(name, count, JUDGED_SEED) for name in CATEGORIES}
+    return sets | {name: held_out_prompts(name, count, JUDGED_SEED) for name in judged_sets()}
 
 
 def write_prompts(file: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -37,25 +37,32 @@ class RecipeError(MisuseError):
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What a run depends on. `minutes` is active training time; `warm` says that it continues from given weights."""
+    """What a run depends on. `tokens` are those to train on; `warm` says that it continues from given weights."""
 
     seed: int
-    minutes: float
+    tokens: int
     data: bool
     warm: bool = False
     judged: int = 200
 
     def loop(self) -> LoopSettings:
-        """A fresh start bears the higher rate; weights that are trained already would lose more than they gain."""
-        return LoopSettings(seconds=60 * self.minutes, peak_rate=1.5e-3 if self.warm else 2e-3)
+        """A fresh start bears the higher rates; weights that are trained already would lose more than they gain."""
+        fresh = LoopSettings(self.tokens)
+        return (
+            replace(fresh, matrix_rate=fresh.matrix_rate / 2, vector_rate=fresh.vector_rate / 2) if self.warm else fresh
+        )
+
+    def fixed(self) -> dict[str, object]:
+        """What a resumed run may not change. Its length may: the plateau of the learning rate does not depend on it."""
+        return {name: value for name, value in asdict(self).items() if name != "tokens"}
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """How a caller follows the recipe: stage names as they start, and progress within a budget of seconds."""
+    """How a caller follows the recipe: stage names as they start, and progress towards a number of tokens."""
 
     stage: Callable[[str], None]
-    progress: Callable[[Progress, float], None]
+    progress: Callable[[Progress, int], None]
 
 
 @dataclass(frozen=True)
@@ -83,10 +90,10 @@ def open_work(out: Path, settings: DemoSettings, resume: bool) -> Work:
     if work.folder.exists():
         if not resume:
             raise RecipeError(f"{work.folder} holds an earlier run: add --resume, or choose another --out")
-        if work.settings.exists() and json.loads(work.settings.read_text(encoding="utf-8")) != asdict(settings):
+        if work.settings.exists() and json.loads(work.settings.read_text(encoding="utf-8")) != settings.fixed():
             raise RecipeError(f"{work.folder} was started with other settings: resume it with the same options")
     work.folder.mkdir(parents=True, exist_ok=True)
-    work.settings.write_text(json.dumps(asdict(settings)), encoding="utf-8")
+    work.settings.write_text(json.dumps(settings.fixed()), encoding="utf-8")
     return work
 
 
@@ -134,7 +141,7 @@ def train_target(
         model.load_state_dict(load_model(warm_start)[0].state_dict())
     compile_layers(model)
     progress = run(
-        model, feed.batch, answer_loss, loop, work.checkpoint, lambda now: watcher.progress(now, loop.seconds)
+        model, feed.batch, answer_loss, loop, work.checkpoint, lambda now: watcher.progress(now, loop.tokens)
     )
     saved = new_model(shape, feed.tokenizer, feed.corpus.seed)
     saved.load_state_dict(model.state_dict())

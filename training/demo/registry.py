@@ -13,10 +13,7 @@ from training.demo.instance import Draw, Sketch
 
 Family = Callable[[Draw], Sketch]
 
-FAMILY_FILES = (
-    "twins", "number_lists", "number_search", "word_lists", "sequences", "counters", "scalars", "text", "sentences",
-    "mappings", "matrices",
-)  # fmt: skip
+FAMILY_FILES = ("grid", "grouped", "sequences", "scalars", "text", "mappings", "matrices")
 
 HELD_OUT = frozenset(
     {
@@ -42,6 +39,21 @@ HELD_OUT = frozenset(
         "either_check",
         "group_keys",
         "running_changed_total",
+        "count_values",
+        "multiply_digits",
+        "longest_keys",
+        "average_cells",
+        "sort_by_length_parts",
+        "any_characters",
+        "last_values",
+        "dedupe_words",
+        "frequencies_digits",
+        "join_keys",
+        "take_first_parts",
+        "running_largest_values",
+        "neighbour_differences_cells",
+        "column_smallest",
+        "matrix_with_smallest_sum",
     }
 )
 

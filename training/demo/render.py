@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from training.demo.instance import Draw, Sketch
 from training.demo.registry import Family
 
-IRREGULAR_VERBS = {"check": "checks", "multiply": "multiplies", "add up": "adds up", "map": "maps", "list": "lists"}
+IRREGULAR_VERBS = {"check": "checks", "multiply": "multiplies", "add up": "adds up", "give back": "gives back"}
 
 NAMED_INSTRUCTIONS = (
     "Write a Python function `{call}` that {does}.",
@@ -22,6 +22,11 @@ NAMED_INSTRUCTIONS = (
     "I need a function `{call}` that {does}.",
     "Implement `{call}`. It {does}.",
     "Define a function `{call}` which {does}.",
+    "Could you write a function `{call}` that {does}?",
+    "The function `{call}` should {do}. Please write it.",
+    "Write `{call}` in Python to {do}.",
+    "I am looking for a function `{call}` that {does}.",
+    "Complete `def {call}:` so that it {does}.",
 )
 
 PLAIN_INSTRUCTIONS = (
@@ -31,11 +36,30 @@ PLAIN_INSTRUCTIONS = (
     "Can you write a function that {does}?",
     "How do I {do} in Python?",
     "{Do}, in Python.",
+    "Please write a function to {do}.",
+    "Show me how to {do} in Python.",
+    "I want to {do}. Write a Python function for it.",
+    "Give me a function that {does}.",
 )
 
-CASUAL_SHARE = 0.25
+# Other ways to say a task, by its verb; `{bare}` is the rest without its "the", where it begins with one.
+PARAPHRASES: dict[str, tuple[tuple[str, str], ...]] = {
+    "count": (("return", "the number of {bare}"), ("find", "the number of {bare}"), ("compute", "the count of {bare}")),
+    "add up": (("sum", "{rest}"), ("return", "the sum of {bare_the}"), ("compute", "the total of {bare_the}")),
+    "multiply": (("return", "the product of {bare_the}"), ("compute", "the product of {bare_the}")),
+    "find": (("return", "{rest}"), ("give back", "{rest}"), ("get", "{rest}")),
+    "return": (("give back", "{rest}"), ("produce", "{rest}"), ("compute", "{rest}")),
+    "check": (("tell", "{rest}"), ("decide", "{rest}"), ("return", "{rest}"), ("test", "{rest}")),
+    "list": (("return", "a list of {rest}"), ("collect", "{rest}")),
+    "remove": (("drop", "{rest}"), ("delete", "{rest}")),
+    "replace": (("exchange", "{rest}"),),
+    "join": (("combine", "{rest}"), ("connect", "{rest}")),
+    "split": (("separate", "{rest}"), ("divide", "{rest}")),
+    "sort": (("order", "{rest}"), ("arrange", "{rest}")),
+}
+PARAPHRASED_SHARE = 0.5
 
-INTROS = ("Here is a function that {does}.", "This function {does}.", "Sure, `{name}` {does}.")
+CASUAL_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -50,11 +74,11 @@ class Style:
 
 
 STYLES = (
-    Style("", "full", True, True, 62),
-    Style("Keep it short.", "line", True, False, 8),
-    Style("Leave out the type hints.", "full", False, True, 8),
+    Style("", "line", True, True, 62),
+    Style("Keep it short.", "none", True, False, 8),
+    Style("Leave out the type hints.", "line", False, True, 8),
     Style("Leave out the docstring.", "none", True, True, 8),
-    Style("Do not show an example.", "full", True, False, 8),
+    Style("Do not show an example.", "line", True, False, 8),
     Style("Include a docstring and an example.", "full", True, True, 6),
 )
 
@@ -75,8 +99,11 @@ def third_person(verb: str) -> str:
     return IRREGULAR_VERBS.get(verb, verb + "s")
 
 
-def make_instance(name: str, make: Family, seed: str) -> Instance:
-    """The instance of family `name` drawn from `seed`; equal seeds give equal instances."""
+def make_instance(name: str, make: Family, seed: str, tested: bool = True) -> Instance:
+    """The instance of family `name` drawn from `seed`; equal seeds give equal instances.
+
+    Without `tested` it has no tests, which take longer than all the rest.
+    """
     rng = random.Random(seed)
     draw = Draw(rng)
     sketch = make(draw)
@@ -85,22 +112,33 @@ def make_instance(name: str, make: Family, seed: str) -> Instance:
     return Instance(
         family=name,
         prompt=instruction(sketch, style, draw),
-        answer=answer(sketch, style, code, rng),
+        answer=answer(sketch, style, code),
         code=code,
-        tests=tests(sketch, code),
+        tests=tests(sketch, code) if tested else (),
     )
 
 
 def instruction(sketch: Sketch, style: Style, draw: Draw) -> str:
     call = f"{sketch.name}({sketch.parameter.name})"
     template = draw.pick(PLAIN_INSTRUCTIONS if draw.plain else NAMED_INSTRUCTIONS)
-    do = f"{sketch.wording.verb} {sketch.wording.rest}"
-    text = template.format(
-        call=call, do=do, Do=do[0].upper() + do[1:], does=f"{third_person(sketch.wording.verb)} {sketch.wording.rest}"
-    )
+    verb, rest = paraphrase(sketch.wording.verb, sketch.wording.rest, draw)
+    do = f"{verb} {rest}"
+    text = template.format(call=call, do=do, Do=do[0].upper() + do[1:], does=f"{third_person(verb)} {rest}")
     if style.request:
         return f"{text} {style.request}"
     return casual(text) if draw.plain and draw.rng.random() < CASUAL_SHARE else text
+
+
+def paraphrase(verb: str, rest: str, draw: Draw) -> tuple[str, str]:
+    """The task as it is, or in other words."""
+    if draw.rng.random() >= PARAPHRASED_SHARE:
+        return verb, rest
+    bare = rest.removeprefix("the ")
+    options = [(to, form) for to, form in PARAPHRASES.get(verb, ()) if bare != rest or "bare" not in form]
+    if not options:
+        return verb, rest
+    to, form = draw.pick(options)
+    return to, form.format(rest=rest, bare=bare, bare_the=f"the {bare}")
 
 
 def casual(text: str) -> str:
@@ -108,13 +146,12 @@ def casual(text: str) -> str:
     return text[0].lower() + text[1:].removesuffix(".")
 
 
-def answer(sketch: Sketch, style: Style, code: str, rng: random.Random) -> str:
-    does = f"{third_person(sketch.wording.verb)} {sketch.wording.rest}"
-    intro = rng.choice(INTROS).format(name=sketch.name, does=does)
+def answer(sketch: Sketch, style: Style, code: str) -> str:
+    """How it works, which is the plan, and then the code."""
     block = code
     if style.usage:
         block += f"\n\n\nprint({sketch.name}({literal(sketch.example)}))"
-    return f"{intro}\n\n```python\n{block}\n```\n\n{sketch.wording.how}"
+    return f"{sketch.wording.how}\n\n```python\n{block}\n```"
 
 
 def function_source(sketch: Sketch, style: Style) -> str:
@@ -153,6 +190,6 @@ def tests(sketch: Sketch, code: str) -> tuple[str, ...]:
     reference = scope[sketch.name]
     assert callable(reference)
     lines = []
-    for case in sketch.cases:
+    for case in sketch.cases():
         lines.append(f"assert candidate({literal(case)}) == {reference(case)!r}")
     return tuple(lines)

@@ -21,8 +21,9 @@ def is_held_out_prompt(prompt: str) -> bool:
 
 
 def training_instances(seed: str) -> Iterator[Instance]:
-    """An endless stream of fresh instances of the training families, none with a held-out wording."""
-    return (instance for instance in stream(training_families(), seed) if not is_held_out_prompt(instance.prompt))
+    """An endless stream of fresh instances of the training families, without tests, none with a held-out wording."""
+    drawn = stream(training_families(), seed, tested=False)
+    return (instance for instance in drawn if not is_held_out_prompt(instance.prompt))
 
 
 def held_out_instances(seed: str) -> Iterator[Instance]:
@@ -35,11 +36,11 @@ def held_out_family_instances(seed: str) -> Iterator[Instance]:
     return stream(held_out_families(), seed)
 
 
-def stream(chosen: dict[str, Family], seed: str) -> Iterator[Instance]:
+def stream(chosen: dict[str, Family], seed: str, tested: bool = True) -> Iterator[Instance]:
     """Rounds through all chosen families in a fresh order each time."""
     rng = random.Random(seed)
     names = list(chosen)
     while True:
         rng.shuffle(names)
         for name in names:
-            yield make_instance(name, chosen[name], f"{seed}:{name}:{rng.getrandbits(48)}")
+            yield make_instance(name, chosen[name], f"{seed}:{name}:{rng.getrandbits(48)}", tested)

@@ -33,9 +33,14 @@ class Encoded:
 
 
 def train_tokenizer(texts: Iterable[str], context: int) -> PreTrainedTokenizerFast:
-    """A tokenizer of `VOCABULARY` entries for models of `context` positions; every byte has a token."""
+    """A tokenizer of `VOCABULARY` entries for models of `context` positions; every byte has a token.
+
+    Each digit is a token of its own, so that sums can be worked out digit by digit instead of being remembered.
+    """
     core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,

@@ -1,7 +1,7 @@
-"""One resumable training run under a budget of active seconds.
+"""One resumable training run of a given number of tokens.
 
-What may live here: the learning-rate plan, the optimiser step, checkpoints and the count of active time. It may not
-know which data or which loss it trains on; both come as functions.
+What may live here: the learning-rate plan, the optimisers, the training step, checkpoints and the count of active
+time. It may not know which data or which loss it trains on; both come as functions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,18 @@ Loss = Callable[[LlamaForCausalLM, Batch], torch.Tensor]
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """`seconds` of active time decide the length: warm-up by steps, then a plateau, then a linear decay."""
+    """A run of `tokens` tokens, padding left out: warm-up by steps, then a plateau, then a linear decay to zero.
 
-    seconds: float
-    peak_rate: float = 2e-3
+    The plateau does not depend on `tokens`, so an unfinished run may be resumed with another length
+    (warmup-stable-decay, Hu et al. 2024, arXiv 2404.06395). Matrices of the layers are trained by Muon (Jordan et al.
+    2024) at `matrix_rate`, embeddings and norms by AdamW at `vector_rate`.
+    """
+
+    tokens: int
+    matrix_rate: float = 0.02
+    vector_rate: float = 3e-3
     warmup_steps: int = 100
-    decay_share: float = 0.45
-    final_rate_share: float = 0.02
+    decay_share: float = 0.4
     weight_decay: float = 0.1
     clip: float = 1.0
     save_every_steps: int = 100
@@ -49,12 +54,11 @@ class Progress:
     step_seconds: float = 0.0
 
 
-def learning_rate(settings: LoopSettings, progress: Progress) -> float:
-    """The rate for the next step, by steps during warm-up and by the share of the budget used after it."""
+def rate_factor(settings: LoopSettings, progress: Progress) -> float:
+    """What the peak rates are multiplied by in the next step."""
     warmup = min(1.0, (progress.step + 1) / settings.warmup_steps)
-    left = max(0.0, 1.0 - progress.seconds / settings.seconds)
-    decay = min(1.0, left / settings.decay_share)
-    return settings.peak_rate * warmup * max(settings.final_rate_share, decay)
+    left = max(0.0, 1.0 - progress.tokens / settings.tokens)
+    return warmup * min(1.0, left / settings.decay_share)
 
 
 def active_time(elapsed: float, typical: float) -> float:
@@ -71,27 +75,23 @@ def run(
     report: Callable[[Progress], None] = lambda progress: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Progress:
-    """Train `model` in place until the budget is used; continue from `checkpoint` where it exists."""
-    optimizer = new_optimizer(model, settings)
-    progress = restore(model, optimizer, checkpoint) if checkpoint.exists() else Progress()
+    """Train `model` in place until the tokens are used; continue from `checkpoint` where it exists."""
+    optimisers = new_optimisers(model, settings)
+    progress = restore(model, optimisers, checkpoint) if checkpoint.exists() else Progress()
     model.train()
-    while progress.seconds < settings.seconds:
+    while progress.tokens < settings.tokens:
         started = clock()
         batch = batches(progress.step)
-        rate = learning_rate(settings, progress)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
         with torch.autocast("cpu", torch.bfloat16):
             value = loss(model, batch)
         torch.autograd.backward(value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        apply_gradients(optimisers, rate_factor(settings, progress))
         advance(progress, batch, float(value.detach()), clock() - started)
         report(progress)
         if progress.step % settings.save_every_steps == 0:
-            save(model, optimizer, progress, checkpoint)
-    save(model, optimizer, progress, checkpoint)
+            save(model, optimisers, progress, checkpoint)
+    save(model, optimisers, progress, checkpoint)
     return progress
 
 
@@ -106,21 +106,35 @@ def advance(progress: Progress, batch: Batch, loss: float, elapsed: float) -> No
     progress.learned_tokens += len(batch.targets)
 
 
-def new_optimizer(model: LlamaForCausalLM, settings: LoopSettings) -> torch.optim.AdamW:
-    matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
-    vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=settings.peak_rate, betas=(0.9, 0.95), fused=True)
+def new_optimisers(model: LlamaForCausalLM, settings: LoopSettings) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the layers, AdamW for the rest; each group keeps its peak rate."""
+    matrices = [parameter for parameter in model.model.layers.parameters() if parameter.ndim == 2]
+    inside = set(map(id, matrices))
+    others = [parameter for parameter in model.parameters() if id(parameter) not in inside]
+    muon = torch.optim.Muon(matrices, lr=settings.matrix_rate, weight_decay=settings.weight_decay)
+    adamw = torch.optim.AdamW(others, lr=settings.vector_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+    for optimiser in (muon, adamw):
+        for group in optimiser.param_groups:
+            group["peak"] = group["lr"]
+    return [muon, adamw]
 
 
-def save(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, progress: Progress, checkpoint: Path) -> None:
+def apply_gradients(optimisers: list[torch.optim.Optimizer], factor: float) -> None:
+    """One step of each optimiser at `factor` times its peak rate; the gradients are used up."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = factor * group["peak"]
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+
+def save(
+    model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], progress: Progress, checkpoint: Path
+) -> None:
     """Write the checkpoint so that a crash leaves either the old one or the new one."""
     state: dict[str, Any] = {
         "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "optimisers": [optimiser.state_dict() for optimiser in optimisers],
         "progress": asdict(progress),
     }
     partial = checkpoint.with_suffix(".partial")
@@ -128,8 +142,9 @@ def save(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, progress: Pr
     os.replace(partial, checkpoint)
 
 
-def restore(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, checkpoint: Path) -> Progress:
+def restore(model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], checkpoint: Path) -> Progress:
     state = torch.load(checkpoint, weights_only=True)
     model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
+        optimiser.load_state_dict(saved)
     return Progress(**state["progress"])

@@ -15,12 +15,12 @@ from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut, judged_prompts, wr
 from training.demo.public_data import SOURCES
 from training.demo.registry import HELD_OUT
 from training.demo.split import is_held_out_prompt
-from training.demo.talks.categories import CATEGORIES
+from training.demo.talks.categories import CATEGORIES, judged_sets
 from training.demo.tokenizer import train_tokenizer
 from training.demo.training_loop import LoopSettings, Progress
 
-TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1)
-SETS = {"code", HELD_OUT_FAMILIES, *CATEGORIES}
+TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
+SETS = {"code", HELD_OUT_FAMILIES, *judged_sets()}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_an_untrained_model_scores_nothing(scores: Scores) -> None:
 def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores: Scores) -> None:
     progress = Progress(10, 60.0, 40960, 30000, 2.5, 6.0)
     public = [source.file for source in SOURCES]
-    card = target_card(Trained(1234567, LoopSettings(seconds=60), progress, "Seed 3, long ago."), scores, 7, public)
+    card = target_card(Trained(1234567, LoopSettings(tokens=60), progress, "Seed 3, long ago."), scores, 7, public)
     assert "1,234,567 parameters" in card
     assert "40,960 tokens" in card
     assert "CC BY 4.0" in card
@@ -50,7 +50,7 @@ def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores:
     assert all(f"\n| {name} | 4 | " in card for name in SETS)
     assert "Seed 3, long ago." in recipe_of(card)
     assert "## Measured" not in recipe_of(card)
-    fresh = target_card(Trained(1234567, LoopSettings(seconds=60), progress), scores, 7, [])
+    fresh = target_card(Trained(1234567, LoopSettings(tokens=60), progress), scores, 7, [])
     assert "generators in" in fresh
     assert "persona" not in fresh
     assert "went on from" not in fresh
@@ -64,11 +64,17 @@ def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores:
         (HeldOut("math", "", "", "", result=("2",)), "So she has 12 pens.", False),
         (HeldOut("reading", "", "", "", result=("7 dollars",)), "It costs 7 dollars.", True),
         (HeldOut("reading", "", "", "", result=("7 dollars",)), "It costs 17 dollars.", False),
-        (HeldOut("reading", "", "", "", result=("Rome",)), "She lives in Oslo.\n\n> She lives in Rome.", False),
-        (HeldOut("reading", "", "", "", result=("No", "red")), "No. It is red.", True),
-        (HeldOut("reading", "", "", "", result=("No", "red")), "Yes. It is red.", False),
+        (HeldOut("reading", "", "", "", result=("Rome",)), "She lives in Rome. So the answer is Oslo.", False),
+        (HeldOut("reading", "", "", "", result=("Rome",)), "She does not live in Rome.", False),
+        (HeldOut("reading", "", "", "", result=("Rome",), wrong=("Oslo",)), "She lives in Rome and Oslo.", False),
+        (HeldOut("reading", "", "", "", result=("7",)), "It is 7 or 8.", False),
+        (HeldOut("reading", "", "", "", result=("no",), wrong=("yes",)), "It is red. So the answer is no.", True),
+        (HeldOut("reading", "", "", "", result=("no",), wrong=("yes",)), "So the answer is yes.", False),
+        (HeldOut("reading", "", "", "", result=("does not say",)), "The text does not say where.", True),
+        (HeldOut("reading", "", "", "", result=("does not say",), wrong=("Oslo",)), "It does not say Oslo.", False),
         (HeldOut("rewriting", "", "", "", result=("- a\n- b",)), "The list:\n\n- a\n- b", True),
         (HeldOut("rewriting", "", "", "", result=("- a\n- b",)), "The list:\n\n- a\n- b\n- c", False),
+        (HeldOut("rewriting", "", "", "", result=("- b",)), "- a\n- b", False),
         (HeldOut("rewriting", "", "", "", result=("She ran.",)), "But She ran.", False),
         (HeldOut("chat", "", "", ""), "Hello!", None),
         (HeldOut("code", "", "", "", tests=("assert candidate(1) == 2",)), "def f(x):\n    return x + 1", True),

@@ -18,7 +18,7 @@ from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import train_tokenizer
 from training.demo.training_loop import LoopSettings
 
-TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1)
+TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
 SILENT = Watcher(lambda stage: None, lambda progress, budget: None)
 
 
@@ -33,11 +33,11 @@ def test_a_warm_start_begins_with_the_given_weights_and_keeps_their_history(
         "# A model\n\n## Recipe\n\nMade by hand.\n\n## Measured\n\nNothing.\n"
     )
     feed = Feed(Corpus(3), tokenizer)
-    no_time = LoopSettings(seconds=0.0)
+    nothing = LoopSettings(tokens=0)
     saved = {}
     for name, start in (("warm", tmp_path / "given"), ("cold", None)):
-        work = open_work(tmp_path / name, DemoSettings(3, 1.0, False, warm=start is not None), resume=False)
-        trained = train_target(TINY, feed, no_time, work, tmp_path / name, SILENT, start)
+        work = open_work(tmp_path / name, DemoSettings(3, 1, False, warm=start is not None), resume=False)
+        trained = train_target(TINY, feed, nothing, work, tmp_path / name, SILENT, start)
         assert trained.earlier == ("Made by hand." if start else "")
         saved[name] = load_model(tmp_path / name / "target")[0]
     rounded = [parameter.to(torch.bfloat16).float() for parameter in given.parameters()]
@@ -45,17 +45,18 @@ def test_a_warm_start_begins_with_the_given_weights_and_keeps_their_history(
     assert not all(map(torch.equal, saved["cold"].parameters(), rounded))
 
 
-def test_trained_weights_get_the_lower_rate() -> None:
-    warm, cold = (DemoSettings(1, 2.0, False, warm=warm).loop() for warm in (True, False))
-    assert warm.seconds == cold.seconds == 120
-    assert warm.peak_rate < cold.peak_rate
+def test_trained_weights_get_the_lower_rates() -> None:
+    warm, cold = (DemoSettings(1, 2, False, warm=warm).loop() for warm in (True, False))
+    assert warm.tokens == cold.tokens == 2
+    assert warm.matrix_rate < cold.matrix_rate
+    assert warm.vector_rate < cold.vector_rate
 
 
-def test_a_warm_run_is_not_resumed_as_a_cold_one(tmp_path: Path) -> None:
-    open_work(tmp_path, DemoSettings(1, 2.0, False, warm=True), resume=False)
+def test_a_warm_run_is_not_resumed_as_a_cold_one_but_any_may_be_longer(tmp_path: Path) -> None:
+    open_work(tmp_path, DemoSettings(1, 2, False, warm=True), resume=False)
     with pytest.raises(RecipeError, match="other settings"):
-        open_work(tmp_path, DemoSettings(1, 2.0, False, warm=False), resume=True)
-    assert open_work(tmp_path, DemoSettings(1, 2.0, False, warm=True), resume=True).checkpoint.parent.is_dir()
+        open_work(tmp_path, DemoSettings(1, 2, False, warm=False), resume=True)
+    assert open_work(tmp_path, DemoSettings(1, 3, False, warm=True), resume=True).checkpoint.parent.is_dir()
 
 
 def test_a_missing_card_has_no_recipe(tmp_path: Path) -> None:
@@ -65,4 +66,4 @@ def test_a_missing_card_has_no_recipe(tmp_path: Path) -> None:
 
 def test_a_folder_without_weights_is_refused_as_a_start(tmp_path: Path) -> None:
     with pytest.raises(MisuseError, match=r"holds no model\.safetensors"):
-        cli.demo(out=tmp_path / "out", minutes=1.0, warm_start=tmp_path)
+        cli.demo(out=tmp_path / "out", tokens=1.0, warm_start=tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,9 +17,9 @@ from training.demo.corpus import Corpus, sample_texts
 from training.demo.losses import answer_loss
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import Encoded, train_tokenizer
-from training.demo.training_loop import LoopSettings, Progress, active_time, learning_rate, run
+from training.demo.training_loop import LoopSettings, Progress, active_time, new_optimisers, rate_factor, run
 
-TINY = Shape(layers=2, hidden=16, intermediate=32, heads=2, key_value_heads=1)
+TINY = Shape(layers=2, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
 
 
 @pytest.fixture(scope="module")
@@ -37,34 +36,47 @@ class StopEarlyError(Exception):
     """Breaks a run off between two steps."""
 
 
-def ticking() -> Callable[[], float]:
-    """A clock on which every step lasts one second."""
-    ticks = iter(range(10_000))
-    return lambda: float(next(ticks))
-
-
-def train(feed: Feed, seconds: float, folder: Path, whole: float) -> LlamaForCausalLM:
-    """Train from the folder's checkpoint until `seconds` of a plan for `whole` seconds are used."""
+def train(feed: Feed, steps: int, folder: Path, tokens: int) -> LlamaForCausalLM:
+    """Train from the folder's checkpoint until `steps` steps of a plan for `tokens` tokens are made."""
     model = new_model(TINY, feed.tokenizer, seed=1)
-    settings = LoopSettings(seconds=whole, warmup_steps=2, save_every_steps=1)
+    settings = LoopSettings(tokens, warmup_steps=2, save_every_steps=1)
 
     def stop_early(progress: Progress) -> None:
-        if progress.seconds > seconds:
+        if progress.step > steps:
             raise StopEarlyError
 
     with suppress(StopEarlyError):
-        run(model, feed.batch, answer_loss, settings, folder / "run.pt", stop_early, clock=ticking())
+        run(model, feed.batch, answer_loss, settings, folder / "run.pt", stop_early)
     return model
 
 
 def test_a_resumed_run_equals_an_unbroken_one(feed: Feed, tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "broken").mkdir()
-    unbroken = train(feed, seconds=8, folder=tmp_path / "whole", whole=8)
-    train(feed, seconds=4, folder=tmp_path / "broken", whole=8)
-    resumed = train(feed, seconds=8, folder=tmp_path / "broken", whole=8)
+    unbroken = train(feed, steps=100, folder=tmp_path / "whole", tokens=3000)
+    train(feed, steps=3, folder=tmp_path / "broken", tokens=3000)
+    resumed = train(feed, steps=100, folder=tmp_path / "broken", tokens=3000)
     for one, other in zip(unbroken.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_run_on_its_plateau_may_be_made_longer(feed: Feed, tmp_path: Path) -> None:
+    for name in ("long", "extended"):
+        (tmp_path / name).mkdir()
+    long = train(feed, steps=4, folder=tmp_path / "long", tokens=200_000)
+    train(feed, steps=2, folder=tmp_path / "extended", tokens=100_000)
+    extended = train(feed, steps=4, folder=tmp_path / "extended", tokens=200_000)
+    for one, other in zip(long.parameters(), extended.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_every_parameter_has_one_optimiser_and_matrices_of_layers_have_muon(feed: Feed) -> None:
+    model = new_model(TINY, feed.tokenizer, seed=1)
+    muon, adamw = new_optimisers(model, LoopSettings(tokens=1))
+    trained = {id(p): kind for kind in (muon, adamw) for group in kind.param_groups for p in group["params"]}
+    for name, parameter in model.named_parameters():
+        assert trained.pop(id(parameter)) is (muon if ".layers." in name and parameter.ndim == 2 else adamw)
+    assert not trained
 
 
 def test_batches_depend_on_the_step_alone(feed: Feed) -> None:
@@ -105,13 +117,13 @@ def test_a_pause_does_not_count_as_used_time() -> None:
     assert active_time(9.0, typical=0.0) == 9.0
 
 
-def test_the_rate_warms_up_stays_and_decays() -> None:
-    settings = LoopSettings(seconds=100, peak_rate=1.0, warmup_steps=10, decay_share=0.5, final_rate_share=0.02)
-    rates = [
-        learning_rate(settings, Progress(step=step, seconds=seconds))
-        for step, seconds in ((0, 0.0), (9, 1.0), (50, 50.0), (75, 75.0), (99, 99.9))
+def test_the_rates_warm_up_stay_and_decay_to_zero() -> None:
+    settings = LoopSettings(tokens=1000, warmup_steps=10, decay_share=0.5)
+    factors = [
+        rate_factor(settings, Progress(step=step, tokens=tokens))
+        for step, tokens in ((0, 0), (9, 10), (50, 500), (75, 750), (100, 1000))
     ]
-    assert rates == pytest.approx([0.1, 1.0, 1.0, 0.5, 0.02])
+    assert factors == pytest.approx([0.1, 1.0, 1.0, 0.5, 0.0])
 
 
 def test_a_saved_folder_loads_in_float32_and_answers(feed: Feed, tmp_path: Path) -> None:
@@ -130,4 +142,4 @@ def test_a_saved_folder_loads_in_float32_and_answers(feed: Feed, tmp_path: Path)
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        LoopSettings(seconds=1).seconds = 2  # type: ignore[misc]
+        LoopSettings(tokens=1).tokens = 2  # type: ignore[misc]

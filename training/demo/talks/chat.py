@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from random import Random
 
+from training.demo.talks import chat_memory as memory
 from training.demo.talks.chat_steps import HOW_TO
 from training.demo.talks.chat_topics import FACTS, GIFTS, PAIRS, TROUBLES
-from training.demo.talks.lexicon import CITIES, DAYS, FOODS, HOBBIES, JOBS, NUMBER_WORDS, PEOPLE, PETS
-from training.demo.talks.talk import Talk, Turn, a, by, capital, listed
+from training.demo.talks.lexicon import DAYS, FOODS, HOBBIES, NUMBER_WORDS, person
+from training.demo.talks.lexicon import city as city_of
+from training.demo.talks.talk import Talk, Turn, capital, listed
 
 RELATIVES = ("brother", "sister", "mother", "father", "uncle", "aunt", "friend", "neighbour", "teacher", "grandmother")
 GREETINGS = ("", "", "", "Hello! ", "Hi! ", "Hey there! ", "Good morning. ", "Good evening. ")
@@ -27,7 +29,7 @@ def how_to(rng: Random) -> Turn:
     """Steps in the number and the form that is asked for."""
     task = rng.choice(list(HOW_TO))
     number = rng.choice((0, 3, 4, 5))
-    person = rng.choice(RELATIVES)
+    relative = rng.choice(RELATIVES)
     ask = rng.choice(
         (
             "How do I {task}{in_steps}?",
@@ -37,23 +39,20 @@ def how_to(rng: Random) -> Turn:
             "My {person} wants to know how to {task}{in_steps}.",
             "I have never tried to {task}. Can you help me{in_steps}?",
         )
-    ).format(task=task, person=person, in_steps=f" in {NUMBER_WORDS[number]} steps" if number else "")
+    ).format(task=task, person=relative, in_steps=f" in {NUMBER_WORDS[number]} steps" if number else "")
     prose = rng.random() < 0.25
     if prose:
         ask += " No list, please."
     ask, back = greeted(rng, ask)
-    wanted = number or by((3, 4, 5), task)
+    wanted = number or 4
     steps = [*HOW_TO[task][: wanted - 1], HOW_TO[task][-1]]
     if prose:
         words = ("First, ", "Then ", "After that, ", "Next, ")
         told = [w + s[0].lower() + s[1:] for w, s in zip(words, steps[:-1], strict=False)]
         return ask, f"{back}{' '.join(told)} At the end, {steps[-1][0].lower()}{steps[-1][1:]}"
-    intro = by(
-        ("To {task}, do this:", "Here is how to {task}:", "This is how you {task}:", "You can {task} like this:"),
-        task, person if person in ask else "", wanted,
-    ).format(task=task)  # fmt: skip
+    intro = f"Here is how to {task}:"
     body = "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
-    end = f"\n\nYour {person} will be glad." if f"my {person}" in ask else ""
+    end = f"\n\nYour {relative} will be glad." if f"my {relative}" in ask else ""
     return ask, f"{back}{intro}\n\n{body}{end}"
 
 
@@ -62,7 +61,7 @@ def comparison(rng: Random) -> Turn:
     pair = rng.choice(list(PAIRS))
     need = rng.choice(list(PAIRS[pair]))
     one, two = pair if rng.random() < 0.5 else pair[::-1]
-    city, day = rng.choice(CITIES), rng.choice(DAYS)
+    city, day = city_of(rng), rng.choice(DAYS)
     ask = rng.choice(
         (
             f"Which is better, {one} or {two}? I {need}.",
@@ -77,15 +76,7 @@ def comparison(rng: Random) -> Turn:
     best = pair[which]
     other = pair[1 - which]
     rest = [(n, w) for n, (k, w) in PAIRS[pair].items() if k != which]
-    answer = by(
-        (
-            f"I would choose {best}, because {why}.",
-            f"Since you {need}, {best} suits you better: {why}.",
-            f"Take {best}. If you {need}, it helps that {why}.",
-        ),
-        need,
-        one,
-    )
+    answer = f"Since you {need}, I would choose {best}, because {why}."
     if rest:
         answer += f" {capital(other)} would be right for those who {rest[0][0]}, because {rest[0][1]}."
     if city in ask:
@@ -100,7 +91,7 @@ def fact(rng: Random) -> Turn:
     question = rng.choice(list(FACTS))
     short, more = FACTS[question]
     age = rng.randint(5, 12)
-    person = rng.choice(RELATIVES)
+    relative = rng.choice(RELATIVES)
     form = rng.choice(
         (
             "{q}",
@@ -111,13 +102,13 @@ def fact(rng: Random) -> Turn:
             "I often wonder: {q} Please explain.",
         )
     )
-    ask, back = greeted(rng, form.format(q=question, age=age, person=person))
+    ask, back = greeted(rng, form.format(q=question, age=age, person=relative))
     if "one sentence" in ask:
         return ask, f"{back}{short}"
     if "{age}" in form:
         return ask, f"{back}For a child of {age} I would say it like this: {short} {more}"
     if "{person}" in form:
-        return ask, f"{back}You can tell your {person} this: {short} {more}"
+        return ask, f"{back}You can tell your {relative} this: {short} {more}"
     return ask, f"{back}{short} {more}"
 
 
@@ -126,7 +117,7 @@ def advice(rng: Random) -> Turn:
     trouble = rng.choice(list(TROUBLES))
     sympathy, *tips = TROUBLES[trouble]
     count = rng.choice((1, 2, 3))
-    since, person = rng.choice(DAYS), rng.choice(RELATIVES)
+    since, relative = rng.choice(DAYS), rng.choice(RELATIVES)
     form = rng.choice(
         (
             "I {t}. What can I do?",
@@ -138,24 +129,23 @@ def advice(rng: Random) -> Turn:
         )
     )
     number = ("one tip", "two tips", "three tips")[count - 1]
-    ask, back = greeted(rng, form.format(t=trouble, n=number, p=person, d=since))
+    ask, back = greeted(rng, form.format(t=trouble, n=number, p=relative, d=since))
     if "{n}" not in form:
-        count = by((2, 3), trouble)
+        count = 2
     if count == 1:
-        named = person if "{p}" in form else since if "{d}" in form else ""
-        said = f"My tip: {tips[by((0, 1, 2), trouble, named)]}."
-    elif by((True, False), trouble, count):
-        said = f"You could {listed(tips[:count])}."
+        said = f"My tip: {tips[0]}."
+    elif count == 2:
+        said = f"You could {listed(tips[:2])}."
     else:
-        said = "Try this:\n\n" + "\n".join(f"- {capital(tip)}." for tip in tips[:count])
-    end = f" Say hello to your {person}!" if "{p}" in form and "\n" not in said else ""
+        said = "Try this:\n\n" + "\n".join(f"- {capital(tip)}." for tip in tips[:3])
+    end = f" Say hello to your {relative}!" if "{p}" in form and "\n" not in said else ""
     return ask, f"{back}{sympathy} {said}{end}"
 
 
 def gift(rng: Random) -> Turn:
     """A present for somebody with two interests and for some money."""
     who, (one, two), money = rng.choice(RELATIVES), rng.sample(list(GIFTS), 2), rng.choice((10, 20, 30, 50, 80))
-    name = rng.choice(PEOPLE)
+    name = person(rng)
     form = rng.choice(
         (
             "What can I give my {who}? The person likes {one} and {two}, and I have {money} dollars.",
@@ -180,9 +170,9 @@ def gift(rng: Random) -> Turn:
 
 def plan(rng: Random) -> Turn:
     """A day from what somebody likes, eats and where they are."""
-    city, day, food = rng.choice(CITIES), rng.choice(DAYS), rng.choice(FOODS)
+    city, day, food = city_of(rng), rng.choice(DAYS), rng.choice(FOODS)
     one, two = rng.sample(HOBBIES, 2)
-    name = rng.choice(PEOPLE).name
+    name = person(rng).name
     form = rng.choice(
         (
             "Plan a {day} in {city} for me. I like {one}, {two} and {food}.",
@@ -205,47 +195,27 @@ def plan(rng: Random) -> Turn:
     return ask, f"{back}Here is a plan for {day}{where}:\n\n" + "\n".join(f"- {item}" for item in items)
 
 
-def remembered(rng: Random) -> tuple[Turn, ...]:
-    """Somebody introduces themselves, and later the assistant is asked about it."""
-    name, city, job = rng.choice(PEOPLE).name, rng.choice(CITIES), rng.choice(JOBS)
-    pet, hobby = rng.choice(PETS), rng.choice(HOBBIES)
-    known = {
-        "name": (f"my name is {name}", "What is my name?", f"Your name is {name}"),
-        "city": (f"I live in {city}", "Where do I live?", f"You live in {city}"),
-        "job": (f"I work as {a(job)}", "What is my job?", f"You work as {a(job)}"),
-        "pet": (f"I have {a(pet)}", "Which animal do I have?", f"You have {a(pet)}"),
-        "hobby": (f"I like {hobby}", "What do I like to do?", f"You like {hobby}"),
-    }
-    kinds = rng.sample(list(known), rng.choice((2, 3)))
-    first = f"{rng.choice(('Hello! ', 'Hi! ', ''))}{capital(listed([known[kind][0] for kind in kinds]))}."
-    react = {
-        "name": f"Nice to meet you, {name}!",
-        "city": f"I hope the weather in {city} is good today.",
-        "job": f"The work of {a(job)} must be interesting.",
-        "pet": f"{capital(a(pet))} is good company.",
-        "hobby": f"{capital(hobby)} is a fine way to spend an evening.",
-    }
-    question = by(("What can I do for you?", "How can I help you today?", "What shall we talk about?"), *kinds)
-    turns = [(first, " ".join([*(react[kind] for kind in kinds), question]))]
-    if rng.random() < 0.6:
-        turns.append(rng.choice(SINGLE)(rng))
-    asked = rng.sample(kinds, rng.choice((1, 1, 2)))
-    questions = [known[kind][1] for kind in asked]
-    ask = rng.choice(("", "Do you remember? ", "One question: ")) + " And ".join(
-        question if n == 0 else question[0].lower() + question[1:] for n, question in enumerate(questions)
-    )
-    answer = " and ".join(known[k][2] if not n else "y" + known[k][2][1:] for n, k in enumerate(asked))
-    how = by(("You told me so at the beginning.", "That is what you said.", "I have not forgotten it."), ask)
-    turns.append((ask, f"{answer}. {how}"))
-    return tuple(turns)
-
-
 SINGLE = (how_to, comparison, fact, advice, gift, plan)
 
 
+def small_exchange(rng: Random) -> Turn:
+    return rng.choice(SINGLE)(rng)
+
+
+LATER = {
+    "remembered": memory.remembered,
+    "corrected": memory.corrected,
+    "plan changed": memory.plan_changed,
+    "shorter": memory.shorter,
+    "step asked for": memory.step_asked_for,
+    "not told": memory.not_told,
+}
+
+
 def make(rng: Random) -> Talk:
-    """One to three exchanges; a third of the talks have more than one."""
-    if rng.random() < 0.22:
-        return Talk("remembered", remembered(rng))
+    """One to three exchanges; in a third of the talks later ones refer to earlier ones."""
+    if rng.random() < 0.36:
+        family = rng.choice(list(LATER))
+        return Talk(family, LATER[family](rng, small_exchange))
     makers = rng.sample(SINGLE, 1 if rng.random() < 0.85 else 2)
     return Talk(makers[0].__name__.replace("_", " "), tuple(maker(rng) for maker in makers))

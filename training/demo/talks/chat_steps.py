@@ -152,7 +152,7 @@ HOW_TO = {
         "Pick up everything from the floor.",
         "Put clothes and books where they belong.",
         "Wipe the dust from the shelves.",
-        "Sweep the floor at the end.",
+        "Sweep the floor.",
     ),
     "wash a dog": (
         "Brush the dog first.",

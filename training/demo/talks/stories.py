@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from training.demo.talks.lexicon import COLOURS, PEOPLE, Person
+from training.demo.talks.lexicon import COLOURS, Person, person
 from training.demo.talks.talk import Talk, a, by, capital
 
 KINDS = (
@@ -227,18 +227,18 @@ class Plot:
 
 
 def draw_plot(rng: Random, ask: str) -> Plot:
-    """Chance decides what the prompt will name; hero and kind decide the rest."""
-    hero, kind, trait = rng.choice(PEOPLE), rng.choice(KINDS), rng.choice(TRAITS)
+    """Chance decides what the prompt will name; kind and trait decide the rest."""
+    hero, kind, trait = person(rng), rng.choice(KINDS), rng.choice(TRAITS)
     return Plot(
         hero,
         kind,
         trait,
         rng.choice(tuple(HOMES)) if "{place}" in ask or "{where}" in ask else by(tuple(HOMES), kind, "place"),
-        rng.choice(WISHES) if "{wish}" in ask else by(WISHES, kind, trait, "wish"),
-        rng.choice(OBSTACLES) if "{obstacle}" in ask else by(OBSTACLES, hero.name, "obstacle"),
+        rng.choice(WISHES) if "{wish}" in ask else by(WISHES, trait, "wish"),
+        rng.choice(OBSTACLES) if "{obstacle}" in ask else by(OBSTACLES, kind, "obstacle"),
         rng.choice(HELPERS) if "{helper}" in ask else by(HELPERS, trait, "helper"),
         rng.choice(tuple(ENDS)) if "{end}" in ask else "happy",
-        f"{rng.choice(COLOURS)} {rng.choice(ITEMS)}" if "{an_item}" in ask else by_name(hero.name, kind),
+        f"{rng.choice(COLOURS)} {rng.choice(ITEMS)}" if "{an_item}" in ask else item_of(trait, kind),
     )
 
 
@@ -246,8 +246,8 @@ def where(place: str) -> str:
     return WHERE.get(place, f"in the {place}")
 
 
-def by_name(name: str, kind: str) -> str:
-    return f"{by(COLOURS, kind, 'colour')} {by(ITEMS, name, 'item')}"
+def item_of(trait: str, kind: str) -> str:
+    return f"{by(COLOURS, kind, 'colour')} {by(ITEMS, trait, 'item')}"
 
 
 def tell(plot: Plot, extra: str) -> str:
@@ -274,14 +274,14 @@ def tell(plot: Plot, extra: str) -> str:
     short = extra == "Keep it short."
     offer = by(OFFERS, the_helper)
     if "{H}" not in offer:
-        offer = by(("Then {H} came by. ", "Behind a bush sat {H}. "), name, "met") + offer
+        offer = by(("Then {H} came by. ", "Behind a bush sat {H}. "), plot.trait, "met") + offer
     offer = offer.format(h=the_helper, H=plot.helper, hero=name).replace(". the ", ". The ")
     lines = [by(OPENINGS, plot.kind, "opening"), TRAIT_LINES[plot.trait], want]
     lines += [plot.obstacle.happens] if short else [by(STARTS, place, "start"), plot.obstacle.happens]
-    lines += [offer, plot.obstacle.overcome] if short else [by(DOUBTS, name, "doubt"), offer, plot.obstacle.overcome]
+    lines += [offer, plot.obstacle.overcome] if short else [by(DOUBTS, place, "doubt"), offer, plot.obstacle.overcome]
     if not short:
-        lines.append(by(USES, plot.obstacle.what, plot.kind))
-    lines.append(by(ENDS[plot.end], plot.wish.want, plot.end))
+        lines.append(by(USES, plot.obstacle.what))
+    lines.append(by(ENDS[plot.end], plot.wish.want))
     if plot.end == "happy" and not short:
         lines.append(by(THANKS, the_helper, "thanks"))
     text = " ".join(line if line is offer else line.format(**words) for line in lines)

@@ -7,13 +7,16 @@ Numbers stay modest, so that a very small model can learn the arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from training.demo.talks import arithmetic
 from training.demo.talks.lexicon import COUNTED, DAYS, PEOPLE, Person
-from training.demo.talks.talk import Talk, by, capital
+from training.demo.talks.talk import Category, Maker, Talk, capital, mixture
 
-REQUESTS = ("", "", "", "Show your work.", "Explain each step.", "Number the steps.", "Keep it brief.")
+BRIEF = "Keep it brief."
+REQUESTS = ("", "", "", "Show your work.", "Explain each step.", "Number the steps.", BRIEF)
 CONTAINERS = ("boxes", "bags", "baskets", "packs", "jars", "trays")
 GOODS = ("pen", "cup", "ball", "toy", "hat", "lamp", "scarf", "plant", "book", "ticket", "cap", "mug", "kite", "plate")
 
@@ -34,21 +37,17 @@ class Problem:
     steps: tuple[Step, ...]
     conclusion: str
     result: int
-    key: str
 
 
 def solution(problem: Problem, request: str) -> str:
-    """The layout follows the request; where there is none, the word `key` of the story decides it."""
+    """The layout follows the request, so that a model that sees the prompt can know it."""
     steps = problem.steps
-    layout = {"Number the steps.": 0, "Show your work.": 1, "Explain each step.": 2, "Keep it brief.": 3}.get(
-        request, by((0, 1, 2), problem.key, "layout")
-    )
-    so = by(("So {}.", "Therefore {}.", "That means {}.", "Answer: {}."), problem.key, "so").format(problem.conclusion)
-    if layout == 0:
+    so = f"{'Answer:' if request == BRIEF else 'So'} {problem.conclusion}."
+    if request == "Number the steps.":
         return "\n".join([*(f"{n}. {capital(step.what)}: {step.how}" for n, step in enumerate(steps, 1)), capital(so)])
-    if layout == 1:
+    if request in ("", "Show your work."):
         return "\n".join([*(f"{capital(step.what)}: {step.how}." for step in steps), so])
-    if layout == 3:
+    if request == BRIEF:
         return " ".join([*(f"{step.how}." for step in steps), so])
     openers = ("First, we find", "Next, we find", "Then we find", "After that, we find", "Now we find")
     return " ".join([*(f"{o} {step.what}: {step.how}." for o, step in zip(openers, steps, strict=False)), so])
@@ -93,7 +92,7 @@ def changing_amount(rng: Random) -> Problem:
     if not steps:
         return changing_amount(rng)
     ask = rng.choice((f"How many {thing} does {hero.name} have now?", f"How many {thing} does {hero.name} have left?"))
-    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"{hero.name} now has {now} {thing}", now, hero.name)
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"{hero.name} now has {now} {thing}", now)
 
 
 def comparing_people(rng: Random) -> Problem:
@@ -142,7 +141,7 @@ def comparing_people(rng: Random) -> Problem:
         steps.append(Step("the first two together", f"{one} + {two} = {one + two}"))
         steps.append(Step("all three together", f"{one + two} + {three} = {result}"))
         end = f"they have {result} {thing} in all"
-    return Problem(f"{' '.join(told)} {ask}", tuple(steps), end, result, first.name)
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), end, result)
 
 
 def shopping(rng: Random) -> Problem:
@@ -181,7 +180,7 @@ def shopping(rng: Random) -> Problem:
             told = f"{hero.name} has {given} dollars. {told}"
             ask, end = f"How much money does {hero.they} have left?", f"{hero.name} has {result} dollars left"
         steps.append(Step("what remains", f"{given} - {total} = {result}"))
-    return Problem(f"{told} {ask}", tuple(steps), end, result, hero.name)
+    return Problem(f"{told} {ask}", tuple(steps), end, result)
 
 
 def sharing(rng: Random) -> Problem:
@@ -202,7 +201,7 @@ def sharing(rng: Random) -> Problem:
     steps.append(Step(f"the share of each of the {sharers} {who}", f"{sharers * share} / {sharers} = {share}"))
     told += f" {'The rest is' if gone else 'They are'} shared equally by {sharers} {who}."
     ask = "How many does each of them get?"
-    return Problem(f"{told} {ask}", tuple(steps), f"each one gets {share} {thing}", share, thing)
+    return Problem(f"{told} {ask}", tuple(steps), f"each one gets {share} {thing}", share)
 
 
 def rates(rng: Random) -> Problem:
@@ -242,22 +241,92 @@ def rates(rng: Random) -> Problem:
         steps.append(Step(f"the {thing} in the other {time2} {unit}s", f"{rate2} * {time2} = {rate2 * time2}"))
         steps.append(Step("both together", f"{done} + {rate2 * time2} = {result}"))
         ask, end = f"How many {thing} is that in all?", f"the total is {result} {thing}"
-    return Problem(f"{told} {ask}", tuple(steps), end, result, hero.name)
+    return Problem(f"{told} {ask}", tuple(steps), end, result)
 
 
-KINDS = {
-    "changing amount": changing_amount,
-    "comparing people": comparing_people,
-    "shopping": shopping,
-    "sharing": sharing,
-    "rates": rates,
-}
+def ages(rng: Random) -> Problem:
+    """Two people whose ages hang together, asked for in some years or as a sum."""
+    one, other = rng.sample(PEOPLE, 2)
+    age, years = rng.randint(4, 30), rng.randint(2, 12)
+    told = f"{one.name} is {age} years old."
+    if rng.random() < 0.5:
+        times, word = rng.choice(((2, "twice"), (3, "three times")))
+        older = age * times
+        told += f" {other.name} is {word} as old."
+        steps = [Step(f"the age of {other.name}", f"{age} * {times} = {older}")]
+    else:
+        gap = rng.randint(2, 20)
+        older = age + gap
+        told += f" {other.name} is {gap} years older."
+        steps = [Step(f"the age of {other.name}", f"{age} + {gap} = {older}")]
+    if rng.random() < 0.5:
+        result = older + years
+        told += f" How old is {other.name} in {years} years?"
+        steps.append(Step(f"the age in {years} years", f"{older} + {years} = {result}"))
+        return Problem(told, tuple(steps), f"{other.name} is {result} years old then", result)
+    result = age + older
+    told += " How many years are they old together?"
+    steps.append(Step("both ages together", f"{age} + {older} = {result}"))
+    return Problem(told, tuple(steps), f"together they are {result} years old", result)
 
 
-def make(rng: Random) -> Talk:
-    """One problem; the result is the number of its last sentence."""
-    family = rng.choice(list(KINDS))
-    problem = KINDS[family](rng)
-    request = rng.choice(REQUESTS)
-    prompt = f"{problem.story} {request}".strip()
-    return Talk(family, ((prompt, solution(problem, request)),), (str(problem.result),))
+def teams(rng: Random) -> Problem:
+    """Groups of people who each bring something, some of which gets lost."""
+    thing = rng.choice(COUNTED)
+    groups, people, each = rng.randint(2, 6), rng.randint(2, 6), rng.randint(2, 5)
+    everybody, brought = groups * people, groups * people * each
+    told = f"{groups} teams of {people} children meet. Each child brings {each} {thing}."
+    steps = [
+        Step("all the children", f"{groups} * {people} = {everybody}"),
+        Step(f"all the {thing}", f"{everybody} * {each} = {brought}"),
+    ]
+    result = brought
+    if rng.random() < 0.5:
+        gone = rng.randint(1, brought - 1)
+        result = brought - gone
+        told += f" They lose {gone} of them."
+        steps.append(Step("what is left", f"{brought} - {gone} = {result}"))
+    told += f" How many {thing} do they have?"
+    return Problem(told, tuple(steps), f"they have {result} {thing}", result)
+
+
+def bus(rng: Random) -> Problem:
+    """Passengers of a bus that get on and off at one or two stops."""
+    now = rng.randint(8, 40)
+    told, steps = [f"A bus leaves with {now} passengers."], []
+    for place in ("first", "second")[: rng.choice((1, 2))]:
+        off, on = rng.randint(1, now - 1), rng.randint(2, 15)
+        told.append(f"At the {place} stop {off} get off and {on} get on.")
+        steps.append(Step(f"who stays at the {place} stop", f"{now} - {off} = {now - off}"))
+        steps.append(Step(f"the passengers after the {place} stop", f"{now - off} + {on} = {now - off + on}"))
+        now += on - off
+    ask = "How many passengers are on the bus now?"
+    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"there are now {now} passengers", now)
+
+
+def asked(problems: Callable[[Random], Problem]) -> Maker:
+    """Talks about problems of one kind; the result is the number of the last sentence."""
+
+    def make(rng: Random) -> Talk:
+        problem = problems(rng)
+        request = rng.choice(REQUESTS)
+        prompt = f"{problem.story} {request}".strip()
+        return Talk("", ((prompt, solution(problem, request)),), (str(problem.result),))
+
+    return make
+
+
+CATEGORY = Category(
+    tasks=mixture(
+        {
+            "changing amount": (asked(changing_amount), 1),
+            "comparing people": (asked(comparing_people), 1),
+            "shopping": (asked(shopping), 1),
+            "sharing": (asked(sharing), 1),
+            "rates": (asked(rates), 1),
+        }
+    ),
+    exercises=arithmetic.EXERCISES,
+    held_out=mixture({"ages": (asked(ages), 1), "teams": (asked(teams), 1), "bus": (asked(bus), 1)}),
+    task_share=0.6,
+)

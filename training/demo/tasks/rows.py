@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from training.demo.instance import Draw, Sketch, Wording, sketch
-from training.demo.parts import Condition, number_condition, number_transform, word_condition, word_transform
+from training.demo.parts import Condition, composed, number_condition, number_transform, word_condition, word_transform
 from training.demo.registry import register
 from training.demo.tasks.loops import Body
 from training.demo.tasks.sources import Source
@@ -78,12 +78,14 @@ def condition(make: Callable[[Draw], Condition], nouns: str) -> Part:
 
     def draw_condition(draw: Draw) -> Slots:
         chosen = make(draw)
-        return {"keep": chosen, "kept": chosen.nouns(nouns)}
+        kept = chosen.nouns(nouns) if chosen.attributive else f"{nouns} that {chosen.many}"
+        return {"keep": chosen, "kept": kept}
 
     return draw_condition
 
 
 KEEP_NUMBER = condition(number_condition, "numbers")
+KEEP_SOME_NUMBERS = condition(lambda draw: composed(draw, number_condition), "numbers")
 KEEP_WORD = condition(word_condition, "words")
 CHANGE_NUMBER = drawn("change", number_transform)
 CHANGE_WORD = drawn("change", word_transform)

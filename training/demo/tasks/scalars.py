@@ -1,15 +1,26 @@
-"""Families over one integer: checks, labels, limits and digits.
+"""Families over one integer or one text: checks, labels, limits and changes.
 
-What may live here: rows about a single number. It may not know any text layout.
+What may live here: rows about a single value. It may not know any text layout.
 """
 
 from __future__ import annotations
 
 from training.demo.instance import Draw, Wording
-from training.demo.parts import number_condition
-from training.demo.tasks.loops import ALWAYS, CHANGED, TEST, count, fold, straight, total
-from training.demo.tasks.rows import CHANGE_NUMBER, KEEP_NUMBER, Slots, choice, drawn, given, limits, row
-from training.demo.tasks.sources import DIGITS, NUMBER
+from training.demo.parts import number_condition, number_transform, word_condition, word_transform
+from training.demo.tasks.loops import CHANGED, TEST, straight
+from training.demo.tasks.rows import (
+    CHANGE_NUMBER,
+    KEEP_NUMBER,
+    KEEP_SOME_NUMBERS,
+    KEEP_WORD,
+    Slots,
+    choice,
+    drawn,
+    given,
+    limits,
+    row,
+)
+from training.demo.tasks.sources import NUMBER, TEXT
 
 LABELS = choice(
     "low high",
@@ -48,7 +59,7 @@ row(
         "check",
         "whether a number {keep.predicate}",
         "True if the number {keep.predicate}, otherwise False.",
-        "The comparison is True exactly when the number {keep.predicate}.",
+        "Test whether the number {keep.predicate}.",
     ),
 )
 for name, word in (("both_check", "and"), ("either_check", "or")):
@@ -62,13 +73,13 @@ for name, word in (("both_check", "and"), ("either_check", "or")):
             "check",
             "whether a number {first.predicate} {word} {second.predicate}",
             "True if the number {first.predicate} {word} {second.predicate}, otherwise False.",
-            "It joins the two checks with {word}.",
+            "Test whether the {noun} {first.predicate} {word} {second.predicate}.",
         ),
     )
 row(
     "label_number",
     NUMBER,
-    (KEEP_NUMBER, LABELS),
+    (KEEP_SOME_NUMBERS, LABELS),
     straight("str", f"if {TEST}:", '    return "{high}"', 'return "{low}"'),
     Wording(
         ("label_{keep.slug}", "classify_{keep.slug}"),
@@ -101,7 +112,7 @@ row(
 row(
     "change_number",
     NUMBER,
-    (KEEP_NUMBER, CHANGE_NUMBER),
+    (KEEP_SOME_NUMBERS, CHANGE_NUMBER),
     straight("int", f"if {TEST}:", f"    return {CHANGED}", "return {item}"),
     Wording(
         ("{change.slug}_if_{keep.slug}", "{change.slug}_when_{keep.slug}"),
@@ -152,50 +163,6 @@ row(
     ),
 )
 row(
-    "sum_digits",
-    DIGITS,
-    (),
-    total(when=ALWAYS),
-    Wording(
-        ("sum_digits", "digits_sum", "digit_sum"),
-        "add up",
-        "the digits of a non-negative number",
-        "The total for the digits.",
-        "It adds each digit to the total.",
-    ),
-)
-row(
-    "count_digits",
-    DIGITS,
-    (),
-    count(),
-    Wording(
-        ("count_digits", "digits_count", "digit_count"),
-        "count",
-        "the digits of a non-negative number where the digit {keep.predicate}",
-        "The count for the digits.",
-        "It counts each digit that {keep.predicate}.",
-    ),
-    before=(KEEP_NUMBER,),
-)
-for name, adjective, start, call in (
-    ("smallest_digit", "smallest", "9", "min"),
-    ("largest_digit", "largest", "0", "max"),
-):
-    row(
-        name,
-        DIGITS,
-        (given(adjective=adjective, start=start, call=call),),
-        fold("best", "{start}", "best = {call}(best, {item})", when=ALWAYS),
-        Wording(
-            ("{adjective}_digits", "digits_{adjective}", "digit_{adjective}"),
-            "find",
-            "the {adjective} digit of a non-negative number",
-            "The best for the digits.",
-            "It keeps the {adjective} digit so far.",
-        ),
-    )
-row(
     "safe_divide",
     NUMBER,
     (dividend,),
@@ -208,3 +175,44 @@ row(
         "It returns {default} for zero, because nothing can be divided by zero.",
     ),
 )
+for name, word in (("check_text_and", "and"), ("check_text_or", "or")):
+    row(
+        name,
+        TEXT,
+        (drawn("first", word_condition), drawn("second", word_condition), given(word=word)),
+        straight("bool", "return {first:{item}} {word} {second:{item}}"),
+        Wording(
+            ("is_{first.slug}_{word}_{second.slug}", "check_{first.slug}_{word}_{second.slug}"),
+            "check",
+            "whether a text {first.predicate} {word} {second.predicate}",
+            "True if the text {first.predicate} {word} {second.predicate}, otherwise False.",
+            "Test whether the {noun} {first.predicate} {word} {second.predicate}.",
+        ),
+    )
+row(
+    "check_text",
+    TEXT,
+    (KEEP_WORD,),
+    straight("bool", f"return {TEST}"),
+    Wording(
+        ("is_{keep.slug}", "check_{keep.slug}"),
+        "check",
+        "whether a text {keep.predicate}",
+        "True if the text {keep.predicate}, otherwise False.",
+        "Test whether the text {keep.predicate}.",
+    ),
+)
+for name, source, transform in (("two_changes", NUMBER, number_transform), ("change_text", TEXT, word_transform)):
+    row(
+        name,
+        source,
+        (drawn("first", transform), drawn("second", transform)),
+        straight("{type}", "result = {first:{item}}", "result = {second:result}", "return result"),
+        Wording(
+            ("{first.slug}_then_{second.slug}", "{first.slug}_and_{second.slug}"),
+            "return",
+            "a {noun} first {first.participle} and then {second.participle}",
+            "The {noun} {first.participle} and then {second.participle}.",
+            "First take the {noun} {first.participle}; then take that {second.participle}.",
+        ),
+    )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from training.demo import inputs
 from training.demo.instance import Draw, Wording
-from training.demo.tasks.loops import CHANGED, collect, count, running, stop
-from training.demo.tasks.rows import CHANGE_NUMBER, Slots, choice, constant, given, limits, row
-from training.demo.tasks.sources import NUMBERS
+from training.demo.tasks.loops import Body, collect, count, running, stop
+from training.demo.tasks.rows import Slots, choice, constant, integer, limits, row
+from training.demo.tasks.sources import LIMIT, NUMBERS
 
 NEIGHBOURS = NUMBERS.over("for index in range(1, len({name})):")
 PAIR = "{name}[index] {sign} {name}[index - 1]"
@@ -26,7 +26,7 @@ def stride(draw: Draw) -> Slots:
 
 
 row(
-    "running_total",
+    "running_total_from",
     NUMBERS,
     (constant("start", 0, 12),),
     running("total", "{start}", "total += {item}"),
@@ -38,51 +38,6 @@ row(
         "It starts at {start}, adds each number and stores the total so far.",
     ),
 )
-row(
-    "running_changed_total",
-    NUMBERS,
-    (CHANGE_NUMBER,),
-    running("total", "0", f"total += {CHANGED}"),
-    Wording(
-        ("running_{change.slug}", "cumulative_{change.slug}"),
-        "return",
-        "the running totals of a list, with each number {change.participle}",
-        "The running totals of the numbers, each {change.participle}.",
-        "It adds each number, {change.participle}, and stores the total so far.",
-    ),
-)
-for name, adjective, sign in (("running_largest", "largest", ">"), ("running_smallest", "smallest", "<")):
-    row(
-        name,
-        NUMBERS,
-        (given(adjective=adjective, sign=sign),),
-        running("best", "None", "if best is None or {item} {sign} best:", "    best = {item}"),
-        Wording(
-            ("running_{adjective}", "{adjective}_so_far"),
-            "return",
-            "the {adjective} number seen so far at each position of a list",
-            "The {adjective} number up to each position.",
-            "It remembers the {adjective} number so far and stores it at each step.",
-        ),
-    )
-for name, results, sign in (
-    ("neighbour_differences", "differences", "-"),
-    ("neighbour_products", "products", "*"),
-    ("neighbour_sums", "sums", "+"),
-):
-    row(
-        name,
-        NEIGHBOURS,
-        (given(results=results, sign=sign),),
-        collect(PAIR),
-        Wording(
-            ("neighbour_{results}", "pair_{results}", "adjacent_{results}"),
-            "return",
-            "the {results} of neighbouring numbers in a list",
-            "The {results} of each number and the one before it.",
-            "It visits each position after the first and looks at the number before it.",
-        ),
-    )
 row(
     "count_steps",
     NEIGHBOURS.with_inputs(lambda draw: inputs.number_list(draw, [4, 4, 5, 3, 3])),
@@ -154,4 +109,23 @@ row(
         "The numbers at indexes {start}, {second} and so on.",
         "It starts at index {start} and moves on by {step} each time.",
     ),
+)
+row(
+    "build_progression",
+    LIMIT.over("for _ in range({name}):"),
+    (choice("growth sign", ("adding", "+"), ("multiplying by", "*")),),
+    Body(
+        "list[int]",
+        ("result = []", "current = {start}"),
+        ("result.append(current)", "current = current {sign} {k}"),
+        ("return result",),
+    ),
+    Wording(
+        ("progression", "build_series", "make_series"),
+        "build",
+        "a list of the given length that starts with {start} and grows by {growth} {k}",
+        "The first numbers of the series that starts with {start}.",
+        "It stores the current number and then moves on by {growth} {k}.",
+    ),
+    before=(integer("start", 0, 12), integer("k", 2, 9)),
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from training.demo.talks.categories import talks
-from training.demo.talks.word_problems import KINDS
+from training.demo.talks.categories import stream
+from training.demo.talks.word_problems import CATEGORY
 
 SUM = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
 WORKED = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__}
-DRAWN = list(islice(talks("math", "worked"), 3000))
+TASKS = list(islice(stream(CATEGORY.tasks, "worked"), 3000))
+assert CATEGORY.held_out is not None
+HELD_OUT = list(islice(stream(CATEGORY.held_out, "worked"), 1000))
+DRAWN = TASKS + HELD_OUT
 
 
 def test_every_line_of_working_is_true() -> None:
@@ -39,22 +42,22 @@ def test_numbers_stay_modest() -> None:
 
 
 def test_most_problems_take_two_to_four_steps() -> None:
-    steps = [len(SUM.findall(talk.turns[0][1])) for talk in DRAWN]
+    steps = [len(SUM.findall(talk.turns[0][1])) for talk in TASKS]
     assert sum(2 <= count <= 4 for count in steps) > 0.9 * len(steps)
 
 
 def test_the_layout_follows_the_request() -> None:
     for talk in DRAWN:
         ask, answer = talk.turns[0]
-        if ask.endswith("Number the steps."):
-            assert answer.startswith("1. ")
-        if ask.endswith("Show your work."):
-            assert "\n" in answer
-            assert not answer.startswith("1. ")
-        if ask.endswith(("Explain each step.", "Keep it brief.")):
-            assert "\n" not in answer
-        assert answer.startswith("First, we find") == (ask.endswith("Explain each step.") or answer[:5] == "First")
+        brief, explained = ask.endswith("Keep it brief."), ask.endswith("Explain each step.")
+        assert answer.startswith("1. ") == ask.endswith("Number the steps.")
+        assert answer.startswith("First, we find") == explained
+        assert ("\n" in answer) == (len(SUM.findall(answer)) > 0 and not brief and not explained)
+        assert ("Answer: " in answer) == brief
 
 
-def test_every_kind_of_relation_comes_up() -> None:
-    assert {talk.family for talk in DRAWN} == set(KINDS)
+def test_no_family_is_both_trained_on_and_held_out() -> None:
+    trained, held_out = ({talk.family for talk in drawn} for drawn in (TASKS, HELD_OUT))
+    assert len(trained) == 5
+    assert len(held_out) == 3
+    assert not trained & held_out

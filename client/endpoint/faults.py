@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from common.protocol.plain import plain
+
+_LONGEST = 1000  # characters of a sentence, which may quote what was asked
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -16,7 +20,9 @@ class Fault:
     retry_after: int | None = None
 
     def body(self) -> dict[str, Any]:
-        return {"error": {"message": self.message, "type": self.kind, "param": self.parameter, "code": self.code}}
+        parameter = None if self.parameter is None else plain(self.parameter)
+        message = plain(self.message, _LONGEST)
+        return {"error": {"message": message, "type": self.kind, "param": parameter, "code": self.code}}
 
     def headers(self) -> dict[str, str]:
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}

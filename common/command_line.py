@@ -11,7 +11,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from common.plain_stream import guard_streams
 from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.plain import LONGEST_LINE, plain
 
 FAILURE = 1
 MISUSE = 2
@@ -31,6 +33,7 @@ Version = Annotated[
 
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     """Runs the command line of the program `name` and exits; `interrupted` is said after Ctrl-C."""
+    guard_streams()
     # gRPC writes errors of its own to stderr otherwise, beside ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
@@ -80,5 +83,5 @@ def _where(misuse: typer.TyperException, name: str) -> str:
 
 
 def exit_with(name: str, sentence: str, code: int) -> NoReturn:
-    typer.echo(f"{name}: {sentence}", err=True)
+    typer.echo(f"{name}: {plain(sentence, LONGEST_LINE)}", err=True)
     sys.exit(code)

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from common.protocol.plain import plain
-
-_LONGEST = 1000  # characters of a sentence, which may quote what was asked
+from common.protocol.plain import LONGEST_LINE, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +19,7 @@ class Fault:
 
     def body(self) -> dict[str, Any]:
         parameter = None if self.parameter is None else plain(self.parameter)
-        message = plain(self.message, _LONGEST)
+        message = plain(self.message, LONGEST_LINE)
         return {"error": {"message": message, "type": self.kind, "param": parameter, "code": self.code}}
 
     def headers(self) -> dict[str, str]:

@@ -31,6 +31,7 @@ from common.address import Address
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.cache import cache_directory
 from common.drafters.drafter import Drafter
+from common.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION
@@ -201,6 +202,6 @@ async def client_for(
             bundle = bundle_directory(where, manifest)
             if not is_complete(where, manifest):
                 raise
-        with telling_damage(bundle, manifest):
+        with telling_damage(bundle, manifest), ended_by_second_interrupt():
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
         yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip, hitch)

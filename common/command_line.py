@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.plain_stream import guard_streams
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.plain import LONGEST_LINE, plain
@@ -52,6 +53,8 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
         code = INTERRUPTED
     # A person gets a sentence, whatever happens.
     except Exception as failure:
+        if is_out_of_memory(failure):
+            exit_with(name, TOO_LITTLE_MEMORY, FAILURE)
         exit_with(name, f"it failed unexpectedly: {type(failure).__name__}: {failure}", FAILURE)
     # typer turns Ctrl-C into this code.
     if code == INTERRUPTED and interrupted:

@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from common.command_line import Version, run
+from common.memory import TOO_LITTLE_MEMORY
 from common.protocol.errors import MisuseError, OutriderError
 
 
@@ -23,6 +24,7 @@ from common.protocol.errors import MisuseError, OutriderError
             "tool: the model 'a ]0;t  2J b c' is odd\n",
         ),
         (MisuseError("x" * 9000), 2, f"tool: {'x' * 2000}…\n"),
+        (MemoryError(), 1, f"tool: {TOO_LITTLE_MEMORY}\n"),
         (KeyboardInterrupt(), 130, "tool: come back\n"),
     ],
 )

@@ -3,7 +3,14 @@
 TOO_LITTLE_MEMORY = "there is too little memory; end other programs, or choose a smaller model or dtype"
 
 _TORCHS_CLASS = "OutOfMemoryError"
-_SAID = ("can't allocate memory", "cannot allocate memory", "not enough memory", "memory allocation", "out of memory")
+_SAID = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "memory allocation",
+    "out of memory",
+    "failed to map segment",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -12,6 +12,7 @@ from common.memory import is_out_of_memory
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory"),
         RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
         OSError(12, "Cannot allocate memory"),
     ],
 )

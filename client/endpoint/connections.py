@@ -4,6 +4,7 @@ Knows uvicorn's protocol and time, and nothing of what is asked. It may not know
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -24,29 +25,29 @@ class TimedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self._began_s = self.loop.time()
-        self._headers_timer: asyncio.TimerHandle | None = self.loop.call_later(_HEADERS_S, self._end)
-        self._stall_timer: asyncio.TimerHandle | None = None
+        self._headers, self._reading = _Deadline(self._end), _Deadline(self._end)
+        self._headers.begin(_HEADERS_S)
         if len(self.connections) > MOST_CONNECTIONS:
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_timer = _cancelled(self._headers_timer)
-        self._stall_timer = _cancelled(self._stall_timer)
+        self._headers.cancel()
+        self._reading.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._is_asking:
-            self._headers_timer = _cancelled(self._headers_timer)
-        elif self._headers_timer is None:  # a further request has begun
-            self._headers_timer = self.loop.call_later(_HEADERS_S, self._end)
+            self._headers.cancel()
+        else:  # a further request has begun
+            self._headers.begin(_HEADERS_S)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stall_timer = self.loop.call_later(_STALL_S, self._end)
+        self._reading.begin(_STALL_S)
 
     def resume_writing(self) -> None:
-        self._stall_timer = _cancelled(self._stall_timer)
+        self._reading.cancel()
         super().resume_writing()
 
     @property
@@ -55,19 +56,28 @@ class TimedConnection(H11Protocol):
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 
-    @property
-    def _is_ended(self) -> bool:
-        return self.transport.is_closing()
-
     def _make_room(self) -> None:
-        standing = [each for each in self.connections if isinstance(each, TimedConnection) and not each._is_ended]
+        standing = [each for each in self.connections if isinstance(each, TimedConnection)]
+        asking_nothing = [each for each in standing if not each._is_asking and not each.transport.is_closing()]
         # The new one has not asked yet, so there is always one.
-        min((each for each in standing if not each._is_asking), key=lambda each: each._began_s)._end()
+        min(asking_nothing, key=lambda each: each._began_s)._end()
 
     def _end(self) -> None:
         self.transport.abort()
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
+class _Deadline:
+    """Calls `late` unless it is cancelled in time; what has begun keeps its time."""
+
+    def __init__(self, late: Callable[[], None]):
+        self._late = late
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._late)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -37,25 +37,31 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     guard_streams()
     # gRPC writes errors of its own to stderr otherwise, beside ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    code, sentence = FAILURE, ""
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as misuse:
-        sentence = _sentence(misuse)
-        if not sentence:  # it has shown the help
+        wrong = _sentence(misuse)
+        if not wrong:  # it has shown the help
             sys.exit(MISUSE)
-        join = " " if sentence.endswith("?") else "; "
-        exit_with(name, f"{sentence}{join}see `{_where(misuse, name)} --help`", MISUSE)
+        join = " " if wrong.endswith("?") else "; "
+        exit_with(name, f"{wrong}{join}see `{_where(misuse, name)} --help`", MISUSE)
     except MisuseError as misuse:
         exit_with(name, str(misuse), MISUSE)
     except (OutriderError, OSError) as failure:
         exit_with(name, str(failure), FAILURE)
     except typer.Abort:
         code = INTERRUPTED
+    except MemoryError:
+        sentence = TOO_LITTLE_MEMORY
     # A person gets a sentence, whatever happens.
     except Exception as failure:
+        sentence = f"it failed unexpectedly: {type(failure).__name__}: {failure}"
         if is_out_of_memory(failure):
-            exit_with(name, TOO_LITTLE_MEMORY, FAILURE)
-        exit_with(name, f"it failed unexpectedly: {type(failure).__name__}: {failure}", FAILURE)
+            sentence = TOO_LITTLE_MEMORY
+    # Only now, when what the failed call held is let go: a sentence needs memory too.
+    if sentence:
+        exit_with(name, sentence, FAILURE)
     # typer turns Ctrl-C into this code.
     if code == INTERRUPTED and interrupted:
         exit_with(name, interrupted, INTERRUPTED)

@@ -3,6 +3,7 @@
 The only place that knows all the parts; it decides nothing of drafting and shows nothing but a download.
 """
 
+import asyncio
 import math
 import time
 import uuid
@@ -13,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from client.bundles import Advance, bundle_directory, choose_bundle, is_complete, pull
+from client.bundle_check import check_intact
+from client.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
 from client.conversation import Conversation
 from client.draft_loader import DraftChoice, DraftLoader, telling_damage
 from client.drafting import DraftingLoop
@@ -31,6 +33,7 @@ from common.address import Address
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.cache import cache_directory
 from common.drafters.drafter import Drafter
+from common.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION
@@ -158,14 +161,17 @@ async def fetch_bundle(
     download: Download,
     *,
     trust_new: bool = False,
+    reread: bool = False,
 ) -> tuple[BundleManifest, Path]:
-    """The chosen bundle and its directory, fetched where it is not complete yet.
+    """The chosen bundle and its directory, fetched where it is not complete yet; `reread`: nor where it is damaged.
 
     Raises BundleError, before anything is fetched, where the server at `address` hands out another than it did, unless
     what is new is to be trusted.
     """
     manifest = choose_bundle(description.bundles, draft)
     await keep_pin(cache, address, description, manifest, trust_new=trust_new)
+    if reread:
+        await discard_damaged(cache, manifest)
     if not is_complete(cache, manifest):
         with download(manifest) as advance:
             await pull(connection, description, manifest, cache, advance)
@@ -201,6 +207,7 @@ async def client_for(
             bundle = bundle_directory(where, manifest)
             if not is_complete(where, manifest):
                 raise
-        with telling_damage(bundle, manifest):
+        await asyncio.to_thread(check_intact, bundle, manifest)
+        with telling_damage(bundle, manifest), ended_by_second_interrupt():
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
         yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip, hitch)

@@ -75,10 +75,10 @@ async def pull(
     fetched of a bundle for which the disk has no room.
     """
     directory = bundle_directory(cache, manifest)
+    _check_room(directory, manifest)
     async with _kept_alone(cache, manifest):
         if is_complete(cache, manifest):
             return directory
-        _check_room(directory, manifest)
         in_place = 0
         for file in manifest.files:
             await _fetch_file(source, manifest.id, file, directory, in_place, advance)
@@ -97,7 +97,7 @@ async def pull(
 
 def _check_room(directory: Path, manifest: BundleManifest) -> None:
     missing = sum(file.size for file in manifest.files if not _has_size(directory / file.path, file.size))
-    free = shutil.disk_usage(directory).free
+    free = shutil.disk_usage(next(each for each in (directory, *directory.parents) if each.is_dir())).free
     if missing > free:
         raise BundleError(
             f"the draft '{manifest.draft}' needs {missing / 1e9:.1f} GB, but {free / 1e9:.1f} GB are free in "

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from client.bundle_check import damage_of
 from client.depth import Depth, best_depth
 from client.errors import BundleError
-from common.bundle import BundleManifest, first_damaged
+from common.bundle import BundleManifest
 from common.drafters.deepening import DeepeningDrafter
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
@@ -143,7 +144,7 @@ class DraftLoader:
             raise self._fault_of_bundle(error) from error
 
     def _fault_of_bundle(self, error: MisuseError) -> BundleError:
-        return _damage(self.bundle, self.manifest) or BundleError(
+        return damage_of(self.bundle, self.manifest) or BundleError(
             f"the bundle of the draft '{self.manifest.draft}' cannot be used as its server sent it: {error}"
         )
 
@@ -156,15 +157,7 @@ def telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
     try:
         yield
     except CheckpointError as error:
-        damage = _damage(bundle, manifest)
+        damage = damage_of(bundle, manifest)
         if damage is None:
             raise
         raise damage from error
-
-
-def _damage(bundle: Path, manifest: BundleManifest) -> BundleError | None:
-    """What happened to a bundle since it was fetched; None where it is as its server sent it."""
-    damaged = first_damaged(bundle, manifest)
-    if damaged is None:
-        return None
-    return BundleError(f"{damaged} in the bundle is damaged; fetch it again with `outrider pull`")

@@ -1,12 +1,14 @@
 """Tells a person at a terminal that the program has begun, for as long as nothing else is to be seen.
 
-It comes before everything slow, so it may import nothing but the standard library.
+It comes before everything slow, so what it imports may import nothing but the standard library.
 """
 
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from common.plain_stream import drawable
 
 _SENTENCE = "loading ..."
 _ERASE_LINE = "\r\x1b[K"
@@ -15,7 +17,7 @@ _ERASE_LINE = "\r\x1b[K"
 @contextmanager
 def loading() -> Iterator[Callable[[], None]]:
     """Yields what is to be called before anything is shown. Says nothing where stderr is no terminal, or a dumb one."""
-    stream = sys.stderr
+    stream = drawable(sys.stderr)
     is_shown = stream.isatty() and os.environ.get("TERM") not in (None, "dumb", "unknown")
 
     def loaded() -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from client.bundles import Advance
 from common.bundle import BundleManifest
+from common.console import PlainConsole
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def download_bar(manifest: BundleManifest) -> Iterator[Advance]:
         DownloadColumn(),
         TransferSpeedColumn(),
     )
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         total = sum(file.size for file in manifest.files)
         task = progress.add_task(f"draft {manifest.draft}", total=total)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 
 from client.link_state import LinkState
-from client.screen import Screen, dimmed, printable
+from client.screen import Screen, dimmed
 from client.stats import Clock, Stats
 from client.stops import TextBeforeStop
 from client.text import IncrementalText
+from common.protocol.plain import printable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer

@@ -7,11 +7,11 @@ import re
 
 from rich.cells import get_character_cell_size
 
-_UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+from common.protocol.plain import printable
+
 # Terminals disagree on the cells of what these join, so nothing behind them could be erased exactly: zero-width
 # joiners, variation selectors, keycaps, flags, skin tones.
 _JOINED = re.compile("[\u200d\ufe00-\ufe0f\u20e3\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
-_TAB = " " * 4
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _ERASE_BELOW = "\x1b[J"
 # A terminal that knows synchronised updates draws each redraw at once; the others ignore this.
@@ -70,11 +70,6 @@ def _tail_behind(line: str, provisional: str, width: int, tail_rows: int) -> str
 def dimmed(text: str) -> str:
     """The characters that show text which is not final, for good."""
     return _dim(printable(text))
-
-
-def printable(text: str) -> str:
-    """The text without what would move the cursor or command the terminal, newlines excepted."""
-    return _UNPRINTABLE.sub("", text.replace("\t", _TAB))
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from client.private import BEGIN, Prompt, before_private, without_marks
+from common.native_calls import ended_by_second_interrupt
 from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
 
@@ -26,7 +27,8 @@ def valid_text(text: str) -> str:
 
 
 def raw_tokens(tokenizer: "Tokenizer", prompt: str) -> list[int]:
-    return list(tokenizer(prompt)["input_ids"])
+    with ended_by_second_interrupt():
+        return list(tokenizer(prompt)["input_ids"])
 
 
 def chat_tokens(tokenizer: "Tokenizer", messages: list[Message]) -> list[int]:
@@ -69,14 +71,18 @@ def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> Prompt:
 
 def _plain_tokens(tokenizer: "Tokenizer", text: str) -> tuple[int, ...]:
     """A part of a text that has its special tokens already, or needs none."""
-    return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+    with ended_by_second_interrupt():
+        return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _through_template(tokenizer: "Tokenizer", messages: list[Message], *, tokenize: bool) -> Any:
     if tokenizer.chat_template is None:
         raise MisuseError("this target has no chat template; give it plain text with `outrider run --raw`")
     try:
-        return tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=tokenize, return_dict=False)
+        with ended_by_second_interrupt():
+            return tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=tokenize, return_dict=False
+            )
     except Exception as error:  # a template is a program, and may fail as any program may
         complaint = plain(str(error), _LONGEST_COMPLAINT)
         raise MisuseError(
@@ -86,7 +92,8 @@ def _through_template(tokenizer: "Tokenizer", messages: list[Message], *, tokeni
 
 def decode(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
     """The text of the tokens without special ones."""
-    return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    with ended_by_second_interrupt():
+        return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 class IncrementalText:

@@ -11,7 +11,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
+from common.plain_stream import guard_streams
 from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.plain import LONGEST_LINE, plain
 
 FAILURE = 1
 MISUSE = 2
@@ -31,25 +34,34 @@ Version = Annotated[
 
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     """Runs the command line of the program `name` and exits; `interrupted` is said after Ctrl-C."""
+    guard_streams()
     # gRPC writes errors of its own to stderr otherwise, beside ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    code, sentence = FAILURE, ""
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as misuse:
-        sentence = _sentence(misuse)
-        if not sentence:  # it has shown the help
+        wrong = _sentence(misuse)
+        if not wrong:  # it has shown the help
             sys.exit(MISUSE)
-        join = " " if sentence.endswith("?") else "; "
-        exit_with(name, f"{sentence}{join}see `{_where(misuse, name)} --help`", MISUSE)
+        join = " " if wrong.endswith("?") else "; "
+        exit_with(name, f"{wrong}{join}see `{_where(misuse, name)} --help`", MISUSE)
     except MisuseError as misuse:
         exit_with(name, str(misuse), MISUSE)
     except (OutriderError, OSError) as failure:
         exit_with(name, str(failure), FAILURE)
     except typer.Abort:
         code = INTERRUPTED
+    except MemoryError:
+        sentence = TOO_LITTLE_MEMORY
     # A person gets a sentence, whatever happens.
     except Exception as failure:
-        exit_with(name, f"it failed unexpectedly: {type(failure).__name__}: {failure}", FAILURE)
+        sentence = f"it failed unexpectedly: {type(failure).__name__}: {failure}"
+        if is_out_of_memory(failure):
+            sentence = TOO_LITTLE_MEMORY
+    # Only now, when what the failed call held is let go: a sentence needs memory too.
+    if sentence:
+        exit_with(name, sentence, FAILURE)
     # typer turns Ctrl-C into this code.
     if code == INTERRUPTED and interrupted:
         exit_with(name, interrupted, INTERRUPTED)
@@ -80,5 +92,5 @@ def _where(misuse: typer.TyperException, name: str) -> str:
 
 
 def exit_with(name: str, sentence: str, code: int) -> NoReturn:
-    typer.echo(f"{name}: {sentence}", err=True)
+    typer.echo(f"{name}: {plain(sentence, LONGEST_LINE)}", err=True)
     sys.exit(code)

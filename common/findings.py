@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import typer
-from rich.console import Console
+
+from common.console import PlainConsole
+from common.protocol.plain import LONGEST_LINE, plain
 
 
 class Verdict(StrEnum):
@@ -51,8 +53,8 @@ def show(findings: Sequence[Finding], *, as_json: bool) -> None:
         ]
         typer.echo(json.dumps({"ok": is_well(findings), "findings": told}))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = PlainConsole(highlight=False, soft_wrap=True)
     for finding in findings:
         console.print(f"{finding.verdict:<4}", style=_STYLES[finding.verdict], end="  ")
-        sentence = "; ".join(filter(None, (finding.detail, finding.mend)))
-        console.print(f"{finding.subject}: {sentence.rstrip('.')}", markup=False)
+        sentence = "; ".join(filter(None, (finding.detail, finding.mend))).rstrip(".")
+        console.print(plain(f"{finding.subject}: {sentence}", LONGEST_LINE), markup=False)

@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from common.protocol.plain import LONGEST_LINE, plain
 from server.events import Committed, Draining, Event, Failed, Finished, Forgotten, Left, Opened, Refused
 
 _EVENTS: dict[type, str] = {
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 def keep_journal(form: str) -> None:
     """From now on. `json` tells of every session, `text` of what people are to read alone."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("outriderd: %(message)s"))
+    handler.setFormatter(JsonLines() if form == "json" else PlainLines("outriderd: %(message)s"))
     if form == "text":
         handler.addFilter(lambda record: bool(record.getMessage()))
     logging.getLogger().addHandler(handler)
@@ -44,6 +45,13 @@ def heed(event: Event) -> None:
 def note(event: str, sentence: str = "", **details: object) -> None:
     """Something that is no fault; people are told the sentence, if there is one, and machines everything."""
     _log.info(sentence, extra={"event": event, "details": details})
+
+
+class PlainLines(logging.Formatter):
+    """A line for each record, whatever a client had it quote."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        return plain(super().formatMessage(record), LONGEST_LINE)
 
 
 class JsonLines(logging.Formatter):

@@ -12,6 +12,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from common.console import PlainConsole
+
 LINE_SECONDS = 30.0
 """On a stream that is no terminal, a plain line appears at most this often."""
 
@@ -23,7 +25,7 @@ class TrainingBar:
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or PlainConsole(stderr=True)
         self.clock = clock
         self.bar = Progress(
             TextColumn("{task.description}"),

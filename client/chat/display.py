@@ -22,7 +22,6 @@ from client.render import (
     provisional_line,
     stats_line,
 )
-from client.screen import printable
 
 
 class Display:
@@ -35,7 +34,7 @@ class Display:
         return self._out.is_terminal
 
     def note(self, text: str, dim: bool = False) -> None:
-        self._notes.print(printable(text), style="dim" if dim else None, markup=False)
+        self._notes.print(text, style="dim" if dim else None, markup=False)
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         grid = Table.grid(padding=(0, 2), pad_edge=True)

@@ -12,7 +12,7 @@ from rich.markdown import CodeBlock, Markdown
 from rich.syntax import Syntax
 from rich.theme import Theme
 
-from client.screen import printable
+from common.protocol.plain import printable
 
 _THEME = Theme({"markdown.code": "cyan"})
 _STYLE = r"\x1b\[[\d;]*m"

@@ -19,6 +19,7 @@ from client.draft_loader import DraftChoice
 from client.link import Access
 from client.progress import download_bar
 from client.render import unreached_line
+from common.console import PlainConsole
 
 
 def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes, loaded: Callable[[], None]) -> bool:
@@ -28,7 +29,7 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes
     Ctrl-C stops an answer, and leaves where it is pressed twice instead of a question. Raises MisuseError for what
     cannot be asked, and OutriderError where the conversation cannot begin.
     """
-    console, notes = Console(), Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    console, notes = PlainConsole(), PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
     display, is_typed = Display(console, notes), sys.stdin.isatty()
     # Input is read between two runs of the loop, in the main thread, where Ctrl-C can interrupt it.
     with asyncio.Runner() as runner:

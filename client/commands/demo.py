@@ -29,6 +29,7 @@ from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.progress import download_bar
 from client.render import AnswerView, NoPaper, paper_for
 from common.address import Address, parse_destination
+from common.console import PlainConsole
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS
 
 # Lock-step at its best for these models, by the sweep of `outrider-lab run streaming`.
@@ -61,7 +62,7 @@ async def demo(options: DemoOptions, *, as_json: bool) -> None:
 
     Raises DemoError after that where the systems' answers differ.
     """
-    console = Console(quiet=as_json)
+    console = PlainConsole(quiet=as_json)
     family = find_family(options.models)
     prompts = choose_prompts(family.prompts, options.prompts, options.seed)
     systems = {

@@ -5,7 +5,6 @@ from pathlib import Path
 import typer
 
 from client.assembly import describe, fetch_bundle
-from client.bundles import choose_bundle, discard_damaged
 from client.link import Access
 from client.progress import download_bar
 from common.cache import cache_directory
@@ -16,9 +15,8 @@ async def pull(access: Access, draft: str | None, cache: Path | None, *, trust_n
     directory = cache_directory(cache)
     async with access.connect() as connection:
         description = await describe(connection)
-        await discard_damaged(directory, choose_bundle(description.bundles, draft))
         manifest, bundle = await fetch_bundle(
-            connection, access.address, description, draft, directory, download_bar, trust_new=trust_new
+            connection, access.address, description, draft, directory, download_bar, trust_new=trust_new, reread=True
         )
     typer.echo(f"the draft {manifest.draft} for {description.model} is in place", err=True)
     typer.echo(str(bundle))

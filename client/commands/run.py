@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from client.answering import AnswerOptions
 from client.assembly import client_for
@@ -31,6 +30,7 @@ from client.render import (
 )
 from client.stops import before_stop
 from client.text import chat_prompt, decode, raw_prompt
+from common.console import PlainConsole
 
 
 async def run(
@@ -50,7 +50,7 @@ async def run(
 
     Raises BrokenOffError after showing what was committed.
     """
-    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    notes = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
     async with client_for(access, choice, cache, download_bar) as client:
         client.require_rule(options.rule)
         client.require_idle(options.idle)
@@ -61,7 +61,7 @@ async def run(
         if not client.was_reached:
             unreached = unreached_line(str(access.address), client.manifest.draft, client.hitch)
             notes.print(unreached, style="dim", markup=False)
-        paper = NoPaper() if as_json else paper_for(Console(), time.monotonic)
+        paper = NoPaper() if as_json else paper_for(PlainConsole(), time.monotonic)
         view = AnswerView(tokenizer, paper, options.stop)
         log = LinkLog(time.monotonic)
 

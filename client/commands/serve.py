@@ -14,6 +14,7 @@ import uvicorn
 from client.assembly import Client, client_for
 from client.draft_loader import DraftChoice
 from client.endpoint.app import OpenAiPaths, make_app
+from client.endpoint.connections import BACKLOG, TimedConnection
 from client.endpoint.desk import Desk
 from client.endpoint.gate import guard_for
 from client.endpoint.monitor import Monitor, Signs
@@ -73,6 +74,8 @@ async def serve(
                 app,
                 log_level="critical",  # who asks is told what went wrong, and streams that we end are no news
                 lifespan="off",
+                http=TimedConnection,
+                backlog=BACKLOG,
                 timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
             )
             server = uvicorn.Server(config)

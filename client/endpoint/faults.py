@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from common.protocol.plain import LONGEST_LINE, plain
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -16,7 +18,9 @@ class Fault:
     retry_after: int | None = None
 
     def body(self) -> dict[str, Any]:
-        return {"error": {"message": self.message, "type": self.kind, "param": self.parameter, "code": self.code}}
+        parameter = None if self.parameter is None else plain(self.parameter)
+        message = plain(self.message, LONGEST_LINE)
+        return {"error": {"message": message, "type": self.kind, "param": parameter, "code": self.code}}
 
     def headers(self) -> dict[str, str]:
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}

@@ -20,7 +20,7 @@ _BODY_SECONDS = 30.0
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _OPEN_PATHS = frozenset(("/", "/health"))
 _OPEN_FOLDER = "/static/"
-"""What needs no key: it tells nothing of anybody's text."""
+"""What needs no key: it tells nothing of anybody's text, and reads no body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,19 @@ class Gate:
         is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site" and path != "/"
         if is_from_elsewhere or (origin is not None and origin.partition("://")[2] != host):
             return Fault(403, "pages from elsewhere may not ask this endpoint", code="wrong_origin")
-        if guard.key is not None and path not in _OPEN_PATHS and not path.startswith(_OPEN_FOLDER):
+        if _is_open(path):
+            # Refused unread, because anybody can send it.
+            if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+                return Fault(413, f"{path} takes no body; send it to a path below /v1", code="body_too_long")
+        elif guard.key is not None:
             given = headers.get("authorization", "")
             if not compare_digest(given.encode(), f"Bearer {guard.key}".encode()):
                 return Fault(401, "the API key is missing or wrong", "authentication_error", None, "invalid_api_key")
         return None
+
+
+def _is_open(path: str) -> bool:
+    return path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER)
 
 
 def _name(host: str) -> str:

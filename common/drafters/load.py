@@ -9,6 +9,7 @@ from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
 from common.drafters.ranking import Rank, ranking_for
+from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG
 from common.protocol.errors import MisuseError, OutriderError
@@ -59,6 +60,8 @@ def load_draft(kind: str, site: DraftSite) -> MakeDrafter:
         raise
     # For whatever a configuration says that cannot be, torch has an exception of its own.
     except Exception as error:
+        if is_out_of_memory(error):
+            raise CheckpointError(f"the draft in {site.directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
         raise CheckpointError(
             f"the draft in {site.directory} cannot be what its {CONFIG} says; fetch it again."
         ) from error

@@ -3,6 +3,7 @@
 Library exceptions are translated to `CheckpointError` here, once. It may not know K/V pools or passes.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,10 +20,19 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.models.errors import CheckpointError
 from common.models.families import check_family
 from common.models.quantised import first_sentence, loading, method_of, quietly, settle
-from common.models.source import CONFIG, checkpoint_directory, read_json, vocabulary_file, weight_files
+from common.models.source import (
+    CONFIG,
+    VOCABULARIES,
+    checkpoint_directory,
+    read_json,
+    vocabulary_file,
+    weight_files,
+)
+from common.models.tokenizer_growth import GROWING_STEPS, check_growth, check_growth_of_file
 
 DTYPES = {
     "float64": torch.float64,
@@ -36,6 +46,9 @@ _TRUSTED: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False
 
 _TRIAL = "a word and another, 1 é " * 40
 """What any tokenizer must be able to read and write again."""
+
+_BEYOND_VOCABULARY = 1 << 20
+"""Targets may have more tokens than their tokenizer."""
 
 
 def load_causal_lm(
@@ -74,6 +87,8 @@ def load_causal_lm(
     except CheckpointError:
         raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise CheckpointError(f"the checkpoint in {directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
         if method or quantise:
             raise CheckpointError(
                 f"the checkpoint in {directory} is quantised ({method or quantise}) and cannot be loaded: "
@@ -125,20 +140,45 @@ def load_config(directory: Path) -> PreTrainedConfig:
 def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
     """The checkpoint's tokenizer. Raises `CheckpointError` where it is missing or cannot be read."""
     directory = checkpoint_directory(path_or_id, with_weights=False)
-    vocabulary_file(directory)
+    vocabulary = vocabulary_file(directory)
+    if vocabulary.name == VOCABULARIES[0]:
+        check_growth_of_file(vocabulary)
     _be_quiet()
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(directory, **_TRUSTED)
-        tokenizer.decode(tokenizer(_TRIAL)["input_ids"])
+        _try_out(tokenizer, vocabulary)
+    except CheckpointError:
+        raise
     # The tokenizers library raises bare `Exception` for a file that it cannot parse, and for one that it cannot work
     # with what is none at all: a panic of Rust.
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
+        if is_out_of_memory(error):
+            raise CheckpointError(f"the tokenizer in {directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
         raise CheckpointError(
             f"the tokenizer in {directory} cannot be read; fetch or save the checkpoint again."
         ) from error
     return tokenizer
+
+
+def _try_out(tokenizer: Any, vocabulary: Path) -> None:
+    """Raises whatever it trips over."""
+    unfit = CheckpointError(
+        f"the tokenizer in {vocabulary.parent} is a {type(tokenizer).__name__}, which fits no language model that runs "
+        "here; choose another checkpoint."
+    )
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise unfit
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:  # what was made of another file than tokenizer.json
+        steps = {name: getattr(backend, name) for name in GROWING_STEPS}
+        check_growth({name: json.loads(step.__getstate__()) for name, step in steps.items() if step}, vocabulary)
+    tokenizer.decode(tokenizer(_TRIAL)["input_ids"])
+    try:
+        tokenizer.decode([_BEYOND_VOCABULARY])
+    except Exception as error:
+        raise unfit from error
 
 
 def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:

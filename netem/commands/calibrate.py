@@ -3,9 +3,9 @@
 import json
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from common.console import PlainConsole
 from netem.links.backends import choose_backend
 from netem.links.calibrating.calibrate import calibrate
 from netem.links.calibrating.calibration import Calibration, WayMeasured
@@ -39,7 +39,7 @@ def _print(measured: Calibration) -> None:
         table.add_row("congestion control", measured.congestion)
     if measured.late_packets is not None:
         table.add_row("packets over 1 ms late", str(measured.late_packets))
-    Console().print(table)
+    PlainConsole().print(table)
     for fault in measured.faults():
         typer.echo(fault, err=True)
 

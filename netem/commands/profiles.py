@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from rich.console import Console
 from rich.table import Table
 
+from common.console import PlainConsole
 from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES
@@ -26,9 +26,9 @@ def show_profiles() -> None:
             _both(profile, _queue),
             profile.description + _outages(profile.outages),
         )
-    console = Console()
+    console = PlainConsole()
     if not console.is_terminal:
-        console = Console(width=_COLUMNS)
+        console = PlainConsole(width=_COLUMNS)
     console.print(table)
 
 

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from tests.audit.advisories import ask
-from tests.audit.dependencies import needed, pins_of, unlicensed, unpinned
+from tests.audit.dependencies import needed, pins_of, unhashed, unlicensed, unpinned
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -18,7 +18,8 @@ def main() -> None:
     except PackageNotFoundError as missing:
         sys.exit(f"audit: {missing.name} is not installed; run `make install`")
     pins = pins_of(constraints.read_text(encoding="utf-8").splitlines())
-    faults = [*_unmet(), *unpinned(dependencies, pins), *unlicensed(dependencies)]
+    hashes = [line for file in (_PROJECT / "hashes").glob("*.txt") for line in file.read_text("utf-8").splitlines()]
+    faults = [*_unmet(), *unpinned(dependencies, pins), *unhashed(pins, hashes), *unlicensed(dependencies)]
     holes, not_looked_at = ask(constraints)
     faults += holes
     for fault in faults:

@@ -16,6 +16,9 @@ from packaging.version import Version
 _OF_TORCH = re.compile(r"nvidia-.*|cuda-.*|triton|pytorch-triton.*")
 """What torch brings for a GPU, and pins itself."""
 
+_TORCH = "torch"
+_HASHES = "hashes"
+
 _OF_PYTHON = ("pip", "setuptools", "wheel")
 """What an environment has before anything is installed."""
 
@@ -77,6 +80,17 @@ def unpinned(dependencies: Iterable[Dependency], pins: Mapping[str, str]) -> lis
         elif Version(pin) != Version(each.version):
             faults.append(f"{each.name} is {each.version} here and {pin} in constraints.txt; install or pin it anew")
     return faults
+
+
+def unhashed(pins: Mapping[str, str], requirements: Iterable[str]) -> list[str]:
+    """What is pinned and not fetched by its hash, each as one line."""
+    text = "\n".join(requirements).replace("\\\n", " ")
+    hashed = pins_of(line.partition("--hash")[0] for line in text.splitlines() if "--hash=sha256:" in line)
+    return [
+        f"{name}=={version} has no hash in {_HASHES}; make that anew, as it says"
+        for name, version in pins.items()
+        if name != _TORCH and hashed.get(name) != version
+    ]
 
 
 def unlicensed(dependencies: Iterable[Dependency]) -> list[str]:

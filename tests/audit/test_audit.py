@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit import advisories
-from tests.audit.dependencies import Dependency, needed, pins_of, unlicensed, unpinned
+from tests.audit.dependencies import Dependency, needed, pins_of, unhashed, unlicensed, unpinned
 
 PROJECT = Path(__file__).parents[2]
 
@@ -28,6 +28,23 @@ def test_whatever_is_not_pinned_exactly_is_told():
     assert unpinned(here, pins) == [
         "c is 2.1 here and 2 in constraints.txt; install or pin it anew",
         "d is not pinned; add d==3 to constraints.txt",
+    ]
+
+
+def test_whatever_is_not_fetched_by_its_hash_is_told():
+    hashes = [
+        "# a comment",
+        "a_b==1 \\",
+        "    --hash=sha256:0 \\",
+        "    --hash=sha256:1",
+        "c==1 \\",
+        "    --hash=sha256:2",
+        "d==3",
+    ]
+    pins = {"a-b": "1", "c": "2", "d": "3", "torch": "4"}
+    assert unhashed(pins, hashes) == [
+        "c==2 has no hash in hashes; make that anew, as it says",
+        "d==3 has no hash in hashes; make that anew, as it says",
     ]
 
 

@@ -90,6 +90,7 @@ async def test_a_bundle_that_no_disk_holds_is_not_begun(tmp_path):
     with pytest.raises(BundleError, match=r"the draft 'huge' needs 1152921504.6 GB, but .* GB are free"):
         await pull(source, DESCRIPTION, huge, tmp_path, lambda in_place: None)
     assert source.served == 0
+    assert not list(tmp_path.iterdir())
 
 
 async def test_an_endless_file_is_refused(tmp_path):

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 
 from client import cli, progress
 from common.bundle import BundleFile, make_manifest
+from common.console import PlainConsole
 
 
 def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
@@ -125,7 +125,8 @@ def test_characters_that_the_output_cannot_encode_are_replaced():
 
 def test_a_download_shows_names_as_they_are(monkeypatch):
     shown = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=200))
+    console = PlainConsole(file=shown, force_terminal=True, width=200)
+    monkeypatch.setattr(progress, "PlainConsole", lambda stderr: console)
     with progress.download_bar(make_manifest("[/]small", "lookup", "f", [BundleFile("a", 9, "")])) as advance:
         advance(9)
     assert "[/]small" in shown.getvalue()

@@ -145,6 +145,7 @@ async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tm
             with pytest.raises(BundleError, match=sentence):
                 await pull(access, None, cache, trust_new=False)
             assert bundles() == known
+            assert {each.name for each in (cache / "bundles").iterdir()} == known  # nor an empty directory
             assert recall(cache, str(access.address)) == said
             await pull(access, None, cache, trust_new=True)
             async with client_for(access, DraftChoice(), cache, download_bar):

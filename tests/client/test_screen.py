@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.screen import Screen, printable, wrapped
+from client.screen import Screen, wrapped
+from common.protocol.plain import printable
 from tests.client.terminal import Terminal
 
 TEXTS = st.text(alphabet="ab \n日🦊", max_size=30)

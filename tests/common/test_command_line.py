@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from common.command_line import Version, run
+from common.memory import TOO_LITTLE_MEMORY
 from common.protocol.errors import MisuseError, OutriderError
 
 
@@ -17,6 +18,13 @@ from common.protocol.errors import MisuseError, OutriderError
         (OutriderError("the link is gone"), 1, "tool: the link is gone\n"),
         (OSError("the disk is full"), 1, "tool: the disk is full\n"),
         (ZeroDivisionError("by zero"), 1, "tool: it failed unexpectedly: ZeroDivisionError: by zero\n"),
+        (
+            OutriderError("the model 'a\x1b]0;t\x07\x9b2J\u202eb\nc' is odd"),
+            1,
+            "tool: the model 'a ]0;t  2J b c' is odd\n",
+        ),
+        (MisuseError("x" * 9000), 2, f"tool: {'x' * 2000}…\n"),
+        (MemoryError(), 1, f"tool: {TOO_LITTLE_MEMORY}\n"),
         (KeyboardInterrupt(), 130, "tool: come back\n"),
     ],
 )

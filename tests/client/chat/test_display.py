@@ -3,12 +3,12 @@
 import io
 
 import pytest
-from rich.console import Console
 
 from client.answering import AnswerOptions
 from client.chat.display import Display
 from client.conversation import OFFLINE, Answer
 from client.policies import STREAM
+from common.console import PlainConsole
 from common.protocol.sampling import Sampling
 from tests.client.test_stats import ONE
 
@@ -17,12 +17,12 @@ LOSSY = AnswerOptions(STREAM, 8, "typical", sampling=Sampling(temperature=1.0))
 
 
 @pytest.fixture
-def notes() -> Console:
-    return Console(file=io.StringIO(), width=200)
+def notes() -> PlainConsole:
+    return PlainConsole(file=io.StringIO(), width=200)
 
 
-def remarks(notes: Console, answer: Answer, options=GREEDY, held=False, terminal=True) -> list[str]:
-    Display(Console(file=io.StringIO(), force_terminal=terminal), notes).remark(answer, options, held=held)
+def remarks(notes: PlainConsole, answer: Answer, options=GREEDY, held=False, terminal=True) -> list[str]:
+    Display(PlainConsole(file=io.StringIO(), force_terminal=terminal), notes).remark(answer, options, held=held)
     return notes.file.getvalue().splitlines()
 
 
@@ -45,7 +45,7 @@ def test_a_person_is_told_what_they_must_know(notes, answer, how, says):
 
 
 def test_rows_stand_below_each_other_and_nothing_commands_the_terminal(notes):
-    display = Display(Console(file=io.StringIO()), notes)
+    display = Display(PlainConsole(file=io.StringIO()), notes)
     display.table([("a", "[bold]x[/]", "one"), ("long", "y", "")])
     display.note("red \x1b[31m[b]")
     assert notes.file.getvalue() == "  a     [bold]x[/]  one\n  long  y\nred [31m[b]\n"

@@ -4,8 +4,9 @@ import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from client.endpoint.app import make_app
+from client.endpoint.app import OpenAiPaths, make_app
 from client.endpoint.gate import guard_for
+from common.protocol.sampling import Sampling
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat"])
@@ -22,3 +23,16 @@ def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():
     answer = TestClient(app, base_url="http://127.0.0.1").get("/v1/completions")
     assert answer.status_code == 405
     assert answer.json()["error"]["message"] == "/v1/completions is not asked by GET"
+
+
+@pytest.mark.parametrize(
+    "body", ['{"\\ud800": 1}', '{"stream_options": {"\\ud800": 1}}', '{"model": 1, "\\u001b]0;x\\u0007": 1}']
+)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_a_parameter_whose_name_is_no_text_is_refused_in_openais_shape(path, body):
+    body = '{"messages": [{"role": "user", "content": ""}], "prompt": "", "model": "outrider", ' + body[1:]
+    paths = OpenAiPaths(None, Sampling(seed=0), "target", "draft", dict)
+    client = TestClient(make_app(paths.routes(), guard_for("127.0.0.1", None)), base_url="http://127.0.0.1")
+    answer = client.post(path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].isprintable()

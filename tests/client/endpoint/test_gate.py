@@ -119,3 +119,12 @@ async def test_a_body_that_is_too_long_is_not_read_to_its_end(headers, body):
 async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(gate_module, "_BODY_SECONDS", 0.0)
     assert (await asked(guard_for("127.0.0.1", None), ends=False))[0] == 408
+
+
+@pytest.mark.parametrize("headers", [{"content-length": "1"}, {"transfer-encoding": "chunked"}])
+@pytest.mark.parametrize("path", ["/health", "/", "/static/page.js"])
+@pytest.mark.parametrize("key", [None, "secret"])
+async def test_what_anybody_may_ask_has_no_body_and_none_is_read(path, headers, key):
+    status, answer = await asked(guard_for("0.0.0.0", key), headers, path, body=(), ends=False)
+    assert status == 413
+    assert json.loads(answer)["error"]["code"] == "body_too_long"

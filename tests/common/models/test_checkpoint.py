@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from common.models.checkpoint import load_causal_lm, load_config, load_tokenizer
 from common.models.errors import CheckpointError
@@ -206,6 +207,37 @@ def test_json_that_is_nested_too_deeply_is_refused(copy: Path) -> None:
     (copy / "config.json").write_text("[" * 100_000)
     with pytest.raises(CheckpointError, match="cannot be read as JSON"):
         load_causal_lm(copy)
+
+
+@pytest.mark.parametrize("kind", ["RagTokenizer", "ByT5Tokenizer"])
+def test_a_tokenizer_of_another_kind_of_model_is_told_as_such(copy: Path, kind: str) -> None:
+    config = json.loads((copy / "tokenizer_config.json").read_text())
+    (copy / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": kind}))
+    with pytest.raises(CheckpointError, match=f"is a {kind}, which fits no language model that runs here"):
+        load_tokenizer(copy)
+
+
+def test_a_tokenizer_that_explodes_is_refused_before_it_is_loaded(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    doubling = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+    tokenizer = json.loads((copy / "tokenizer.json").read_text())
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [doubling] * 40}
+    (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", None)
+    with pytest.raises(CheckpointError, match="times as long"):
+        load_tokenizer(copy)
+
+
+@pytest.mark.parametrize("loader", [AutoTokenizer, AutoModelForCausalLM])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")]
+)
+def test_too_little_memory_is_no_fault_of_the_checkpoints(copy: Path, monkeypatch, loader, error) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(loader, "from_pretrained", fail)
+    with pytest.raises(CheckpointError, match="there is too little memory"):
+        (load_tokenizer if loader is AutoTokenizer else load_causal_lm)(copy)
 
 
 @pytest.mark.parametrize("load", [load_config, load_tokenizer])

@@ -1,0 +1,25 @@
+"""Tells that memory ran out, in whatever way a library says so. Knows no library."""
+
+TOO_LITTLE_MEMORY = "there is too little memory; end other programs, or choose a smaller model or dtype"
+
+_TORCHS_CLASS = "OutOfMemoryError"
+_SAID = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "memory allocation",
+    "out of memory",
+    "failed to map segment",
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this, or what it came from, is for lack of memory."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError) or type(seen).__name__ == _TORCHS_CLASS:
+            return True
+        if any(each in str(seen).lower() for each in _SAID):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

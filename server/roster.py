@@ -80,7 +80,7 @@ class Roster:
         except TurnedAwayError:
             self.leases.keep(member, now)
             raise
-        except PeerError:
+        except Exception:
             member.release()
             raise
         self._members[opened.session] = member
@@ -144,14 +144,18 @@ class Roster:
         is_waiting = member.is_running and member.session.waits_for_its_client
         return self._patience_end(member) if is_waiting else member.session.due()
 
-    def send_silent_away(self, now: float) -> None:
-        """A client from which an answer has waited for as long as a lease lasts is as good as gone, whatever its stream
-        does."""
-        for member in [each for each in self.members if self._patience_end(each) <= now]:
-            if member.is_running and member.session.waits_for_its_client:
-                self._books.left(member, self._bounds.lease_seconds)
-                member.listener.end()
-                self.put_away(member, now)
+    def is_due(self, member: Member, now: float) -> bool:
+        """Whether it takes part in a pass now. A client from which an answer has waited for as long as a lease lasts is
+        as good as gone, whatever its stream does, and is sent away."""
+        if self._patience_end(member) <= now and member.is_running and member.session.waits_for_its_client:
+            self._send_away(member, now)
+            return False
+        return member.session.due() <= now
+
+    def _send_away(self, member: Member, now: float) -> None:
+        self._books.left(member, self._bounds.lease_seconds)
+        member.listener.end()
+        self.put_away(member, now)
 
     def _patience_end(self, member: Member) -> float:
         return member.active + (self._bounds.lease_seconds or math.inf)

@@ -8,7 +8,6 @@ from collections.abc import Collection
 
 from common.models.slots import SlotPool
 from common.protocol.checks import check_open
-from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Open, Settings
 from common.protocol.prefix import common_prefix
 from common.protocol.pulse import Pulse

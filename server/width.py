@@ -23,7 +23,7 @@ def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost, alone: Al
         return demands
     decoding = [place for place, demand in enumerate(demands) if demand.decodes]
     counts = worthwhile(
-        [_chances(due[place], alone) for place in decoding],
+        [_chances_of(due[place], alone) for place in decoding],
         roots=len(decoding),
         other_tokens=min(budget, chains) - len(decoding),
         most=max(0, budget - chains),
@@ -34,8 +34,9 @@ def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost, alone: Al
     return demands
 
 
-def _chances(member: Member, alone: Alone[Member]) -> list[float]:
+def _chances_of(member: Member, alone: Alone[Member]) -> list[float]:
+    """None of a session that cannot be weighed."""
     weighed: list[float] = []
     with alone(member):
-        weighed = chances(member.session.tree, member.session.tempo.believable)
+        weighed += chances(member.session.tree, member.session.tempo.believable)
     return weighed

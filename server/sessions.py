@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
-from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Open
+from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Grow, Open
 from common.protocol.terms import Terms
 from common.protocol.work import Progress
 from server.assistance import Assistance, Level, claim_assistance, dismiss_one_aide
@@ -18,6 +18,7 @@ from server.books import Books
 from server.counters import Counters
 from server.events import Tell, unheard
 from server.exports import Export, claim
+from server.late_frames import comes_late
 from server.member import Listener, Member
 from server.mishap import Alone, failing_alone
 from server.pass_cost import PassCost
@@ -276,12 +277,16 @@ class Sessions:
 
     def _hear(self, member: Member, message: FromClient, now: float) -> None:
         session = member.session
-        turn, stale = session.turn, session.tree.stale
+        turn, stale, states = session.turn, session.tree.stale, member.arrived_states
+        if comes_late(session, message):
+            self._books.late(member, len(message.nodes) if isinstance(message, Grow) else 0, now)
         if isinstance(message, Extend) and message.turn > turn:
             member.active = now
             self._roster.check_turn(member, message, now)
         replies = session.receive(message, now)
         self.counters.stale_nodes += session.tree.stale - stale
+        if member.arrived_states > states:
+            member.active = now
         if isinstance(message, Extend) and session.turn > turn:
             self._books.asked(member, len(message.tokens), now)
         self._deliver(member, replies, now)

@@ -51,6 +51,11 @@ class Settings:
     def wants_state_alone(self) -> bool:
         return self.max_new_tokens == 0
 
+    @property
+    def wants_choice(self) -> bool:
+        """Whether a pass has to compute the last token of the prompt, even where another has."""
+        return not self.wants_state_alone
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:

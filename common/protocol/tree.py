@@ -178,10 +178,10 @@ class TokenTree:
             twin.aliases.remove(id_)
 
     def note(self, nodes: Iterable[GrownNode]) -> None:
-        """Counts the nodes as seen and dead, for a Grow that came too late to matter."""
-        for grown in nodes:
-            self.last_id = max(self.last_id, grown.id)
-            self.stale += 1
+        """Counts the nodes as seen and dead, for a Grow that came too late to matter and was not looked at."""
+        ids = [grown.id for grown in nodes]
+        self.last_id = max(self.last_id, min(max(ids, default=0), FIRST_PLANTED_ID - 1))
+        self.stale += len(ids)
 
     def commit(self, tokens: Iterable[int]) -> list[Node]:
         """Makes tokens final and re-roots along them; returns the nodes that carried them, first token first.

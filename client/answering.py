@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from client.policies import POLICIES, Policy
+from client.policies import LOCKSTEP, POLICIES, Policy
 from common.protocol.checks import check_settings
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Settings
@@ -30,6 +30,11 @@ class AnswerOptions:
         _check_known("rule", self.rule, RULES)
         if not 0 <= self.pace < math.inf:
             raise MisuseError(f"a drafted level takes a finite time, 0 ms or more, not {self.pace * 1000:g}")
+        if self.idle == LOCKSTEP.idle and not self.policy.drafts:
+            raise MisuseError(
+                f"the policy '{self.policy.name}' never proposes anything, so that a server whose idle policy is "
+                f"'{self.idle}' would wait for ever; choose another --idle"
+            )
         if self.max_new_tokens < 1:
             raise MisuseError("max_new_tokens must be at least 1")
         try:

@@ -13,6 +13,7 @@ from common.protocol.messages import StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
+from server.mishap import Alone
 from server.sequence import HeldSequence
 
 
@@ -92,13 +93,14 @@ class Assistance(Generic[Owner]):
         return owner.wanted == self.wanted and held_its_slots and owner.session.tree is self.tree
 
 
-def claim_assistance(candidates: Iterable[Owner], number: int) -> Assistance[Owner] | None:
+def claim_assistance(candidates: Iterable[Owner], number: int, alone: Alone[Owner]) -> Assistance[Owner] | None:
     """The level of that number, for the session that has waited longest; None where no session should have one."""
-    waiting = sorted((each for each in candidates if each.session.may_be_assisted), key=lambda each: each.assisted)
-    for owner in waiting:
-        session = owner.session
-        view = session.assistance(owner.in_pass)
-        if view is not None:
+    for owner in sorted(candidates, key=lambda each: each.assisted):
+        with alone(owner):
+            session = owner.session
+            view = session.assistance(owner.in_pass)
+            if view is None:
+                continue
             is_first = owner.aide is None or owner.assisted_turn != session.turn
             owner.assisted, owner.assisted_turn = number, session.turn
             return Assistance(

@@ -31,11 +31,16 @@ class Books:
         self._tell(events.Opened(events.shown(session.id), member.client, session.tree.frontier, resumed))
 
     def asked(self, member: Member, prompt_tokens: int, now: float) -> None:
-        """An answer begins; so many tokens came with its question that were not here before."""
+        """An answer begins; so many tokens came with its question that were not here before. Its client pays for all
+        that is computed for it, for what was computed once and has made room for others meanwhile too."""
         member.active, member.meter = now, AnswerMeter(now, prompt_tokens)
         self.counters.prompt_tokens += prompt_tokens
         self._quotas.requested(member.client, now)
-        self._quotas.used(member.client, prompt_tokens, now)
+        self._quotas.used(member.client, max(prompt_tokens, member.to_compute), now)
+
+    def late(self, member: Member, nodes: int, now: float) -> None:
+        """A frame came, with so many nodes, that can change nothing. Raises PeerError where they do not stop."""
+        self._quotas.used(member.client, member.late.take(nodes, now), now)
 
     def judged(self, part: Part[Member], progress: Progress) -> None:
         if part.work.reaches_root:

@@ -168,7 +168,12 @@ class Engine:
         if not exports or self._maker is None:
             return
         begun = self._clock()
-        payloads = self._maker.make([export.ask for export in exports])
+        payloads: Sequence[bytes | None] = [None] * len(exports)
+        try:
+            payloads = self._maker.make([export.ask for export in exports])
+        # Whatever comes of state, passes go on without it.
+        except Exception as error:
+            _log.error("draft state cannot be made: %s", named(error))
         loop.call_soon_threadsafe(self._send_state, exports, payloads, self._clock() - begun)
 
     def _send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], seconds: float) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from common.protocol.messages import StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.state_feed import Span
+from server.mishap import Alone
 from server.sequence import HeldSequence
 
 POSITIONS_OF_STEP = 128
@@ -49,7 +50,7 @@ class Export(Generic[Owner]):
     ask: Ask
 
 
-def claim(candidates: Iterable[Owner]) -> list[Export[Owner]]:
+def claim(candidates: Iterable[Owner], alone: Alone[Owner]) -> list[Export[Owner]]:
     """Claims one frame of each session in turn, while there is room in the step; those that waited longest first."""
     waiting = deque(sorted((each for each in candidates if each.wanted is not None), key=lambda each: each.fed))
     claims = waiting[-1].fed if waiting else 0
@@ -57,14 +58,15 @@ def claim(candidates: Iterable[Owner]) -> list[Export[Owner]]:
     positions = 0
     while waiting and positions < POSITIONS_OF_STEP:
         owner = waiting.popleft()
-        span = owner.session.next_span()
-        if span is None or owner.wanted is None:
-            continue
-        claims += 1
-        owner.fed = claims
-        positions += span.count
-        # A copy, because the session may go on while its state is computed.
-        slots = owner.sequence.slots[span.start : span.start + span.count].copy()
-        exports.append(Export(owner, span, Ask(owner.wanted, span.kind.name, slots)))
-        waiting.append(owner)
+        with alone(owner):
+            span = owner.session.next_span()
+            if span is None or owner.wanted is None:
+                continue
+            claims += 1
+            owner.fed = claims
+            positions += span.count
+            # A copy, because the session may go on while its state is computed.
+            slots = owner.sequence.slots[span.start : span.start + span.count].copy()
+            exports.append(Export(owner, span, Ask(owner.wanted, span.kind.name, slots)))
+            waiting.append(owner)
     return exports

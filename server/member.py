@@ -1,6 +1,6 @@
 """One session with what the server holds for it, as data. It may not know passes, streams or any other session."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from common.protocol.messages import FromServer, StateRequest
@@ -8,6 +8,7 @@ from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
 from server.answer_meter import AnswerMeter
 from server.assistance import Aide
+from server.late_frames import LateFrames
 from server.scheduler import Demand
 from server.sequence import HeldSequence
 
@@ -38,7 +39,8 @@ class Member:
     served: int  # the number of the last pass that it took part in
     wanted: StateRequest | None  # the draft state that it is sent
     fed: int = 0  # the number of its last claim of draft state, among those of all sessions
-    active: float = 0.0  # when it last got a stream, a question or a token, in seconds
+    active: float = 0.0  # when it last got a stream, a question, a token or draft state, in seconds
+    late: LateFrames = field(default_factory=LateFrames)
     meter: AnswerMeter | None = None  # of the answer that is being made
     silent: bool = False  # its client has closed its side of the stream
     aide: Aide | None = None  # what drafts for it here, once it does
@@ -54,6 +56,16 @@ class Member:
     def demand(self) -> Demand:
         tree = self.session.tree
         return Demand(tree.frontier - self.session.processed, len(tree), self.served)
+
+    @property
+    def to_compute(self) -> int:
+        """Tokens below the root that passes have to compute, whoever dropped what was computed of them before."""
+        return self.session.tree.frontier - 1 - self.session.processed
+
+    @property
+    def arrived_states(self) -> int:
+        """State frames that its client has acknowledged on this stream."""
+        return 0 if self.session.feed is None else self.session.feed.arrived
 
     @property
     def is_running(self) -> bool:

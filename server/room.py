@@ -1,18 +1,23 @@
 """Who gets in where not everybody fits, and who makes room. Pure: time is an argument, in seconds.
 
-Whoever was let in is served to the end of the answer as fast as the others; the rest hear at once that there is no
-room, and when there may be. It may not know streams, passes or what an answer is made of.
+Whoever was let in is served to the end of the answer as fast as the others, unless it merely waits for its client while
+others are turned away; the rest hear at once that there is no room, and when there may be. It may not know streams,
+passes or what an answer is made of.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 
-from common.protocol.server_session import ServerSession
 from server.member import Member
 from server.quotas import Quotas
 from server.scheduler import most_decoding
 from server.turned_away import Reason, TurnedAwayError
 from server.turnover import Turnover
+from server.waiting_line import WaitingLine
+
+_YIELDS_AFTER_S = 0.25
+"""For so long an answer keeps its place while it waits for its client and others are turned away: a round trip and a
+round of drafting on a slow link."""
 
 _RETURNING = 2
 """Times as many answers as otherwise are made while some that had begun come back."""
@@ -39,6 +44,7 @@ class Room:
         self._capacity = capacity
         self._quotas = quotas
         self._turnover = turnover
+        self._line = WaitingLine()
 
     def who_gives_way(self, client: str, members: Collection[Member], now: float) -> Member | None:
         """Whose place one more session of that client takes, None where there is one left.
@@ -55,36 +61,59 @@ class Room:
         else:
             return None
         idle = idlest(rivals)
+        if idle is None and reason is Reason.SESSIONS:
+            idle = next(iter(_waiting(rivals, now)), None)
         if idle is None:
             raise TurnedAwayError(reason, sentence, self._wait(len(members), now))
         return idle
 
-    def check_answer(
-        self, client: str, prompt: int, limit: int, running: Collection[ServerSession], now: float
-    ) -> None:
-        """Whether an answer may begin behind a prompt of so many tokens, up to a sequence of `limit`, beside those that
-        are `running`. Raises TurnedAwayError where it may not."""
-        self._quotas.check(client, now)
-        if len(running) >= self._bounds.running:
-            raise TurnedAwayError(
-                Reason.RUNNING,
-                f"the server is busy with {len(running)} answers; try again later",
-                self._wait(len(running), now),
-            )
-        promised = sum(self._promised(session.tree.frontier, session.limit) for session in running)
-        if running and promised + self._promised(prompt, limit) > self._capacity:
-            raise TurnedAwayError(
-                Reason.CACHE,
-                f"the server's cache has no room for a prompt of {prompt} tokens; try again later or shorten it",
-                self._wait(len(running), now),
-            )
+    def who_yields_to_answer(
+        self, who: Hashable, prompt: int, limit: int, running: Collection[Member], now: float
+    ) -> list[Member]:
+        """Whose places are taken for an answer behind a prompt of so many tokens, up to a sequence of `limit`, beside
+        those that are `running`; most often nobody's. `who` is the same for one who comes back.
 
-    def check_return(self, running: int, now: float) -> None:
-        """Whether one more answer that had begun may go on beside so many: those who lost their link come back
-        together, and nobody who waited for nothing else is to wait long. Raises TurnedAwayError where it may not."""
-        if running >= _RETURNING * self._bounds.running:
-            sentence = f"the server is busy with {running} answers; try again later"
-            raise TurnedAwayError(Reason.RUNNING, sentence, self._wait(running, now))
+        Raises TurnedAwayError where there is no room.
+        """
+        need, reserved = self._promised(prompt, limit), self._line.reserved(who, now)
+
+        def lacks(running: Collection[Member]) -> Reason | None:
+            if len(running) >= self._bounds.running:
+                return Reason.RUNNING
+            promised = sum(self._promised(each.session.tree.frontier, each.session.limit) for each in running)
+            is_alone = not running and not reserved
+            return None if is_alone or promised + need + reserved <= self._capacity else Reason.CACHE
+
+        yielding, reason = _least(running, lacks, now)
+        if reason is Reason.RUNNING:
+            raise self._busy(len(running), now)
+        if reason is Reason.CACHE:
+            wait = self._wait(len(running), now)
+            self._line.refused(who, need, wait, now)
+            sentence = f"the server's cache has no room for a prompt of {prompt} tokens; try again later or shorten it"
+            raise TurnedAwayError(Reason.CACHE, sentence, wait)
+        self._line.served(who)
+        return yielding
+
+    def who_yields_to_return(self, running: Collection[Member], now: float) -> list[Member]:
+        """The same for one more answer that had begun: those who lost their link come back together, and nobody who
+        waited for nothing else is to wait long."""
+
+        def lacks(running: Collection[Member]) -> Reason | None:
+            return Reason.RUNNING if len(running) >= _RETURNING * self._bounds.running else None
+
+        yielding, reason = _least(running, lacks, now)
+        if reason is not None:
+            raise self._busy(len(running), now)
+        return yielding
+
+    def check_quota(self, client: str, now: float) -> None:
+        """Raises TurnedAwayError where that client may not ask for an answer now."""
+        self._quotas.check(client, now)
+
+    def _busy(self, running: int, now: float) -> TurnedAwayError:
+        sentence = f"the server is busy with {running} answers; try again later"
+        return TurnedAwayError(Reason.RUNNING, sentence, self._wait(running, now))
 
     def _wait(self, running: int, now: float) -> float:
         return self._turnover.wait(running, now)
@@ -98,3 +127,24 @@ def idlest(members: Iterable[Member]) -> Member | None:
     """Who loses least by making room: of those that have no question the one that has had none for longest."""
     idle = [member for member in members if not member.is_running]
     return min(idle, key=lambda member: member.active, default=None)
+
+
+def _waiting(members: Iterable[Member], now: float) -> list[Member]:
+    """Those whose answers merely wait for their clients, the longest first."""
+    long_ago = [each for each in members if each.is_running and now - each.active >= _YIELDS_AFTER_S]
+    return sorted((each for each in long_ago if each.session.waits_for_its_client), key=lambda each: each.active)
+
+
+def _least(
+    running: Collection[Member], lacks: Callable[[Collection[Member]], Reason | None], now: float
+) -> tuple[list[Member], Reason | None]:
+    """The fewest of those that wait for their clients without whom nothing lacks; nobody, and what lacks, where their
+    going would not help."""
+    reason = lacks(running)
+    if reason is None:
+        return [], None
+    waiting = _waiting(running, now)
+    for count in range(1, len(waiting) + 1):
+        if lacks([each for each in running if each not in waiting[:count]]) is None:
+            return waiting[:count], None
+    return [], reason

@@ -4,11 +4,10 @@ No asyncio, grpc, torch or clock: time is an argument. It may not know passes or
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from common.models.slots import SlotPool
 from common.protocol.checks import check_open
-from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Open, Settings
 from common.protocol.prefix import common_prefix
 from common.protocol.pulse import Pulse
@@ -68,19 +67,20 @@ class Roster:
 
     def check_turn(self, member: Member, extend: Extend, now: float) -> None:
         """Raises TurnedAwayError where a next answer cannot be begun now."""
-        self._check_answer(member.client, extend.keep + len(extend.tokens), extend.settings, now)
+        tokens = (*member.session.tree.tokens[: extend.keep], *extend.tokens)
+        self._make_room_for(member.client, tokens, extend.settings, now, besides=member)
 
     def _readmit(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
         try:
             if member.is_running:
-                self._room.check_return(sum(each.is_running for each in self.members), now)
+                self._yield(self._room.who_yields_to_return(self._running(), now), now)
             self._check_reopening(member, listener, opened, now)
             self._make_place(listener.client, now)  # last, for somebody may go for it
             self._reopen(member, listener, opened, now)
         except TurnedAwayError:
             self.leases.keep(member, now)
             raise
-        except PeerError:
+        except Exception:
             member.release()
             raise
         self._members[opened.session] = member
@@ -90,7 +90,7 @@ class Roster:
         which there is no room."""
         check_open(opened, self._terms)
         if not member.session.resumes(opened):
-            self._check_answer(listener.client, len(opened.tokens), opened.settings, now, besides=member)
+            self._make_room_for(listener.client, opened.tokens, opened.settings, now, besides=member)
 
     def _reopen(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
         """Joins a session to a newer stream. Raises PeerError, and changes nothing, where it cannot go on there."""
@@ -107,7 +107,7 @@ class Roster:
 
     def _admit(self, listener: Listener, opened: Open, served: int, now: float) -> Member:
         session = ServerSession(opened, self._terms, now, self.pulse)
-        self._check_answer(listener.client, len(opened.tokens), opened.settings, now)
+        self._make_room_for(listener.client, opened.tokens, opened.settings, now)
         self._make_place(listener.client, now)
         member = Member(session, HeldSequence(self._pool), listener, served, opened.state)
         self._members[opened.session] = member
@@ -117,19 +117,31 @@ class Roster:
     def _make_place(self, client: str, now: float) -> None:
         """For one more session of that client. Raises TurnedAwayError where there is none."""
         member = self._room.who_gives_way(client, self.members, now)
-        if member is not None:
+        if member is not None and member.is_running:
+            self._send_away(member, now)
+        elif member is not None:
             self._books.left(member)
             self.drop(member)
             member.listener.end()
         while len(self._members) + len(self.leases) >= self._bounds.max_sessions and self.leases.drop_oldest():
             pass
 
-    def _check_answer(
-        self, client: str, prompt: int, settings: Settings, now: float, besides: Member | None = None
+    def _make_room_for(
+        self, client: str, prompt: Sequence[int], settings: Settings, now: float, besides: Member | None = None
     ) -> None:
-        running = [each.session for each in self.members if each.is_running and each is not besides]
-        limit = min(self._terms.context, prompt + settings.max_new_tokens)
-        self._room.check_answer(client, prompt, limit, running, now)
+        """For an answer to that prompt. Raises TurnedAwayError where there is none."""
+        self._room.check_quota(client, now)
+        limit = min(self._terms.context, len(prompt) + settings.max_new_tokens)
+        # A client that was turned away may come back on another session: it is known by what it asks.
+        who = hash((client, tuple(prompt[: self._terms.context])))
+        self._yield(self._room.who_yields_to_answer(who, len(prompt), limit, self._running(besides), now), now)
+
+    def _running(self, besides: Member | None = None) -> list[Member]:
+        return [each for each in self.members if each.is_running and each is not besides]
+
+    def _yield(self, waiting: Iterable[Member], now: float) -> None:
+        for member in waiting:
+            self._send_away(member, now)
 
     # Who goes.
 
@@ -144,14 +156,18 @@ class Roster:
         is_waiting = member.is_running and member.session.waits_for_its_client
         return self._patience_end(member) if is_waiting else member.session.due()
 
-    def send_silent_away(self, now: float) -> None:
-        """A client from which an answer has waited for as long as a lease lasts is as good as gone, whatever its stream
-        does."""
-        for member in [each for each in self.members if self._patience_end(each) <= now]:
-            if member.is_running and member.session.waits_for_its_client:
-                self._books.left(member, self._bounds.lease_seconds)
-                member.listener.end()
-                self.put_away(member, now)
+    def is_due(self, member: Member, now: float) -> bool:
+        """Whether it takes part in a pass now. A client from which an answer has waited for as long as a lease lasts is
+        as good as gone, whatever its stream does, and is sent away."""
+        if self._patience_end(member) <= now and member.is_running and member.session.waits_for_its_client:
+            self._send_away(member, now)
+            return False
+        return member.session.due() <= now
+
+    def _send_away(self, member: Member, now: float) -> None:
+        self._books.left(member, self._bounds.lease_seconds)
+        member.listener.end()
+        self.put_away(member, now)
 
     def _patience_end(self, member: Member) -> float:
         return member.active + (self._bounds.lease_seconds or math.inf)

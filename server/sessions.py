@@ -4,12 +4,12 @@ No asyncio, grpc, torch or clock: time is an argument, messages go to a listener
 pass and then calls `complete`. Passes do not overlap, so a slot given back in mid-pass is written again only after it.
 """
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
-from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Open
+from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Grow, Open
 from common.protocol.terms import Terms
 from common.protocol.work import Progress
 from server.assistance import Assistance, Level, claim_assistance, dismiss_one_aide
@@ -18,8 +18,9 @@ from server.books import Books
 from server.counters import Counters
 from server.events import Tell, unheard
 from server.exports import Export, claim
+from server.late_frames import comes_late
 from server.member import Listener, Member
-from server.mishap import named
+from server.mishap import Alone, failing_alone
 from server.pass_cost import PassCost
 from server.quotas import Quotas
 from server.room import Bounds
@@ -28,7 +29,11 @@ from server.scheduler import share
 from server.turned_away import Reason, TurnedAwayError
 from server.width import worthwhile_demands
 
-_log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+_BEFORE_PASS = "before its pass"
+_BEFORE_LEVEL = "before a level"
+_BEFORE_STATE = "before its draft state"
 
 
 class Sessions:
@@ -162,19 +167,24 @@ class Sessions:
     def next_due(self) -> float:
         """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
         their clients."""
-        return min([self._roster.leases.next_end, *map(self._roster.due, self._roster.members)])
+        dues = self._ask_each(self._roster.due, "while nothing was due")
+        return min([self._roster.leases.next_end, *(due for _, due in dues)])
 
     def plan(self, now: float) -> Batch[Member] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        self._roster.send_silent_away(now)
+        asked = self._ask_each(lambda member: self._roster.is_due(member, now), _BEFORE_PASS)
         self._roster.leases.expire(now)
-        due = [member for member in self._roster.members if member.session.due() <= now]
+        due = [member for member, is_due in asked if is_due]
         self._make_room(due)
         due = [member for member in due if self._roster.has(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
-        shares = share(worthwhile_demands(due, budget, self._cost.estimate), budget)
+        shares = share(worthwhile_demands(due, budget, self._cost.estimate, self._alone(_BEFORE_PASS)), budget)
         self._pass += 1
-        parts = [self._part(member, tokens) for member, tokens in zip(due, shares, strict=True) if tokens]
+        parts = [
+            self._part(member, tokens)
+            for member, tokens in zip(due, shares, strict=True)
+            if tokens and self._roster.has(member)
+        ]
         batch = Batch([part for part in parts if part is not None], now)
         if not batch.parts:
             return None
@@ -189,22 +199,20 @@ class Sessions:
         """Takes what the target decided for each part."""
         self._pulse.passed(now - batch.began)
         self._cost.observe(batch.tokens, now - batch.began)
+        alone = self._alone("after its pass")
         for part, outcome in zip(batch.parts, outcomes, strict=True):
-            try:
+            with alone(part.owner):
                 self._complete(part, outcome, now)
-            # One session's fault, whatever it is, must not reach the others.
-            except Exception as error:
-                _log.error("a session failed after its pass: %s", named(error))
-                self._fail_internally(part.owner)
 
     # What the server drafts itself.
 
     def claim_assistance(self) -> Assistance[Member] | None:
         """A level that is to be drafted here, if any; its result must be handed to `assist` before the next claim."""
-        asking = [member for member in self._roster.members if member.session.asks_for_assistance]
+        asked_each = self._ask_each(lambda member: member.session.asks_for_assistance, _BEFORE_LEVEL)
+        asking = [member for member, asks in asked_each if asks]
         self._pulse.rivals = max(1, len(asking))
         self._level += 1
-        asked = claim_assistance(asking, self._level)
+        asked = claim_assistance(asking, self._level, self._alone(_BEFORE_LEVEL))
         self._pulse.is_drafting = asked is not None
         if asked is not None and asked.aide is None:
             dismiss_one_aide([*self._roster.leases.members, *self._roster.members])
@@ -226,43 +234,59 @@ class Sessions:
             self._pulse.drafted_first(seconds)
         else:
             self._pulse.drafted(seconds)
-        try:
+        with self._alone("after a level")(member):
             member.session.assist(asked.epoch, asked.view, level.proposals)
-        # One session's fault, whatever it is, must not reach the others.
-        except Exception as error:
-            _log.error("a session failed after a level: %s", named(error))
-            self._fail_internally(member)
 
     # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
 
     def claim_state(self) -> list[Export[Member]]:
         """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
-        return claim(self._roster.members)
+        return claim(self._roster.members, self._alone(_BEFORE_STATE))
 
     def send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], now: float) -> None:
         """Takes what was encoded for each export; None where it could not be made. That session goes on without."""
+        alone = self._alone("with its draft state")
         for export, payload in zip(exports, payloads, strict=True):
-            if not self._roster.has(export.owner):
-                continue
-            if payload is None:
-                export.owner.wanted = None
-                self._deliver(export.owner, export.owner.session.forgo_state(), now)
-                continue
-            frame = export.owner.session.state_frame(export.span, payload, now)
-            if frame is not None:
-                self.counters.state_sent(frame.kind, len(payload))
-                self._deliver(export.owner, [frame], now)
+            if self._roster.has(export.owner):
+                with alone(export.owner):
+                    self._send_state(export, payload, now)
 
     # Details.
 
+    def _send_state(self, export: Export[Member], payload: bytes | None, now: float) -> None:
+        member = export.owner
+        if payload is None:
+            member.wanted = None
+            self._deliver(member, member.session.forgo_state(), now)
+            return
+        frame = member.session.state_frame(export.span, payload, now)
+        if frame is not None:
+            self.counters.state_sent(frame.kind, len(payload))
+            self._deliver(member, [frame], now)
+
+    def _alone(self, when: str) -> Alone[Member]:
+        return lambda member: failing_alone(when, lambda: self._fail_internally(member))
+
+    def _ask_each(self, ask: Callable[[Member], Answer], when: str) -> list[tuple[Member, Answer]]:
+        """What each session says; one that cannot be asked fails alone."""
+        answers, alone = [], self._alone(when)
+        for member in list(self._roster.members):
+            with alone(member):
+                answers.append((member, ask(member)))
+        return answers
+
     def _hear(self, member: Member, message: FromClient, now: float) -> None:
         session = member.session
-        turn, stale = session.turn, session.tree.stale
+        turn, stale, states = session.turn, session.tree.stale, member.arrived_states
+        if comes_late(session, message):
+            self._books.late(member, len(message.nodes) if isinstance(message, Grow) else 0, now)
         if isinstance(message, Extend) and message.turn > turn:
             member.active = now
             self._roster.check_turn(member, message, now)
         replies = session.receive(message, now)
         self.counters.stale_nodes += session.tree.stale - stale
+        if member.arrived_states > states:
+            member.active = now
         if isinstance(message, Extend) and session.turn > turn:
             self._books.asked(member, len(message.tokens), now)
         self._deliver(member, replies, now)
@@ -298,19 +322,18 @@ class Sessions:
         slots: list[int] = []
         if member.meter is not None:
             member.meter.passes += 1
-        try:
-            work = member.session.plan(tokens)
-            slots = self._pool.take(len(work))
-            # Its root is no repeat: a turn that begins where the last one ended needs the logits there again.
-            below = work.chain[:-1] if work.reaches_root else work.chain
-            self.counters.recomputed_tokens += member.sequence.count_repeats(below)
-            return Part(member, work, slots, make_segment(work, member.sequence, slots))
-        # One session's fault, whatever it is, must not reach the others.
-        except Exception as error:
-            _log.error("a session failed before its pass: %s", named(error))
-            self._pool.give(slots)
-            self._fail_internally(member)
-            return None
+        with self._alone(_BEFORE_PASS)(member):
+            try:
+                work = member.session.plan(tokens)
+                slots = self._pool.take(len(work))
+                # Its root is no repeat: a turn that begins where the last one ended needs the logits there again.
+                below = work.chain[:-1] if work.reaches_root else work.chain
+                self.counters.recomputed_tokens += member.sequence.count_repeats(below)
+                return Part(member, work, slots, make_segment(work, member.sequence, slots))
+            except Exception:
+                self._pool.give(slots)
+                raise
+        return None
 
     def _complete(self, part: Part[Member], outcome: Outcome, now: float) -> None:
         member = part.owner

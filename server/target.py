@@ -14,7 +14,7 @@ from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
-from common.sampling.decide import decide
+from common.sampling.decide import UnusableLogitsError, decide
 from server.batch import Case, Outcome
 from server.mishap import named
 
@@ -66,10 +66,13 @@ class Target:
         for case in cases:
             rows = slice(start, start + len(case.segment.wanted))
             start = rows.stop
-            if not all(finite[rows]):
+            if case.question is None:
+                outcomes.append([])
+                continue
+            try:
+                outcomes.append(decide(case.question, logits[rows], tokens[rows], finite[rows]))
+            except UnusableLogitsError:
                 outcomes.append(PeerError(_UNUSABLE, FailureCode.INTERNAL))
-            else:
-                outcomes.append(decide(case.question, logits[rows], tokens[rows]) if case.question else [])
         return outcomes
 
 

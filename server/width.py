@@ -9,20 +9,21 @@ from dataclasses import replace
 from common.protocol.selection import chances
 from server.budget import Cost, worthwhile
 from server.member import Member
+from server.mishap import Alone
 from server.scheduler import Demand
 
 _FREE = 1.05
 """Times what a pass costs without nodes, up to which nodes count as free."""
 
 
-def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost) -> list[Demand]:
+def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost, alone: Alone[Member]) -> list[Demand]:
     demands = [member.demand for member in due]
     chains = sum(demand.chain for demand in demands)
     if cost(min(budget, sum(demand.tokens for demand in demands))) <= _FREE * cost(chains):
         return demands
     decoding = [place for place, demand in enumerate(demands) if demand.decodes]
     counts = worthwhile(
-        [chances(due[place].session.tree, due[place].session.tempo.believable) for place in decoding],
+        [_chances_of(due[place], alone) for place in decoding],
         roots=len(decoding),
         other_tokens=min(budget, chains) - len(decoding),
         most=max(0, budget - chains),
@@ -31,3 +32,11 @@ def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost) -> list[D
     for place, count in zip(decoding, counts, strict=True):
         demands[place] = replace(demands[place], nodes=count)
     return demands
+
+
+def _chances_of(member: Member, alone: Alone[Member]) -> list[float]:
+    """None of a session that cannot be weighed."""
+    weighed: list[float] = []
+    with alone(member):
+        weighed += chances(member.session.tree, member.session.tempo.believable)
+    return weighed

@@ -10,6 +10,7 @@ from common.protocol.draft_state import DIMENSIONS, WIRE_DTYPES, most_bytes
 from common.protocol.errors import PeerError
 from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import (
+    LEAST_LOGP,
     PROTOCOL_VERSION,
     Draw,
     FailureCode,
@@ -112,8 +113,8 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
             raise PeerError(f"node id {node.id} is too large; a session has fewer than {FIRST_PLANTED_ID} nodes")
         if not 0 <= node.token < terms.vocab_size:
             raise PeerError(f"node {node.id} proposes token {node.token}, outside the vocabulary")
-        if not node.logp <= 0 or math.isinf(node.logp):
-            raise PeerError(f"node {node.id} has the log-probability {node.logp}; it must be finite and <= 0")
+        if not LEAST_LOGP <= node.logp <= 0:
+            raise PeerError(f"node {node.id} has the log-probability {node.logp}; it must lie in {LEAST_LOGP:g} to 0")
     _check_draws(nodes, terms)
 
 

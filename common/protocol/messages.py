@@ -11,6 +11,10 @@ from common.protocol.sampling import LIKELIEST, Sampling
 
 PROTOCOL_VERSION = 3
 
+LEAST_LOGP = -100.0
+"""The least log-probability of a node: what is believed to be less likely is as good as impossible, and sums over the
+longest path stay finite."""
+
 
 class FinishReason(StrEnum):
     END = "stop"  # an end token or a stop string
@@ -47,6 +51,11 @@ class Settings:
     def wants_state_alone(self) -> bool:
         return self.max_new_tokens == 0
 
+    @property
+    def wants_choice(self) -> bool:
+        """Whether a pass has to compute the last token of the prompt, even where another has."""
+        return not self.wants_state_alone
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -61,8 +70,8 @@ class Draw:
 class GrownNode:
     """A proposed token. `parent` is a node id, or 0 for the committed token at `frontier - 1`.
 
-    `logp` is the drafter's log-probability, at most 0, that the target commits this node given its parent. Under a
-    rule that judges groups, `draw` is what the node and its siblings were drawn from, None where nobody drew.
+    `logp` is the drafter's log-probability, from LEAST_LOGP to 0, that the target commits this node given its parent.
+    Under a rule that judges groups, `draw` is what the node and its siblings were drawn from, None where nobody drew.
     """
 
     id: int

@@ -46,8 +46,9 @@ def chances(tree: TokenTree, believable: float = 1.0) -> list[float]:
         totals[node.position] += chance
     believed = {root: 1.0}
     for node, chance in said.items():
-        most = believable ** (node.position - root.position)
-        believed[node] = min(believed[node.parent or root], chance * min(1.0, most / totals[node.position]))
+        total, most = totals[node.position], believable ** (node.position - root.position)
+        # What is so unlikely that it cannot be told from 0 adds nothing.
+        believed[node] = min(believed[node.parent or root], chance * min(1.0, most / total) if total else 0.0)
     ranked = sorted(((chance, believed[node]) for node, chance in said.items()), reverse=True)
     return list(accumulate((chance for _, chance in ranked), min))
 

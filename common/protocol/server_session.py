@@ -91,7 +91,7 @@ class ServerSession:
             self.greeting = (Opened(self.id), *self._replay(known), *self._end_if_fed())
         else:
             same = common_prefix(self.tree.tokens, opened.tokens)
-            self.processed = min(self.processed, same, len(opened.tokens) - 1)
+            self.processed = min(self.processed, same, len(opened.tokens) - opened.settings.wants_choice)
             if self.feed is not None:
                 self.feed.rewrite(same)
             self.state = server_after(self.state, Open)
@@ -106,10 +106,10 @@ class ServerSession:
         return _HANDLERS[type(message)](self, message, now)
 
     def _receive_grow(self, grow: Grow, now: float) -> Replies:
-        check_nodes(grow.nodes, self._terms)
         if self._is_stale(grow.turn) or self.state is ServerState.FINISHED:
             self.tree.note(grow.nodes)
             return ()
+        check_nodes(grow.nodes, self._terms)
         self.tree.grow(grow.frontier, grow.nodes)
         most = self._terms.max_nodes + (self._terms.planted_nodes if self._idle.assists else 0)
         if len(self.tree) > most:
@@ -153,7 +153,7 @@ class ServerSession:
         check_sequence(tokens, self._terms)
         check_settings(extend.settings)
         self.tree.rewrite(extend.keep, extend.tokens)
-        self.processed = min(self.processed, extend.keep, self.tree.frontier - 1)
+        self.processed = min(self.processed, extend.keep, len(tokens) - extend.settings.wants_choice)
         if self.feed is not None:
             self.feed.rewrite(extend.keep)
         self._begin_turn(extend.turn, len(tokens), extend.settings, now)

@@ -87,6 +87,11 @@ class StateFeed:
         self._window.sent(size, now)
         return True
 
+    @property
+    def arrived(self) -> int:
+        """Frames of this stream that were acknowledged."""
+        return self._arrived
+
     def acknowledge(self, frames: int, now: float) -> None:
         """The client has received `frames` frames on this stream. Raises PeerError where fewer were sent."""
         sent = self._arrived + len(self._flights)

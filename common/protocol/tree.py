@@ -19,7 +19,7 @@ are dead, except that they too alias a child with their token.
 from collections.abc import Iterable, Iterator, Sequence
 
 from common.protocol.errors import MisuseError, PeerError
-from common.protocol.messages import Draw, GrownNode
+from common.protocol.messages import LEAST_LOGP, Draw, GrownNode
 from common.protocol.views import NodeView, Proposal, TreeView
 
 FIRST_PLANTED_ID = 1 << 62
@@ -111,7 +111,8 @@ class TokenTree:
         grown = []
         for node in nodes:
             parent = node.parent or self.root
-            logp = min(0.0, node.score - parent.score)
+            # The difference of two sums may lie outside by rounding.
+            logp = max(LEAST_LOGP, min(0.0, node.score - parent.score))
             grown.append(GrownNode(node.id, self._parent_id(node), node.token, logp, node.draw))
         return grown
 
@@ -177,10 +178,10 @@ class TokenTree:
             twin.aliases.remove(id_)
 
     def note(self, nodes: Iterable[GrownNode]) -> None:
-        """Counts the nodes as seen and dead, for a Grow that came too late to matter."""
-        for grown in nodes:
-            self.last_id = max(self.last_id, grown.id)
-            self.stale += 1
+        """Counts the nodes as seen and dead, for a Grow that came too late to matter and was not looked at."""
+        ids = [grown.id for grown in nodes]
+        self.last_id = max(self.last_id, min(max(ids, default=0), FIRST_PLANTED_ID - 1))
+        self.stale += len(ids)
 
     def commit(self, tokens: Iterable[int]) -> list[Node]:
         """Makes tokens final and re-roots along them; returns the nodes that carried them, first token first.
@@ -251,7 +252,8 @@ class TokenTree:
         elif self.grouped and not self._joins(parent, grown):
             self.stale += 1
             return None
-        score = parent.score + grown.logp
+        # A drafter of this side's own may say anything, NaN included.
+        score = parent.score + min(0.0, max(LEAST_LOGP, grown.logp))
         node = Node(grown.id, parent, grown.token, parent.position + 1, score, grown.draw)
         parent.children[grown.token] = node
         self._live[grown.id] = node

@@ -6,8 +6,8 @@ may not know streams, channels or sessions.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from itertools import accumulate
+from dataclasses import asdict
+from itertools import accumulate, repeat
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -179,22 +179,23 @@ def _grow(frame: pb.Grow) -> Grow:
         raise PeerError(f"a Grow carries {len(frame.id)} nodes, more than the {MAX_COLUMNS} of any frame")
     if not len(frame.id) == len(frame.parent) == len(frame.token) == len(frame.logp):
         raise PeerError("the columns of a Grow differ in length")
-    nodes = []
-    for id_, distance, token, logp in zip(accumulate(frame.id), frame.parent, frame.token, frame.logp, strict=True):
+    ids, parents = list(accumulate(frame.id)), []
+    for id_, distance in zip(ids, frame.parent, strict=True):
         if distance > id_:
             raise PeerError(f"node {id_} names a parent {distance} ids back, before the first node")
-        nodes.append(GrownNode(id_, id_ - distance if distance else 0, token, logp))
-    draws = _draws(frame.draw, nodes)
-    return Grow(frame.turn, frame.frontier, tuple(replace(node, draw=draws.get(node.parent)) for node in nodes))
+        parents.append(id_ - distance if distance else 0)
+    draws = _draws(frame.draw, parents)
+    drawn = map(draws.get, parents) if draws else repeat(None)
+    return Grow(frame.turn, frame.frontier, tuple(map(GrownNode, ids, parents, frame.token, frame.logp, drawn)))
 
 
-def _draws(frames: Sequence[pb.Draw], nodes: Sequence[GrownNode]) -> dict[int, Draw]:
-    """By the parent of what was drawn."""
-    if len(frames) > len(nodes) or any(frame.node >= len(nodes) for frame in frames):
+def _draws(frames: Sequence[pb.Draw], parents: Sequence[int]) -> dict[int, Draw]:
+    """By the parent of what was drawn; `parents` are those of the Grow's nodes."""
+    if len(frames) > len(parents) or any(frame.node >= len(parents) for frame in frames):
         raise PeerError("a Grow has a Draw without nodes")
     if any(max(len(frame.token), len(frame.weight)) > MAX_COLUMNS for frame in frames):
         raise PeerError(f"a Draw is longer than the {MAX_COLUMNS} tokens of any frame")
-    return {nodes[frame.node].parent: Draw(tuple(frame.token), tuple(frame.weight)) for frame in frames}
+    return {parents[frame.node]: Draw(tuple(frame.token), tuple(frame.weight)) for frame in frames}
 
 
 def _state_frame(message: State) -> pb.ServerFrame:

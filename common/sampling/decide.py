@@ -12,19 +12,28 @@ from common.sampling.noise import gumbel
 from common.sampling.processors import Processors
 
 
-def decide(question: Question, logits: torch.Tensor, likeliest: Sequence[int]) -> list[int]:
+class UnusableLogitsError(Exception):
+    """A row that the walk visits has no finite maximum."""
+
+
+def decide(
+    question: Question, logits: torch.Tensor, likeliest: Sequence[int], usable: Sequence[int] | None = None
+) -> list[int]:
     """The tokens that follow the root, by the question's rule.
 
-    `logits [rows, vocabulary]` are the target's at each row of the question, finite somewhere in each; `likeliest` is
-    their argmax.
+    `logits [rows, vocabulary]` are the target's at each row of the question; `likeliest` is their argmax, and `usable`
+    says whose maximum is finite, None that all are. Raises UnusableLogitsError where the walk visits one that is not.
     """
-    return RULES[question.rule].walk(question, LogitRows(question, logits, likeliest))
+    return RULES[question.rule].walk(question, LogitRows(question, logits, likeliest, usable))
 
 
 class LogitRows:
     """A target's rows, as rules see them."""
 
-    def __init__(self, question: Question, logits: torch.Tensor, likeliest: Sequence[int]):
+    def __init__(
+        self, question: Question, logits: torch.Tensor, likeliest: Sequence[int], usable: Sequence[int] | None = None
+    ):
+        self._usable = usable
         self._question = question
         self._logits = logits
         self._likeliest = likeliest
@@ -32,6 +41,7 @@ class LogitRows:
         self._processed: dict[int, torch.Tensor] = {}
 
     def choice(self, row: int) -> int:
+        self._check(row)
         sampling = self._question.sampling
         if not sampling.temperature:
             return int(self._scores(row).argmax()) if self._processors.penalise else self._likeliest[row]
@@ -41,12 +51,17 @@ class LogitRows:
         return int(kept[(scores[kept].double() + noise).argmax()])
 
     def probabilities(self, row: int) -> NDArray[np.float64]:
+        self._check(row)
         if self._question.sampling.temperature:
             chances: NDArray[np.float64] = self._scores(row).double().softmax(-1).cpu().numpy()
             return chances
         certain = np.zeros(self._logits.shape[-1])
         certain[self.choice(row)] = 1.0
         return certain
+
+    def _check(self, row: int) -> None:
+        if self._usable is not None and not self._usable[row]:
+            raise UnusableLogitsError
 
     def _scores(self, row: int) -> torch.Tensor:
         """Processed logits, float32 `[vocabulary]`."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from client.answering import AnswerOptions, find_policy
-from client.policies import LOCKSTEP, STREAM
+from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Settings
 from common.protocol.rules import RULES
@@ -15,8 +15,8 @@ from common.protocol.sampling import Sampling
 WARM = Sampling(0.5, top_k=3, seed=7)
 
 
-def options(**wishes: Any) -> AnswerOptions:
-    return AnswerOptions(STREAM, 8, **wishes)
+def options(policy: Policy = STREAM, **wishes: Any) -> AnswerOptions:
+    return AnswerOptions(policy, 8, **wishes)
 
 
 def test_the_session_is_told_all_of_it():
@@ -44,6 +44,7 @@ def test_the_session_is_told_all_of_it():
         ({"stop": tuple(map(str, range(17)))}, "at most 16 stop strings"),
         ({"pace": math.nan}, "a drafted level takes a finite time"),
         ({"pace": math.inf}, "a drafted level takes a finite time"),
+        ({"policy": CLOUD, "idle": "lockstep"}, "the policy 'cloud' never proposes anything"),
     ],
 )
 def test_what_no_server_takes_is_refused(wishes, says):

@@ -103,6 +103,21 @@ def _grow_of(talk: Talk, dice: Random, count: int) -> pb.ClientFrame:
     return pb.ClientFrame(grow=grow)
 
 
+def _unlikely_chain(talk: Talk, dice: Random) -> pb.ClientFrame:
+    """Well-formed, each node below the one before and hardly possible, so that probabilities of paths underflow."""
+    count = dice.choice((1, 2, 10, 40, 60))
+    grow = pb.Grow(
+        turn=talk.turn,
+        frontier=talk.frontier,
+        id=[talk.last_id + 1, *[1] * (count - 1)],
+        parent=[int(index > 0) for index in range(count)],
+        token=dice.choices(range(talk.vocab_size), k=count),
+        logp=[dice.choice((-3.0, -30.0, -100.0, -100.0, -800.0))] * count,
+    )
+    talk.last_id += count
+    return pb.ClientFrame(grow=grow)
+
+
 def _ack(talk: Talk, dice: Random) -> pb.ClientFrame:
     return pb.ClientFrame(ack=pb.Ack(turn=number(dice, talk.turn), frontier=number(dice, talk.frontier)))
 
@@ -148,7 +163,16 @@ def _tokens(talk: Talk, dice: Random, count: int) -> list[int]:
 
 
 _KINDS: tuple[tuple[float, Callable[[Talk, Random], pb.ClientFrame]], ...] = (
-    *((0.01, _open), (0.03, _extend), (0.63, _grow), (0.79, _ack), (0.81, _cancel), (0.93, _state_ack), (1.0, _ping)),
+    *(
+        (0.01, _open),
+        (0.03, _extend),
+        (0.53, _grow),
+        (0.63, _unlikely_chain),
+        (0.79, _ack),
+        (0.81, _cancel),
+        (0.93, _state_ack),
+        (1.0, _ping),
+    ),
 )
 """Each with the share of frames up to and including it."""
 

@@ -4,7 +4,8 @@ The real `Sessions` with a target that remembers what each slot holds: a slot th
 changes what honest clients are answered.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -12,11 +13,13 @@ from google.protobuf.message import DecodeError
 
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
+from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import (
     Commit,
     Failed,
     FailureCode,
     Finished,
+    FromClient,
     FromServer,
     Open,
     Opened,
@@ -26,11 +29,12 @@ from common.protocol.messages import (
 )
 from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from server.budget import Cost
 from server.sessions import Sessions
 from tests.fuzz.arena import FaultError, check_sentence
 from tests.fuzz.chance import Shot, Spoiler
 from tests.fuzz.client_talk import Talk, client_frame, opening
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, one_pass, prompt_of
+from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, prompt_of
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
@@ -42,6 +46,14 @@ _LEASE_SECONDS = 5.0
 _FRAMES_BETWEEN_PASSES = 8
 _ANSWER = Settings(max_new_tokens=30)
 _PASSES_AT_MOST = 3000
+_COSTS: tuple[Cost, ...] = (
+    lambda tokens: 0.0,
+    lambda tokens: 0.03,
+    lambda tokens: 0.001 * tokens,
+    lambda tokens: 0.01 + 0.002 * tokens,
+    lambda tokens: 0.02 * math.ceil(tokens / 16),
+)
+"""Seconds of a pass over so many tokens: where wider passes take longer, sessions weigh what widens them."""
 
 
 def _kinds(request: StateRequest) -> Sequence[StateKind]:
@@ -80,20 +92,36 @@ class _Attacker:
         self.ended = True
 
 
+class _Punctual(Client):
+    """A client whose words come when they are said."""
+
+    def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None, clock: Callable[[], float]):
+        super().__init__(sessions, name, wanted)
+        self._clock = clock
+
+    def say(self, message: FromClient | None, now: float = 0.0) -> None:
+        super().say(message, self._clock())
+
+
 class _Honest:
-    def __init__(self, sessions: Sessions, index: int, dice: Random):
+    def __init__(self, sessions: Sessions, index: int, dice: Random, clock: Callable[[], float]):
         self.prompt = prompt_of(index, dice.randrange(1, 20))
         self.truth = decode(self.prompt, _ANSWER.max_new_tokens)
+        idle = dice.choice(("", *IDLE_POLICIES))
         whole = [*self.prompt, *self.truth]
         self._propose = (nothing, guessing(VOCAB, index), knowing(whole, 0.8, VOCAB, index))[index % 3]
-        self.client = Client(sessions, f"honest {index}", STATE if index % 2 else None)
-        self.client.open(self.prompt, replace(_ANSWER, idle="assist" if index % 5 == 0 else ""))
+        self.client = _Punctual(sessions, f"honest {index}", STATE if index % 2 else None, clock)
+        self.client.open(self.prompt, replace(_ANSWER, idle=idle))
 
     def go_on(self) -> bool:
         """Whether its answer is whole."""
         self.client.hear()
+        session = self.client.session
         if not self.client.done:
             self.client.draft(self._propose)
+        if not self.client.done:
+            # For `lockstep`, where nothing was proposed.
+            self.client.say(session.exhausted())
         return self.client.done
 
     def check(self) -> None:
@@ -105,16 +133,17 @@ class _Honest:
 
 class ServerArena:
     def __init__(self, dice: Random):
-        terms = replace(TERMS, assists=True, state_kinds=_kinds)
+        terms = replace(TERMS, idle=dice.choice(list(IDLE_POLICIES)), assists=True, state_kinds=_kinds)
         self._sessions = Sessions(terms, replace(BOUNDS, lease_seconds=_LEASE_SECONDS), _CAPACITY)
         self._thinker = Thinker()
         self._helpers = Helpers(guessing(VOCAB))
         self._dice = dice
+        self._cost = dice.choice(_COSTS)
         self._now = 0.0
         self._frames = 0
         self._broken: list[str] = []
         self._names = [f"an attacker's session {index}" for index in range(3 * _ATTACKERS)]
-        self._honest = [_Honest(self._sessions, index, dice) for index in range(_HONEST)]
+        self._honest = [self._new_honest(index) for index in range(_HONEST)]
         self._attackers = [self._new_attacker() for _ in range(_ATTACKERS)]
         self._turn = 0
         self.answers = 0  # of honest clients, whole and right
@@ -180,6 +209,9 @@ class ServerArena:
             self._receive(attacker, frame.SerializeToString())
         return attacker
 
+    def _new_honest(self, index: int) -> _Honest:
+        return _Honest(self._sessions, index, self._dice, lambda: self._now)
+
     def _go_on(self, renew: bool = True) -> None:
         self._now += self._dice.choice((0.001, 0.01, 0.1, 0.5))
         for honest in [each for each in self._honest if each.go_on()]:
@@ -188,10 +220,21 @@ class ServerArena:
             self._honest.remove(honest)
             self.answers += 1
             if renew:
-                self._honest.append(_Honest(self._sessions, self._dice.randrange(1 << 20), self._dice))
+                self._honest.append(self._new_honest(self._dice.randrange(1 << 20)))
         if self._dice.random() < 0.5:
-            one_level(self._sessions, self._helpers)
-        one_pass(self._sessions, self._thinker, self._now)
+            one_level(self._sessions, self._helpers, self._dice.choice((0.0001, 0.001, 0.03)))
+        self._pass()
+
+    def _pass(self) -> None:
+        """As the engine runs it, on a clock that goes on meanwhile."""
+        sessions, thinker = self._sessions, self._thinker
+        batch = sessions.plan(self._now)
+        exports = sessions.claim_state()
+        sessions.send_state(exports, thinker.make([export.ask for export in exports]), self._now)
+        if batch is not None:
+            outcomes = thinker.decide(batch.cases)
+            self._now += self._cost(batch.tokens)
+            sessions.complete(batch, outcomes, self._now)
 
     def _check(self) -> None:
         if self._broken:

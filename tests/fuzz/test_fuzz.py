@@ -5,6 +5,8 @@ from random import Random
 
 import pytest
 
+from common.protocol.selection import chances
+from common.protocol.tree import TokenTree
 from tests.fuzz import runner
 from tests.fuzz.chance import Shot
 from tests.fuzz.runner import FRAMES_OF_EPISODE, FuzzError, Kind, Memory, Runner, replay
@@ -23,6 +25,21 @@ def test_malformed_frames_do_no_harm(tmp_path: Path) -> None:
     assert report.before is not None
     assert report.after is not None
     assert report.after.objects - report.before.objects < _MOST_NEW_OBJECTS
+
+
+def test_what_weighs_nodes_is_under_fire_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Passes cost time here, and some nodes are so unlikely that their probabilities underflow."""
+
+    def brittle(tree: TokenTree, believable: float) -> list[float]:
+        weighed = chances(tree, believable)
+        if 0.0 in weighed:
+            raise ZeroDivisionError("a sum of probabilities is 0")
+        return weighed
+
+    monkeypatch.setattr(runner, "KINDS", {"server": runner.KINDS["server"]})
+    monkeypatch.setattr("server.width.chances", brittle)
+    with pytest.raises(FuzzError, match="the server failed by itself"):
+        Runner("a", tmp_path).run(40 * FRAMES_OF_EPISODE)
 
 
 class Brittle:

@@ -38,6 +38,7 @@ _MOST_GROWTH = 32 << 20  # bytes of the server's resident memory
 _QUESTION = "Write a Python function that finds the longest word in a list."
 _TOKENS = 60
 _LEASE_SECONDS = 1
+_PACE = ("--pace-pass", "2ms", "--pace-token", "0.1ms", "--pace-draft", "1ms")  # so that wide passes take longer
 _PATIENCE = 60.0  # seconds for one stream to be answered, on a machine however busy
 
 
@@ -51,7 +52,7 @@ class _Fired:
 def fire(frames: int, seed: str) -> str:
     """Sends so many malformed frames on short streams; returns what happened. Raises FuzzError for what must not."""
     with tempfile.TemporaryDirectory(prefix="outrider-fuzz-") as cache:
-        options = ("--target", "demo", "--lease", str(_LEASE_SECONDS), "--threads", "1")
+        options = ("--target", "demo", "--lease", str(_LEASE_SECONDS), "--threads", "1", *_PACE)
         with outriderd(*options) as (process, address):
             return asyncio.run(_fire(frames, seed, address, process, Path(cache)))
 

@@ -181,6 +181,15 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
     running.cancel()
 
 
+async def test_an_answer_goes_on_without_state_that_fails_as_a_whole() -> None:
+    class Clumsy(Thinker):
+        def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
+            raise KeyError("no such exporter")
+
+    _, heard = await asyncio.wait_for(play_with_state(Clumsy(), Pace()), 10)
+    assert not any(isinstance(message, State) for _, message in heard)
+
+
 class Dying(Thinker):
     def decide(self, cases: Sequence[Case]) -> list[Outcome]:
         raise ArithmeticError("the device fell off the bus")

@@ -56,6 +56,26 @@ def test_an_answer_may_follow_and_computes_only_its_root_again(sessions: Session
     assert sessions.counters.packed_tokens == before + 1
 
 
+def test_a_turn_that_keeps_a_part_computes_nothing_again_for_its_state(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is chosen at its root, which the turn before has computed."""
+    client, thinker = Client(sessions, "s", STATE), Thinker()
+    client.open(prompt_of(1, 20), Settings(12))
+    with monkeypatch.context() as patch:
+        patch.setattr(client.session, "acknowledge_state", lambda: None)
+        while not client.session.finished:
+            one_pass(sessions, thinker)
+            client.hear()
+    packed = sessions.counters.packed_tokens
+    client.say(client.session.extend(25, [], STATE_ALONE))
+    assert client.session.finished is None
+    play(sessions, thinker, client)
+    assert client.session.finished == Finished(1, 25, FinishReason.LENGTH)
+    assert sessions.counters.packed_tokens == packed
+    assert sessions.counters.recomputed_tokens == 0
+
+
 def test_state_that_cannot_be_made_is_not_waited_for(sessions: Sessions) -> None:
     class Stumbling(Thinker):
         def make(self, asks):  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from common.models.segment import Segment
@@ -50,6 +51,14 @@ def test_numbers_that_are_none_fail_their_case_alone() -> None:
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL
     assert "not finite" in str(broken)
+
+
+@pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
+def test_numbers_that_are_none_matter_only_where_the_walk_comes(rule: str) -> None:
+    """Below a node that the target did not choose."""
+    segment = Segment([1, 2, 7], slots=range(3), parents=[-1, 0, 0], wanted=range(3))
+    question = Question(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
+    assert Target(Scripted()).decide([Case(segment, question)]) == [[2, 3]]  # type: ignore[arg-type]
 
 
 def test_a_pass_that_raises_is_run_again_for_each_case() -> None:

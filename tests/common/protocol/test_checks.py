@@ -7,7 +7,7 @@ import pytest
 
 from common.protocol.checks import check_nodes, check_settings
 from common.protocol.errors import PeerError
-from common.protocol.messages import Draw, FailureCode, GrownNode, Settings
+from common.protocol.messages import LEAST_LOGP, Draw, FailureCode, GrownNode, Settings
 from common.protocol.rules import RULES
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.tree import FIRST_PLANTED_ID
@@ -26,6 +26,13 @@ def test_groups_that_make_sense_pass():
     check_nodes([*group([1, 1, 2], None), *group([1], DRAW, 2, 4)], TERMS)
     check_nodes(group([0, 255], Draw(tuple(range(256)), (1,) * 256)), TERMS)
     check_nodes(group([1], Draw((1, 2), (2**31 - 1, 1))), TERMS)
+
+
+@pytest.mark.parametrize("logp", [-800.0, -100.1, 0.001, math.inf, -math.inf, math.nan])
+def test_a_log_probability_out_of_bounds_breaks_the_protocol(logp):
+    check_nodes([GrownNode(1, 0, 1, 0.0), GrownNode(2, 1, 1, LEAST_LOGP)], TERMS)
+    with pytest.raises(PeerError, match=r"node 1 has the log-probability .*; it must lie in -100 to 0"):
+        check_nodes([GrownNode(1, 0, 1, logp)], TERMS)
 
 
 def test_ids_that_are_the_servers_own_are_refused_and_all_others_are_not():

@@ -28,6 +28,17 @@ def chosen(tree, count, last=FAR):
     return [node.id for node in likeliest(tree, count, last)]
 
 
+def test_what_is_as_good_as_impossible_adds_nothing_and_breaks_nothing():
+    """Sums over long paths underflow."""
+    chain = tree_of([(parent, -100.0) for parent in range(300)], grouped=False)
+    weighed = chances(chain, believable=0.6)
+    assert weighed[-290:] == [0.0] * 290
+    assert chosen(chain, 300, last=1000) == list(range(1, 301))
+    assert likely_growth(chain, 10_000) == 0.0
+    beside = tree_of([(0, -0.1), *((parent, -100.0) for parent in range(1, 301))], grouped=False)
+    assert chances(beside)[0] == pytest.approx(math.exp(-0.1))
+
+
 # Two children of the root, two of the worse child, one of the better.
 NODES = [(0, -2.0), (0, -0.5), (1, -0.1), (1, -0.3), (2, -3.0)]
 

@@ -1,5 +1,6 @@
 """Nodes that the server plants itself: one tree with the client's, whatever was in flight, and none of its business."""
 
+import math
 import random
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import Grow, GrownNode
+from common.protocol.messages import LEAST_LOGP, Grow, GrownNode
 from common.protocol.tree import FIRST_PLANTED_ID, TokenTree
 from common.protocol.views import Proposal, TreeView
 from tests.common.protocol.test_tree import grown, paths
@@ -152,6 +153,16 @@ def test_planted_nodes_are_scored_and_shown_like_all_others():
     tree.grow(1, [grown(1, 0, 5, -0.5)])
     tree.plant(1, [Proposal(1, 6, -0.25)])
     assert [(node.parent, node.token, node.logp) for node in tree.view().nodes] == [(0, 5, -0.5), (1, 6, -0.75)]
+
+
+@pytest.mark.parametrize(
+    ("said", "believed"), [(-1e300, LEAST_LOGP), (-math.inf, LEAST_LOGP), (math.nan, LEAST_LOGP), (1e9, 0.0)]
+)
+def test_whatever_a_drafter_says_its_log_probabilities_stay_in_bounds(said, believed):
+    tree = TokenTree([1, 2])
+    planted = tree.plant(2, [Proposal(0, 5, said), Proposal(-1, 6, said)])
+    assert [node.score for node in planted] == [believed, 2 * believed]
+    assert [node.logp for node in tree.grown(planted)] == [believed, believed]
 
 
 def test_saying_the_same_again_leaves_nothing_to_remember():

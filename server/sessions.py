@@ -110,24 +110,24 @@ class Sessions:
             self._books.turned_away(session, listener.client, error)
             raise
 
-    def hear_out(self, listener: Listener) -> None:
-        """The client will say nothing more: its answer goes on to its end, and the stream ends with it."""
+    def hear_out(self, listener: Listener, now: float) -> None:
+        """Nothing more comes on this stream: its answer goes on to its end, and the stream ends with it.
+
+        The client has closed its side or is gone: a connection that broke looks the same at first, and `leave` may
+        follow much later or at once. So that nothing hangs on telling the two apart, its session is kept either way.
+        """
         member = self._roster.of(listener)
         if member is None:
             listener.end()
         else:
             member.silent = True
-            self._dismiss_if_over(member)
+            self._dismiss_if_over(member, now)
 
     def leave(self, listener: Listener, now: float) -> None:
         """The stream is gone: its session, if it still has one, is kept for a while."""
         member = self._roster.of(listener)
         if member is not None:
-            self._books.left(member, 0.0 if self._draining else self._bounds.lease_seconds)
-            if self._draining:
-                self._roster.drop(member)
-            else:
-                self._roster.put_away(member, now)
+            self._part_with(member, now)
 
     def fail(self, listener: Listener, error: PeerError) -> None:
         """Ends one stream and its session, if it has one, with a sentence for the person. What was merely refused may
@@ -151,7 +151,7 @@ class Sessions:
         self._books.draining(len(self))
         self._roster.leases.end()
         for member in list(self._roster.members):
-            self._dismiss_if_over(member)
+            self._dismiss_if_over(member, 0.0)  # nobody is kept any more
 
     def fail_all(self, error: PeerError) -> None:
         for member in list(self._roster.members):
@@ -350,20 +350,28 @@ class Sessions:
             self._books.failed(member.listener, member, FailureCode.OVERLOADED)
             self._roster.drop(member)
         else:
-            self._dismiss_if_over(member)
+            self._dismiss_if_over(member, now)
 
-    def _dismiss_if_over(self, member: Member) -> None:
+    def _dismiss_if_over(self, member: Member, now: float) -> None:
         """Ends the stream of a session from which nothing can come any more."""
         if not member.is_running:
             if self._draining or member.silent:
-                self._books.left(member)
-                self._roster.drop(member)
+                self._part_with(member, now)
                 member.listener.end()
         elif member.silent and member.session.waits_for_its_client:
-            self.fail(
-                member.listener,
-                PeerError("the answer cannot go on without acknowledgements, but the client has closed its side"),
-            )
+            self._part_with(member, now)
+            # For whoever closed a side on purpose. Of a broken connection nobody hears it, and nobody is at fault.
+            sentence = "the answer cannot go on without acknowledgements, but the client has closed its side"
+            member.listener.put(Failed(FailureCode.PROTOCOL, sentence))
+            member.listener.end()
+
+    def _part_with(self, member: Member, now: float) -> None:
+        """Its stream is gone or of no more use: it is kept for a while, but not by a server that goes away."""
+        self._books.left(member, 0.0 if self._draining else self._bounds.lease_seconds)
+        if self._draining:
+            self._roster.drop(member)
+        else:
+            self._roster.put_away(member, now)
 
     def _fail_internally(self, member: Member) -> None:
         if self._roster.has(member):

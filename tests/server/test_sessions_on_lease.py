@@ -29,7 +29,7 @@ def returned(client: Client) -> Client:
     """The same client on a new stream."""
     fresh = Client(client.sessions, "unused")
     fresh.session, fresh.states = client.session, client.states
-    if not client.done:
+    if client.session.finished is None:
         client.session.lost()
     for message in client.session.reopen():
         fresh.say(message)
@@ -147,6 +147,52 @@ def test_a_next_turn_on_a_new_stream_goes_on_from_what_is_held(sessions: Session
     answer(fresh, sessions, thinker)
     assert fresh.session.answer == decode(prompt, 1)
     assert sessions.counters.packed_tokens - packed <= 4
+    assert sessions.counters.recomputed_tokens == 0
+
+
+@pytest.mark.parametrize("leaves_after", [True, False])
+def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Sessions, leaves_after: bool) -> None:
+    """gRPC tells of the end of what comes first, and of the broken connection a moment later or not at all."""
+    thinker, client = Thinker(), Client(sessions, "s")
+    client.open(prompt_of(2, 30))
+    answer(client, sessions, thinker)
+    packed = sessions.counters.packed_tokens
+    sessions.hear_out(client, 0.0)
+    if leaves_after:
+        lose(client)
+    assert client.ended
+    assert (len(sessions), sessions.away) == (0, 1)
+    client.session.lost()
+    fresh = Client(sessions, "unused")
+    fresh.session = client.session
+    prompt = [*client.session.tree.tokens, 7, 8]
+    fresh.say(fresh.session.extend(len(prompt) - 2, [7, 8], Settings(max_new_tokens=1)))
+    answer(fresh, sessions, thinker)
+    assert fresh.session.answer == decode(prompt, 1)
+    assert sessions.counters.packed_tokens - packed <= 4
+    assert sessions.counters.failures == 0
+
+
+@pytest.mark.parametrize("idle", ["lockstep", "eager"])
+def test_a_connection_that_breaks_while_the_answer_waits_for_its_client_costs_nothing(idle: str) -> None:
+    """For its trees, or for its acknowledgements."""
+    sessions, thinker = Sessions(replace(TERMS, run_ahead=4), replace(BOUNDS, lease_seconds=LEASE), CAPACITY), Thinker()
+    client, prompt = Client(sessions, "s"), prompt_of(1, 20)
+    client.open(prompt, replace(SETTINGS, idle=idle))
+    while one_pass(sessions, thinker):
+        pass
+    sessions.hear_out(client, 0.0)
+    assert client.ended
+    lose(client)
+    assert (len(sessions), sessions.away) == (0, 1)
+    client = returned(client)
+    client.hear()
+    while not client.done:
+        client.draft(guessing(VOCAB, 1))
+        one_pass(sessions, thinker)
+        client.hear()
+    assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)
+    assert (sessions.counters.sessions, sessions.counters.failures) == (1, 0)
     assert sessions.counters.recomputed_tokens == 0
 
 

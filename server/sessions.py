@@ -162,7 +162,8 @@ class Sessions:
     def next_due(self) -> float:
         """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
         their clients."""
-        return min([self._roster.leases.next_end, *map(self._roster.due, self._roster.members)])
+        owed = [member.session.due() for member in self._owed]
+        return min([self._roster.leases.next_end, *map(self._roster.due, self._roster.members), *owed])
 
     def plan(self, now: float) -> Batch[Member] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
@@ -170,7 +171,8 @@ class Sessions:
         self._roster.leases.expire(now)
         due = [member for member in self._roster.members if member.session.due() <= now]
         self._make_room(due)
-        due = [member for member in due if self._roster.has(member)]
+        due += [member for member in self._owed if member.session.due() <= now]
+        due = [member for member in due if self._roster.keeps(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
         shares = share(worthwhile_demands(due, budget, self._cost.estimate), budget)
         self._pass += 1
@@ -264,6 +266,7 @@ class Sessions:
         replies = session.receive(message, now)
         self.counters.stale_nodes += session.tree.stale - stale
         if isinstance(message, Extend) and session.turn > turn:
+            member.unserved = True
             self._books.asked(member, len(message.tokens), now)
         self._deliver(member, replies, now)
 
@@ -272,6 +275,11 @@ class Sessions:
             raise TurnedAwayError(Reason.DRAINING, "the server is going away; try another or come back later")
         member = self._roster.open(listener, opened, self._pass, now)
         self._deliver(member, member.session.greeting, now)
+
+    @property
+    def _owed(self) -> list[Member]:
+        """Absent sessions that take part in a pass, where a slot is left: nobody makes room for them."""
+        return self._roster.owed if self._pool.free else []
 
     def _make_room(self, due: Sequence[Member]) -> None:
         """Drops absent sessions and parks finished ones for what the due ones ask; where still nobody could move on,
@@ -294,7 +302,7 @@ class Sessions:
             self.fail(holders[-1].listener, error)
 
     def _part(self, member: Member, tokens: int) -> Part[Member] | None:
-        member.served = self._pass
+        member.served, member.unserved = self._pass, False
         slots: list[int] = []
         if member.meter is not None:
             member.meter.passes += 1
@@ -317,10 +325,12 @@ class Sessions:
         member.in_pass = False
         kept: set[int] = set()
         try:
-            if not self._roster.has(member):
+            if not self._roster.keeps(member):
                 return
             if isinstance(outcome, PeerError):
-                self.fail(member.listener, outcome)
+                # Who is away hears it from the next pass, which will not do better.
+                if self._roster.has(member):
+                    self.fail(member.listener, outcome)
                 return
             progress = member.session.complete(part.work, outcome, now)
             commits = [reply for reply in progress.replies if isinstance(reply, Commit)]
@@ -342,6 +352,10 @@ class Sessions:
 
     def _deliver(self, member: Member, replies: Sequence[FromServer], now: float) -> None:
         member.sequence.cut(member.session.processed)
+        if not self._roster.has(member):
+            # On lease: its session tells what was computed meanwhile when its client is back.
+            self._books.delivered(member, replies, now)
+            return
         for reply in replies:
             member.listener.put(reply)
         self._books.delivered(member, replies, now)
@@ -377,3 +391,5 @@ class Sessions:
         if self._roster.has(member):
             error = PeerError("the server could not compute this answer; try again", FailureCode.INTERNAL)
             self.fail(member.listener, error)
+        elif self._roster.leases.has(member):
+            self._roster.leases.drop(member)

@@ -54,10 +54,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all answers have in common: the draft of half of them, how many are made at a time, the server's idle
-    policies, how long it keeps sessions, and what a pass and a level drafted by a client take."""
+    """What all answers have in common: how many are made at a time, the server's idle policies, how long it keeps
+    sessions, and what a pass and a level drafted by a client take."""
 
-    draft: str
     together: int
     idle: Sequence[str]
     lease_seconds: float
@@ -72,7 +71,8 @@ def make_report(batches: Sequence[Batch], planned: int, setting: Setting) -> Rep
     for batch in batches:
         left.update(batch.left)
     twice = sum(batch.recomputed_tokens for batch in batches)
-    policies = " and ".join(f"`{each}`" for each in setting.idle)
+    policies = ", ".join(f"`{each}`" for each in setting.idle)
+    drafts = " and ".join(f"`{draft}` ({count})" for draft, count in Counter(each.draft for each in answers).items())
     return Report(
         title="Answers over links that are back for moments only",
         headings=HEADINGS,
@@ -84,8 +84,8 @@ def make_report(batches: Sequence[Batch], planned: int, setting: Setting) -> Rep
             "Virtual clock: the real engine, sessions, link watch, attempts to come back and conversations.",
             *(f"{cut}: {words}." for cut, words in _IN_WORDS.items()),
             f"Demo target in float32, a pass takes {1000 * setting.pass_seconds:g} ms and a drafted level "
-            f"{1000 * setting.level_seconds:g} ms; drafters `{setting.draft}` and `lookup` in turn, server policies "
-            f"{policies} in turn, leases of {setting.lease_seconds:g} s, clients that wait for as long as it takes.",
+            f"{1000 * setting.level_seconds:g} ms; drafters {drafts}, server policies {policies} in turn, leases of "
+            f"{setting.lease_seconds:g} s, clients that wait for as long as it takes.",
             "'identical' is to transformers' own `generate` (with the same noise for half of them, `coupled`); a "
             f"near-tie is a first difference where the reference's two best scores are within {NEAR_TIE:g}.",
             "'retracted' counts tokens that were shown as final and are not in the answer. 'resumed with K/V' counts "

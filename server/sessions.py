@@ -216,7 +216,7 @@ class Sessions:
         """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
         member = asked.owner
         self._pulse.is_drafting = False
-        if not self._roster.has(member):
+        if not self._roster.keeps(member):
             return
         member.aide = level.aide if level is not None and asked.aide_may_stay else None
         if level is None:

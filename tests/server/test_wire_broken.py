@@ -10,9 +10,11 @@ import pytest
 
 from common.address import parse_address
 from common.protocol.messages import Settings
+from common.protocol.transitions import ClientState
 from common.rpc.stub import connect
 from netem.links.breakable import BreakableProxy
 from server.engine import Engine
+from server.pace import Pace
 from tests.server.harness import new_session, options_for, running, with_sessions
 from tests.server.player import play
 from tests.server.proposers import guessing, nothing
@@ -23,9 +25,9 @@ TOKENS = 24
 
 
 @asynccontextmanager
-async def broken_server(target: Path) -> AsyncIterator[tuple[Engine, BreakableProxy]]:
+async def broken_server(target: Path, per_pass: float = 0.0) -> AsyncIterator[tuple[Engine, BreakableProxy]]:
     """A server that keeps sessions, and the way there."""
-    options = with_sessions(options_for(target), lease_seconds=60.0, run_ahead=4)
+    options = with_sessions(options_for(target), lease_seconds=60.0, run_ahead=4, pace=Pace(per_pass))
     async with running(options) as server, BreakableProxy(parse_address(server.address)) as proxy:
         yield server.engine, proxy
 
@@ -86,6 +88,40 @@ async def test_an_answer_that_waits_for_a_client_whose_connection_broke_waits_on
         assert answer == reference("llama").answer(PROMPT, TOKENS)
         counters = engine.counters
         assert (counters.sessions, counters.failures, counters.recomputed_tokens) == (1, 0, 0)
+
+
+async def test_a_pass_that_outlives_its_connection_is_told_on_the_next(
+    target: Path, reference: Callable[[str], Reference]
+) -> None:
+    """However long this machine takes for anything, no pass is wasted."""
+    truth = reference("llama").answer(PROMPT, 8)
+    async with broken_server(target, per_pass=0.2) as (engine, proxy):
+        session = None
+        for known in range(4):
+            async with connect(str(proxy.address)) as connection:
+                if session is None:
+                    session = await new_session(connection)
+                    opening = session.open(PROMPT, Settings(8))
+                else:
+                    session.lost()
+                    (opening,) = session.reopen()
+                stream = connection.generate()
+                await stream.send(opening)
+                # What the last pass came to is here at once, and the next one begins.
+                while session.tree.frontier < len(PROMPT) + known or session.state is ClientState.OPENING:
+                    message = await stream.receive()
+                    assert message is not None
+                    session.receive(message)
+                await _until(lambda known=known: engine.counters.passes > known)
+                proxy.reset()
+                await gone(engine)
+                await _until(lambda known=known: engine.counters.committed_tokens > known)
+        async with connect(str(proxy.address)) as connection:
+            session.lost()
+            (opening,) = session.reopen()
+            assert await play(session, connection.generate(), opening, nothing) == truth
+        counters = engine.counters
+        assert (counters.sessions, counters.passes, counters.recomputed_tokens) == (1, 8, 0)
 
 
 async def _until(condition: Callable[[], bool]) -> None:

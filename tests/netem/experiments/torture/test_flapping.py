@@ -12,7 +12,7 @@ from netem.experiments.torture.torment import BROKEN_OFF
 from tests.netem.experiments.drafts.folder import make_folder
 from tests.netem.experiments.drafts.running import check, run_quick
 
-SETTING = Setting("moa", 2, ("auto", "eager"), 120.0, 0.24, 0.04)
+SETTING = Setting(2, ("auto", "eager"), 120.0, 0.24, 0.04)
 WELL = Ended(draw_flap(0, 3, 10, Cut.BREAK), "greedy", "moa", "identical", "length", 0, 4, 7.5, 40)
 NOTHING = {"sessions": 0, "leases": 0, "slots": 0}
 

@@ -298,7 +298,8 @@ class Conversation:
     async def _draft(self, turn: "_Turn") -> None:
         """Returns where an answer that is written alone has come to its end."""
         loop = self._loop
-        idle_since: float | None = None  # with nothing to write alone
+        waited = 0.0  # seconds with nothing to write alone, since the server last brought a token
+        passes = loop.session.passes
         while True:
             self._changed.clear()
             is_alone = not self._lifeline.is_good
@@ -309,19 +310,19 @@ class Conversation:
             step = loop.begin_step()
             if step is None or self._drafter is None:
                 if not is_alone:
-                    idle_since = None
                     await self._changed.wait()
                     continue
-                idle_since = self._clock() if idle_since is None else idle_since
+                if passes != loop.session.passes:
+                    waited, passes = 0.0, loop.session.passes
                 patience = 0.0 if self._lifeline.is_held else self.offline.patience
-                left = idle_since + patience - self._clock()
-                if left <= 0:
+                if waited >= patience:
                     return
+                began = self._clock()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(left):
+                    async with asyncio.timeout(patience - waited):
                         await self._changed.wait()
+                waited += self._clock() - began
                 continue
-            idle_since = None
             is_first = self._levels == turn.levels_before
             began = self._clock()
             try:

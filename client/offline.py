@@ -9,8 +9,9 @@ PATIENCE_SECONDS = 10.0
 @dataclass(frozen=True, slots=True)
 class Offline:
     """At most `limit` tokens are written behind what is final; once there is nothing more to write, the server is
-    waited for as long as `patience`, in seconds. `keep` adopts what was written when the server is back, instead of
-    having it judged."""
+    waited for as long as `patience`: seconds in all since it last brought a token, so that a link that comes back for
+    moments and brings nothing does not begin them anew. `keep` adopts what was written when the server is back,
+    instead of having it judged."""
 
     limit: int = LIMIT
     patience: float = PATIENCE_SECONDS

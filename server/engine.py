@@ -85,8 +85,8 @@ class Engine:
         self._stir()
 
     def hear_out(self, listener: Listener) -> None:
-        """The client has closed its side of the stream."""
-        self.sessions.hear_out(listener)
+        """Nothing more comes from this client, for whatever reason."""
+        self.sessions.hear_out(listener, self._clock())
         self._stir()
 
     def fail(self, listener: Listener, error: PeerError) -> None:

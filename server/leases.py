@@ -44,14 +44,22 @@ class Leases:
         _, member = self._away.pop(session, (0.0, None))
         return member
 
+    def has(self, member: Member) -> bool:
+        _, kept = self._away.get(member.session.id, (0.0, None))
+        return kept is member
+
+    def drop(self, member: Member) -> None:
+        """Nobody can come back to it."""
+        del self._away[member.session.id]
+        member.release()
+        self._dropped(member)
+
     def drop_oldest(self) -> bool:
         """Makes room; False where there is none to be made."""
-        for session, (_, member) in self._away.items():
-            del self._away[session]
-            member.release()
-            self._dropped(member)
-            return True
-        return False
+        _, oldest = next(iter(self._away.values()), (0.0, None))
+        if oldest is not None:
+            self.drop(oldest)
+        return oldest is not None
 
     def expire(self, now: float) -> None:
         while self.next_end <= now:

@@ -45,6 +45,7 @@ class Member:
     silent: bool = False  # its client has closed its side of the stream
     aide: Aide | None = None  # what drafts for it here, once it does
     in_pass: bool = False
+    unserved: bool = True  # no pass has worked on what its client asked on its newest stream
     assisted: int = 0  # the number of its last level drafted here, among those of all sessions
     assisted_turn: int = -1
 

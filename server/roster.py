@@ -45,6 +45,16 @@ class Roster:
     def has(self, member: Member) -> bool:
         return self._members.get(member.session.id) is member
 
+    def keeps(self, member: Member) -> bool:
+        """Whether it is here or on lease, so that what a pass computed for it is of use."""
+        return self.has(member) or self.leases.has(member)
+
+    @property
+    def owed(self) -> list[Member]:
+        """Those away whose streams broke before any pass could work on what they brought. They are owed one, or a link
+        that never stands for as long as others' passes take would bring nobody a token."""
+        return [member for member in self.leases.members if member.unserved]
+
     # Who comes.
 
     def open(self, listener: Listener, opened: Open, served: int, now: float) -> Member:
@@ -60,7 +70,7 @@ class Roster:
             self._readmit(member, listener, opened, now)
         else:
             member, is_new = self._admit(listener, opened, served, now), True
-        member.active = now
+        member.active, member.unserved = now, True
         self._by_listener[listener] = member
         self._books.opened(member, resumed=not is_new)
         return member

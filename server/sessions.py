@@ -4,7 +4,7 @@ No asyncio, grpc, torch or clock: time is an argument, messages go to a listener
 pass and then calls `complete`. Passes do not overlap, so a slot given back in mid-pass is written again only after it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from common.models.slots import SlotPool
@@ -115,24 +115,24 @@ class Sessions:
             self._books.turned_away(session, listener.client, error)
             raise
 
-    def hear_out(self, listener: Listener) -> None:
-        """The client will say nothing more: its answer goes on to its end, and the stream ends with it."""
+    def hear_out(self, listener: Listener, now: float) -> None:
+        """Nothing more comes on this stream: its answer goes on to its end, and the stream ends with it.
+
+        The client has closed its side or is gone: a connection that broke looks the same at first, and `leave` may
+        follow much later or at once. So that nothing hangs on telling the two apart, its session is kept either way.
+        """
         member = self._roster.of(listener)
         if member is None:
             listener.end()
         else:
             member.silent = True
-            self._dismiss_if_over(member)
+            self._dismiss_if_over(member, now)
 
     def leave(self, listener: Listener, now: float) -> None:
         """The stream is gone: its session, if it still has one, is kept for a while."""
         member = self._roster.of(listener)
         if member is not None:
-            self._books.left(member, 0.0 if self._draining else self._bounds.lease_seconds)
-            if self._draining:
-                self._roster.drop(member)
-            else:
-                self._roster.put_away(member, now)
+            self._part_with(member, now)
 
     def fail(self, listener: Listener, error: PeerError) -> None:
         """Ends one stream and its session, if it has one, with a sentence for the person. What was merely refused may
@@ -156,7 +156,7 @@ class Sessions:
         self._books.draining(len(self))
         self._roster.leases.end()
         for member in list(self._roster.members):
-            self._dismiss_if_over(member)
+            self._dismiss_if_over(member, 0.0)  # nobody is kept any more
 
     def fail_all(self, error: PeerError) -> None:
         for member in list(self._roster.members):
@@ -167,23 +167,27 @@ class Sessions:
     def next_due(self) -> float:
         """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
         their clients."""
-        dues = self._ask_each(self._roster.due, "while nothing was due")
-        return min([self._roster.leases.next_end, *(due for _, due in dues)])
+        when = "while nothing was due"
+        here = self._ask_each(self._roster.members, self._roster.due, when)
+        owed = self._ask_each(self._owed, lambda member: member.session.due(), when)
+        return min([self._roster.leases.next_end, *(due for _, due in (*here, *owed))])
 
     def plan(self, now: float) -> Batch[Member] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        asked = self._ask_each(lambda member: self._roster.is_due(member, now), _BEFORE_PASS)
+        asked = self._ask_each(self._roster.members, lambda member: self._roster.is_due(member, now), _BEFORE_PASS)
         self._roster.leases.expire(now)
         due = [member for member, is_due in asked if is_due]
         self._make_room(due)
-        due = [member for member in due if self._roster.has(member)]
+        asked = self._ask_each(self._owed, lambda member: member.session.due() <= now, _BEFORE_PASS)
+        due += [member for member, is_due in asked if is_due]
+        due = [member for member in due if self._roster.keeps(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
         shares = share(worthwhile_demands(due, budget, self._cost.estimate, self._alone(_BEFORE_PASS)), budget)
         self._pass += 1
         parts = [
             self._part(member, tokens)
             for member, tokens in zip(due, shares, strict=True)
-            if tokens and self._roster.has(member)
+            if tokens and self._roster.keeps(member)
         ]
         batch = Batch([part for part in parts if part is not None], now)
         if not batch.parts:
@@ -208,7 +212,9 @@ class Sessions:
 
     def claim_assistance(self) -> Assistance[Member] | None:
         """A level that is to be drafted here, if any; its result must be handed to `assist` before the next claim."""
-        asked_each = self._ask_each(lambda member: member.session.asks_for_assistance, _BEFORE_LEVEL)
+        asked_each = self._ask_each(
+            self._roster.members, lambda member: member.session.asks_for_assistance, _BEFORE_LEVEL
+        )
         asking = [member for member, asks in asked_each if asks]
         self._pulse.rivals = max(1, len(asking))
         self._level += 1
@@ -222,7 +228,7 @@ class Sessions:
         """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
         member = asked.owner
         self._pulse.is_drafting = False
-        if not self._roster.has(member):
+        if not self._roster.keeps(member):
             return
         member.aide = level.aide if level is not None and asked.aide_may_stay else None
         if level is None:
@@ -267,10 +273,12 @@ class Sessions:
     def _alone(self, when: str) -> Alone[Member]:
         return lambda member: failing_alone(when, lambda: self._fail_internally(member))
 
-    def _ask_each(self, ask: Callable[[Member], Answer], when: str) -> list[tuple[Member, Answer]]:
+    def _ask_each(
+        self, members: Iterable[Member], ask: Callable[[Member], Answer], when: str
+    ) -> list[tuple[Member, Answer]]:
         """What each session says; one that cannot be asked fails alone."""
         answers, alone = [], self._alone(when)
-        for member in list(self._roster.members):
+        for member in list(members):
             with alone(member):
                 answers.append((member, ask(member)))
         return answers
@@ -288,6 +296,7 @@ class Sessions:
         if member.arrived_states > states:
             member.active = now
         if isinstance(message, Extend) and session.turn > turn:
+            member.unserved = True
             self._books.asked(member, len(message.tokens), now)
         self._deliver(member, replies, now)
 
@@ -296,6 +305,11 @@ class Sessions:
             raise TurnedAwayError(Reason.DRAINING, "the server is going away; try another or come back later")
         member = self._roster.open(listener, opened, self._pass, now)
         self._deliver(member, member.session.greeting, now)
+
+    @property
+    def _owed(self) -> list[Member]:
+        """Absent sessions that take part in a pass, where a slot is left: nobody makes room for them."""
+        return self._roster.owed if self._pool.free else []
 
     def _make_room(self, due: Sequence[Member]) -> None:
         """Drops absent sessions and parks finished ones for what the due ones ask; where still nobody could move on,
@@ -318,7 +332,7 @@ class Sessions:
             self.fail(holders[-1].listener, error)
 
     def _part(self, member: Member, tokens: int) -> Part[Member] | None:
-        member.served = self._pass
+        member.served, member.unserved = self._pass, False
         slots: list[int] = []
         if member.meter is not None:
             member.meter.passes += 1
@@ -340,10 +354,12 @@ class Sessions:
         member.in_pass = False
         kept: set[int] = set()
         try:
-            if not self._roster.has(member):
+            if not self._roster.keeps(member):
                 return
             if isinstance(outcome, PeerError):
-                self.fail(member.listener, outcome)
+                # Who is away hears it from the next pass, which will not do better.
+                if self._roster.has(member):
+                    self.fail(member.listener, outcome)
                 return
             progress = member.session.complete(part.work, outcome, now)
             commits = [reply for reply in progress.replies if isinstance(reply, Commit)]
@@ -365,6 +381,10 @@ class Sessions:
 
     def _deliver(self, member: Member, replies: Sequence[FromServer], now: float) -> None:
         member.sequence.cut(member.session.processed)
+        if not self._roster.has(member):
+            # On lease: its session tells what was computed meanwhile when its client is back.
+            self._books.delivered(member, replies, now)
+            return
         for reply in replies:
             member.listener.put(reply)
         self._books.delivered(member, replies, now)
@@ -373,22 +393,32 @@ class Sessions:
             self._books.failed(member.listener, member, FailureCode.OVERLOADED)
             self._roster.drop(member)
         else:
-            self._dismiss_if_over(member)
+            self._dismiss_if_over(member, now)
 
-    def _dismiss_if_over(self, member: Member) -> None:
+    def _dismiss_if_over(self, member: Member, now: float) -> None:
         """Ends the stream of a session from which nothing can come any more."""
         if not member.is_running:
             if self._draining or member.silent:
-                self._books.left(member)
-                self._roster.drop(member)
+                self._part_with(member, now)
                 member.listener.end()
         elif member.silent and member.session.waits_for_its_client:
-            self.fail(
-                member.listener,
-                PeerError("the answer cannot go on without acknowledgements, but the client has closed its side"),
-            )
+            self._part_with(member, now)
+            # For whoever closed a side on purpose. Of a broken connection nobody hears it, and nobody is at fault.
+            sentence = "the answer cannot go on without acknowledgements, but the client has closed its side"
+            member.listener.put(Failed(FailureCode.PROTOCOL, sentence))
+            member.listener.end()
+
+    def _part_with(self, member: Member, now: float) -> None:
+        """Its stream is gone or of no more use: it is kept for a while, but not by a server that goes away."""
+        self._books.left(member, 0.0 if self._draining else self._bounds.lease_seconds)
+        if self._draining:
+            self._roster.drop(member)
+        else:
+            self._roster.put_away(member, now)
 
     def _fail_internally(self, member: Member) -> None:
         if self._roster.has(member):
             error = PeerError("the server could not compute this answer; try again", FailureCode.INTERNAL)
             self.fail(member.listener, error)
+        elif self._roster.leases.has(member):
+            self._roster.leases.drop(member)

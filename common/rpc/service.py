@@ -45,7 +45,8 @@ class OutriderService(ABC):
 
         The stream lasts until the returned generator ends, which is closed early where the client is gone. A client
         that has closed its side still gets its answer to the end, or a Failed where that would take another word
-        from it, such as an acknowledgement.
+        from it, such as an acknowledgement. A connection that breaks ends `messages` too, just before the generator is
+        closed: the end of `messages` must not cost anything that a client could come back for.
         """
 
 

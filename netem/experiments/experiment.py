@@ -99,6 +99,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.torture.run",
         ),
         Experiment(
+            "flapping",
+            "Answers over links that are back for moments only: all end, exactly, with what the server holds.",
+            "netem.experiments.torture.flapping",
+        ),
+        Experiment(
             "soak",
             "Half an hour of apps over a link that breaks: memory stays flat, every answer is exact.",
             "netem.experiments.service.soak",

@@ -47,6 +47,10 @@ class Outages:
             at_s = gap_end_s
         return at_s
 
+    def next_start_s(self, at_s: float) -> float:
+        """When the first outage begins that begins after at_s; infinite where none does."""
+        return next((start_s for start_s, _ in self._gaps_from(at_s) if start_s > at_s), math.inf)
+
     def finish_s(self, start_s: float, work_s: float) -> float:
         """When work_s seconds of transmission end that begin at start_s and halt in outages."""
         at_s = start_s

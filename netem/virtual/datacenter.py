@@ -14,6 +14,7 @@ from netem.virtual.clock import VirtualWorker
 from server.aides import OwnAides, Site
 from server.drafts import load_exporters
 from server.engine import Engine
+from server.events import Tell, unheard
 from server.offer import Offer, make_offer
 from server.options import SessionOptions
 from server.pace import Pace
@@ -35,13 +36,13 @@ class Datacenter:
 
     @asynccontextmanager
     async def serve(
-        self, pace: Pace = PACE, max_sessions: int = 64, lease_seconds: float = 0.0
+        self, pace: Pace = PACE, max_sessions: int = 64, lease_seconds: float = 0.0, tell: Tell = unheard
     ) -> AsyncIterator[Engine]:
         """An engine on the running virtual loop, with no session of any run before; one whose stream is gone waits
-        `lease_seconds` for its client."""
+        `lease_seconds` for its client. `tell` hears what happens to sessions."""
         options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
         terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
-        sessions = Sessions(terms, Bounds(max_sessions, options.pass_tokens, lease_seconds), _CACHE_TOKENS)
+        sessions = Sessions(terms, Bounds(max_sessions, options.pass_tokens, lease_seconds), _CACHE_TOKENS, tell=tell)
         aides = OwnAides(self.offer.own_drafts, self.maker, Site("cpu", "float32", terms.context, terms.vocab_size))
         clock = asyncio.get_running_loop().time
         engine = Engine(sessions, self.target, pace, self.maker, aides, clock, VirtualWorker)

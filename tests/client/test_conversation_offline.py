@@ -13,7 +13,7 @@ from client.offline import Offline
 from client.policies import CLOUD, LOCKSTEP, STREAM
 from common.drafters.lookup import LookupDrafter
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Failed, FailureCode, Open, Settings
+from common.protocol.messages import Failed, FailureCode, Open, Opened, Settings
 from common.rpc.errors import LinkError
 from tests.client.fakes import (
     LIMITS,
@@ -191,6 +191,48 @@ async def test_patience_is_counted_from_the_last_word_however_often_the_server_i
     assert 1.5 <= time.perf_counter() - began < 3.0
     assert (answer.finish_reason, answer.provisional) == ("offline", ())
     assert server.attempts > 3
+
+
+class Fleeting(FakeStream):
+    """Says that the session lives, and is gone before anything else comes."""
+
+    def send(self, message):
+        self.sent.append(message)
+        if isinstance(message, Open):
+            self._deliver([Opened(SESSION)])
+            asyncio.get_running_loop().call_later(0.05, self._frames.put_nowait, LinkError("gone again"))
+
+
+@pytest.mark.parametrize("drafter", [None, LookupDrafter(), ChainDrafter(target)], ids=["nobody", "lookup", "chain"])
+async def test_short_contacts_that_bring_nothing_do_not_begin_the_patience_anew(drafter):
+    contacts = 0
+
+    async def dial():
+        nonlocal contacts
+        contacts += 1
+        return Fleeting()
+
+    talk = conversation(Fleeting(), dial, drafter, offline=Offline(limit=8, patience=0.6))
+    answer = await ask(talk, tokens=tuple(range(1, 20)))
+    talk.close()
+    assert answer.finish_reason == "offline"
+    assert contacts > 2
+
+
+async def test_a_contact_that_brings_tokens_begins_the_patience_anew():
+    """Each is gone for longer than half of what is waited in all."""
+    streams: list[FakeStream] = []
+
+    async def dial():
+        await asyncio.sleep(0.3)
+        streams.append(FakeStream(breaks_after=1))
+        return streams[-1]
+
+    talk = conversation(FakeStream(breaks_after=1), dial, offline=Offline(patience=0.6))
+    answer = await ask(talk, count=6)
+    talk.close()
+    assert answer.tokens == decoded(PROMPT, 6)
+    assert len(streams) > 3
 
 
 async def test_a_tree_that_is_full_ends_the_run():

@@ -156,7 +156,7 @@ class ServerArena:
         attacker = self._attackers[self._turn]
         outcome = self._receive(attacker, data)
         if self._dice.random() < 0.02:
-            self._sessions.hear_out(attacker)
+            self._sessions.hear_out(attacker, self._now)
         if attacker.ended or self._dice.random() < 0.02:
             self._sessions.leave(attacker, self._now)
             self._attackers[self._turn] = self._new_attacker()

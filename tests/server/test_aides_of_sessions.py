@@ -33,6 +33,19 @@ def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> No
     assert helpers.made == [None]
 
 
+def test_an_aide_whose_first_level_ends_after_the_stream_is_there_when_the_client_is_back() -> None:
+    sessions = Sessions(new_sessions().terms, replace(BOUNDS, lease_seconds=60.0), capacity=2000)
+    thinker, helpers = Thinker(), Helpers(guessing(VOCAB))
+    client = begun(sessions, thinker, [3, 1])
+    asked = sessions.claim_assistance()
+    assert asked is not None
+    sessions.leave(client, 0.0)
+    sessions.assist(asked, asked.draft(helpers), 0.001)
+    again(client)
+    assert one_level(sessions, helpers) is not None
+    assert len(helpers.made) == 1
+
+
 def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
     """The history was cut while a level was drafted, and its slots were free for all."""
     sessions, thinker = new_sessions(), Thinker()

@@ -28,6 +28,18 @@ def member(pool: SlotPool, name: str, slots: int = 2) -> Member:
     return Member(ServerSession(opened, TERMS, 0.0), sequence, Stream(), 0, None)
 
 
+def test_one_that_is_dropped_gives_all_back_and_is_told_of(pool: SlotPool) -> None:
+    dropped: list[Member] = []
+    leases, first, second = Leases(SECONDS, dropped.append), member(pool, "first"), member(pool, "second")
+    for each in (first, second):
+        leases.keep(each, 0.0)
+    leases.drop(second)
+    assert (leases.has(first), leases.has(second)) == (True, False)
+    assert (leases.members, dropped, pool.free) == ([first], [second], 18)
+    another = member(pool, "first")
+    assert not leases.has(another), "it only has the same name"
+
+
 def test_who_comes_back_finds_everything_and_only_once(pool: SlotPool) -> None:
     leases, away = Leases(SECONDS), member(pool, "away")
     away.aide = object()  # type: ignore[assignment]

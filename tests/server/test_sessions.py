@@ -187,7 +187,7 @@ def test_a_client_that_closes_its_side_is_heard_out(sessions: Sessions, finished
     client.open([3, 4], Settings(max_new_tokens=3))
     if finished:
         answer(client, sessions, thinker)
-    sessions.hear_out(client)
+    sessions.hear_out(client, 0.0)
     assert client.ended == finished
     answer(client, sessions, thinker)
     assert client.ended
@@ -201,7 +201,7 @@ def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle
     sessions, thinker = Sessions(replace(TERMS, run_ahead=4, end_tokens=frozenset()), BOUNDS, 2000), Thinker()
     client = Client(sessions, "s")
     client.open([3, 4], Settings(max_new_tokens=40, idle=idle))
-    sessions.hear_out(client)
+    sessions.hear_out(client, 0.0)
     while not client.ended:
         assert one_pass(sessions, thinker) or client.ended
     assert client.failed is not None
@@ -212,7 +212,7 @@ def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle
 def test_a_silent_client_is_not_blamed_for_what_waits_for_the_servers_own_drafter() -> None:
     sessions, thinker = new_sessions("colocated"), Thinker()
     client, helpers = begun(sessions, thinker, [3, 1], "colocated"), Helpers(knowing_all([3, 1]), thinker)
-    sessions.hear_out(client)
+    sessions.hear_out(client, 0.0)
     now = 0.0
     while not client.ended:
         now += 1.0

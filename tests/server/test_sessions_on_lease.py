@@ -29,7 +29,7 @@ def returned(client: Client) -> Client:
     """The same client on a new stream."""
     fresh = Client(client.sessions, "unused")
     fresh.session, fresh.states = client.session, client.states
-    if not client.done:
+    if client.session.finished is None:
         client.session.lost()
     for message in client.session.reopen():
         fresh.say(message)
@@ -74,12 +74,76 @@ def test_an_answer_cut_after_any_pass_is_resumed_and_nothing_is_computed_twice(
     assert client.session.answer == truth
     assert sessions.counters.sessions == 1
     assert sessions.counters.recomputed_tokens == 0
-    # What a pass computed that nobody waited for is the price of leaving in its midst.
-    at_most = len(prompt) + len(truth) + sessions.counters.packed_tokens * leaves_in_mid_pass
-    assert sessions.counters.committed_tokens <= at_most
+    # What a pass computed while its client was away is told when it is back.
+    assert sessions.counters.committed_tokens == len(truth)
     lose(client)
     sessions.plan(LEASE)
     assert nothing_is_held(sessions)
+
+
+def test_a_pass_that_ends_after_its_stream_is_told_when_its_client_is_back(sessions: Sessions) -> None:
+    """To the end of the answer and with it."""
+    thinker, client = Thinker(), Client(sessions, "s")
+    client.open([3, 4, 5], Settings(max_new_tokens=2))
+    one_pass(sessions, thinker)
+    client.hear()
+    batch = sessions.plan(0.0)
+    assert batch is not None
+    lose(client)
+    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    assert client.inbox == []
+    assert sessions.counters.finished == {"length": 1}
+    client = returned(client)
+    client.hear()
+    assert client.session.finished is not None
+    assert client.session.answer == decode([3, 4, 5], 2)
+    assert sessions.counters.finished == {"length": 1}
+
+
+def test_a_pass_for_a_session_that_was_dropped_meanwhile_holds_nothing(sessions: Sessions) -> None:
+    thinker, client = Thinker(), Client(sessions, "s")
+    client.open(prompt_of(1, 20))
+    one_pass(sessions, thinker)
+    client.hear()
+    batch = sessions.plan(0.0)
+    assert batch is not None
+    lose(client)
+    assert sessions.plan(LEASE) is None
+    sessions.complete(batch, thinker.decide(batch.cases), LEASE)
+    assert nothing_is_held(sessions)
+
+
+@pytest.mark.parametrize("poison", [None, 3])
+def test_a_session_whose_stream_broke_before_any_pass_gets_one_and_no_more(
+    sessions: Sessions, poison: int | None
+) -> None:
+    thinker, client = Thinker(poison), Client(sessions, "s")
+    client.open([3, 4, 5])
+    lose(client)
+    assert sessions.next_due() == 0.0
+    assert one_pass(sessions, thinker) == 1
+    assert sessions.next_due() == LEASE
+    assert one_pass(sessions, thinker) == 0
+    client = returned(client)
+    client.hear()
+    if poison is None:
+        assert client.session.answer == decode([3, 4, 5], 1)
+    # Whatever is wrong with it, its client hears it from the next one.
+    assert one_pass(sessions, thinker) == 1
+    assert (client.failed is None) == (poison is None)
+
+
+def test_nobody_makes_room_for_a_pass_that_an_absent_session_is_owed() -> None:
+    sessions, thinker = leasing(capacity=20), Thinker()
+    present, absent = Client(sessions, "present"), Client(sessions, "absent")
+    present.open(prompt_of(1, 20), Settings(max_new_tokens=1))
+    answer(present, sessions, thinker)
+    assert sessions.free_slots == 0
+    absent.open(prompt_of(2, 10))
+    lose(absent)
+    assert sessions.plan(0.0) is None
+    assert sessions.next_due() == LEASE
+    assert sessions.held_slots == 20
 
 
 def test_the_prompt_of_a_session_that_came_back_in_mid_pass_is_not_computed_again(sessions: Sessions) -> None:
@@ -147,6 +211,52 @@ def test_a_next_turn_on_a_new_stream_goes_on_from_what_is_held(sessions: Session
     answer(fresh, sessions, thinker)
     assert fresh.session.answer == decode(prompt, 1)
     assert sessions.counters.packed_tokens - packed <= 4
+    assert sessions.counters.recomputed_tokens == 0
+
+
+@pytest.mark.parametrize("leaves_after", [True, False])
+def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Sessions, leaves_after: bool) -> None:
+    """gRPC tells of the end of what comes first, and of the broken connection a moment later or not at all."""
+    thinker, client = Thinker(), Client(sessions, "s")
+    client.open(prompt_of(2, 30))
+    answer(client, sessions, thinker)
+    packed = sessions.counters.packed_tokens
+    sessions.hear_out(client, 0.0)
+    if leaves_after:
+        lose(client)
+    assert client.ended
+    assert (len(sessions), sessions.away) == (0, 1)
+    client.session.lost()
+    fresh = Client(sessions, "unused")
+    fresh.session = client.session
+    prompt = [*client.session.tree.tokens, 7, 8]
+    fresh.say(fresh.session.extend(len(prompt) - 2, [7, 8], Settings(max_new_tokens=1)))
+    answer(fresh, sessions, thinker)
+    assert fresh.session.answer == decode(prompt, 1)
+    assert sessions.counters.packed_tokens - packed <= 4
+    assert sessions.counters.failures == 0
+
+
+@pytest.mark.parametrize("idle", ["lockstep", "eager"])
+def test_a_connection_that_breaks_while_the_answer_waits_for_its_client_costs_nothing(idle: str) -> None:
+    """For its trees, or for its acknowledgements."""
+    sessions, thinker = Sessions(replace(TERMS, run_ahead=4), replace(BOUNDS, lease_seconds=LEASE), CAPACITY), Thinker()
+    client, prompt = Client(sessions, "s"), prompt_of(1, 20)
+    client.open(prompt, replace(SETTINGS, idle=idle))
+    while one_pass(sessions, thinker):
+        pass
+    sessions.hear_out(client, 0.0)
+    assert client.ended
+    lose(client)
+    assert (len(sessions), sessions.away) == (0, 1)
+    client = returned(client)
+    client.hear()
+    while not client.done:
+        client.draft(guessing(VOCAB, 1))
+        one_pass(sessions, thinker)
+        client.hear()
+    assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)
+    assert (sessions.counters.sessions, sessions.counters.failures) == (1, 0)
     assert sessions.counters.recomputed_tokens == 0
 
 

@@ -8,27 +8,23 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from client.assembly import Client, client_for
+from client.assembly import client_for
 from client.demo.asking import prompt_tokens
 from client.demo.family import choose_prompts, find_family
 from client.demo.lanes import serving
 from client.draft_loader import DraftChoice
 from client.link import Access
 from common.address import Address
-from common.protocol.sampling import LIKELIEST
 from common.stated_costs import HALF_THE_CORES
-from netem.experiments.coupled import SAMPLINGS, sampled_answer
-from netem.experiments.exactness import reference_answer
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
-from netem.experiments.torture.plan import LONGEST, Generation, Question, draw_generation
+from netem.experiments.torture.plan import Generation, draw_generation
+from netem.experiments.torture.questions import REFERENCES, make_questions
 from netem.experiments.torture.report import make_report
 from netem.experiments.torture.servers import Servers
 from netem.experiments.torture.torment import Torment
@@ -50,8 +46,6 @@ _MOST_SECONDS = 1200.0
 _KILLING = 0.8
 """The share of the generations, the first ones, in which servers die: the last server answers all others."""
 
-_REFERENCES = 0.15  # of the whole run, roughly
-
 
 async def measure(request: Request, advance: Advance) -> Report:
     family = find_family(request.models)
@@ -66,7 +60,11 @@ async def measure(request: Request, advance: Advance) -> Report:
         choices = [DraftChoice(draft, threads=HALF_THE_CORES) for draft in DRAFTS]
         clients = [await stack.enter_async_context(client_for(access, choice, cache, no_bar)) for choice in choices]
         texts = choose_prompts(family.prompts, wanted // 2, request.seed)
-        questions = await asyncio.to_thread(_questions, family.target, texts, clients[0], request.seed, advance)
+        prompts = [prompt_tokens(clients[0], text) for text in texts]
+        said = clients[0].description
+        questions = await asyncio.to_thread(
+            make_questions, family.target, prompts, said.end_tokens, said.context, request.seed, advance
+        )
         lengths = [len(question.reference.answer) for question in questions]
         plan = [
             draw_generation(request.seed, index, lengths, may_kill=index < _KILLING * count) for index in range(count)
@@ -100,22 +98,5 @@ def _in_time(plan: Sequence[Generation]) -> Iterator[Generation]:
 async def _tell(torment: Torment, count: int, advance: Advance) -> None:
     while True:
         done = len(torment.outcomes)
-        advance(f"{done} of {count} answers", _REFERENCES + (1 - _REFERENCES) * done / count)
+        advance(f"{done} of {count} answers", REFERENCES + (1 - REFERENCES) * done / count)
         await asyncio.sleep(0.5)
-
-
-def _questions(target: Path, texts: Sequence[str], client: Client, seed: int, advance: Advance) -> list[Question]:
-    """Each text twice, once by each rule, and what transformers' own `generate` answers."""
-    from common.models.checkpoint import load_causal_lm
-
-    model: Any = load_causal_lm(target)
-    ends = client.description.end_tokens
-    questions = []
-    for index, text in enumerate(texts):
-        advance("transformers generate", _REFERENCES * index / len(texts))
-        prompt = prompt_tokens(client, text)[-(client.description.context - LONGEST) :]
-        sampling = replace(SAMPLINGS[index % len(SAMPLINGS)], seed=seed * 1_000_003 + index)
-        questions.append(Question("greedy", LIKELIEST, reference_answer(model, prompt, ends, LONGEST)))
-        drawn = sampled_answer(model, prompt, ends, sampling, LONGEST)
-        questions.append(Question("coupled", sampling, drawn))
-    return questions

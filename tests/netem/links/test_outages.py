@@ -53,6 +53,24 @@ def test_work_halts_in_gaps(outages: Outages, start_s: float, work_s: float, fin
     assert outages.finish_s(start_s, work_s) == pytest.approx(finished_s)
 
 
+@pytest.mark.parametrize(
+    ("outages", "at_s", "begins_s"),
+    [
+        (NEVER, 0.0, math.inf),
+        (LISTED, 0.0, 1.0),
+        (LISTED, 1.0, 5.0),
+        (LISTED, 1.5, 5.0),
+        (LISTED, 5.1, math.inf),
+        (PERIODIC, 0.5, 3.0),
+        # One gap ends where the period does, the next begins there.
+        (PERIODIC, 3.0, 4.0),
+        (PERIODIC, 4001.0, 4003.0),
+    ],
+)
+def test_the_next_outage_is_the_first_that_has_not_begun(outages: Outages, at_s: float, begins_s: float) -> None:
+    assert outages.next_start_s(at_s) == pytest.approx(begins_s)
+
+
 def test_the_share_without_a_link() -> None:
     assert PERIODIC.off_share() == 0.5
     assert LISTED.off_share() == 0.0

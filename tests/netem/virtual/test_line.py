@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,14 +11,14 @@ from client.answering import AnswerOptions
 from client.offline import Offline
 from client.policies import STREAM
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Opened, Settings
+from common.protocol.messages import Finished, Opened, Settings
 from common.rpc.errors import LinkError
 from netem.links.outages import Outages
 from netem.links.profile import LinkProfile
 from netem.virtual.clock import run_virtually
 from netem.virtual.datacenter import Datacenter
 from netem.virtual.laptop import Draft, Laptops, converse
-from netem.virtual.line import Line
+from netem.virtual.line import BreakingLine, Line
 from netem.virtual.wire import VirtualStream
 from tests.netem.virtual.test_wire import PROMPT, WAY, link, make_engine
 from tests.server.clients_of_sessions import LIMITS
@@ -79,6 +80,54 @@ def test_a_server_hears_that_a_stream_was_given_up_when_the_link_is_back() -> No
         running.cancel()
 
     run_virtually(give_up())
+
+
+@pytest.mark.parametrize(("late", "known_at"), [(False, 0.2), (True, 3.0)])
+def test_a_connection_that_breaks_is_known_here_at_once_and_there_then_or_when_the_link_is_back(
+    late: bool, known_at: float
+) -> None:
+    async def break_off() -> None:
+        engine = make_engine()
+        running = asyncio.create_task(engine.run())
+        clock = asyncio.get_running_loop().time
+        stream = BreakingLine(engine, gone(0.2, 3), late=late).stream()
+        stream.send(ClientSession("a session that is cut", LIMITS, STATE).open(PROMPT, Settings(100)))
+        with pytest.raises(LinkError):
+            await heard_to_the_end(stream)
+        assert clock() == pytest.approx(0.2, abs=1e-3)
+        stream.close()
+        await asyncio.sleep(known_at - 0.01 - clock())
+        assert len(engine.sessions) == late
+        await asyncio.sleep(0.02)
+        assert len(engine.sessions) == 0
+        running.cancel()
+
+    run_virtually(break_off())
+
+
+def test_a_connection_that_is_being_made_breaks_with_the_others() -> None:
+    """Half of its two round trips are lost, and it begins again when the link is back."""
+
+    async def dial(line: Callable[..., Line]) -> float:
+        await line(make_engine(), gone(1.5 * ROUND_TRIP, 3)).dial()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtually(dial(partial(BreakingLine, late=False))) == pytest.approx(3 + 2 * ROUND_TRIP, abs=1e-3)
+    assert run_virtually(dial(Line)) == pytest.approx(3 + WAY, abs=1e-3)
+
+
+def test_connections_that_begin_after_the_last_outage_never_break() -> None:
+    async def talk() -> None:
+        engine = make_engine()
+        running = asyncio.create_task(engine.run())
+        await asyncio.sleep(3)
+        stream = await BreakingLine(engine, gone(1, 2), late=False).dial()
+        stream.send(ClientSession("a session that lasts", LIMITS, STATE).open(PROMPT, Settings(4)))
+        while not isinstance(await stream.receive(), Finished):
+            pass
+        running.cancel()
+
+    run_virtually(talk())
 
 
 @pytest.mark.parametrize("lasts", [0.3, 5.0])

@@ -1,0 +1,178 @@
+"""The table and the picture of `flapping`. It may not know how answers were made."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+from typing import Any
+
+from netem.experiments.exactness import NEAR_TIE
+from netem.experiments.experiment import Report
+from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Cut, Flap
+from netem.experiments.torture.plan import LONGEST
+from netem.experiments.torture.torment import BROKEN_OFF
+
+VERDICTS = ("identical", "near-tie", "different", BROKEN_OFF)
+_FAULTY = ("different", BROKEN_OFF)
+HEADINGS = ("cuts", "answers", *VERDICTS, "retracted", "resumed with K/V", "rebuilt", "median s", "p95 s", "most s")
+
+_IN_WORDS = {
+    Cut.BREAK: "connections break, and both ends know at once",
+    Cut.LATE: "connections break, the client knows at once and the server when the link is back",
+    Cut.SILENT: "nobody is told; what was sent is held back and comes when the link is back",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One answer; `retracted` tokens were shown as final and are not in it."""
+
+    flap: Flap
+    rule: str
+    draft: str
+    verdict: str
+    why: str = ""  # it ended
+    retracted: int = 0
+    reconnects: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Answers that were made at a time on one server, and what it said of them: streams of sessions that it still held,
+    and of those that it had to build again. `left` is what it held when all were over."""
+
+    cut: Cut
+    answers: Sequence[Ended]
+    resumed: int
+    rebuilt: int
+    recomputed_tokens: int
+    passes: int
+    left: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all answers have in common: how many are made at a time, the server's idle policies, how long it keeps
+    sessions, and what a pass and a level drafted by a client take."""
+
+    together: int
+    idle: Sequence[str]
+    lease_seconds: float
+    pass_seconds: float
+    level_seconds: float
+
+
+def make_report(batches: Sequence[Batch], planned: int, setting: Setting) -> Report:
+    groups = {cut: [batch for batch in batches if batch.cut is cut] for cut in Cut}
+    answers = [answer for batch in batches for answer in batch.answers]
+    left = Counter[str]()
+    for batch in batches:
+        left.update(batch.left)
+    twice = sum(batch.recomputed_tokens for batch in batches)
+    policies = ", ".join(f"`{each}`" for each in setting.idle)
+    drafts = " and ".join(f"`{draft}` ({count})" for draft, count in Counter(each.draft for each in answers).items())
+    return Report(
+        title="Answers over links that are back for moments only",
+        headings=HEADINGS,
+        rows=[*(_row(cut.value, group) for cut, group in groups.items() if group), _row("all", batches)],
+        remarks=(
+            f"{len(answers)} answers of {LONGEST} tokens at most, each over a link of its own that carries for "
+            f"{UP_S[0]:g} to {UP_S[1]:g} s and is gone for {DOWN_S[0]:g} to {DOWN_S[1]:g} s, again and again, with a "
+            f"round trip of {2 * WAY_MS[0]:g} to {2 * WAY_MS[1]:g} ms; {setting.together} at a time on one server. "
+            "Virtual clock: the real engine, sessions, link watch, attempts to come back and conversations.",
+            *(f"{cut}: {words}." for cut, words in _IN_WORDS.items()),
+            f"Demo target in float32, a pass takes {1000 * setting.pass_seconds:g} ms and a drafted level "
+            f"{1000 * setting.level_seconds:g} ms; drafters {drafts}, server policies {policies} in turn, leases of "
+            f"{setting.lease_seconds:g} s, clients that wait for as long as it takes.",
+            "'identical' is to transformers' own `generate` (with the same noise for half of them, `coupled`); a "
+            f"near-tie is a first difference where the reference's two best scores are within {NEAR_TIE:g}.",
+            "'retracted' counts tokens that were shown as final and are not in the answer. 'resumed with K/V' counts "
+            "new streams of sessions that the server still held, 'rebuilt' those of sessions that it held no more.",
+            "A new connection takes two round trips and the session another, so that over the longest ways only few "
+            f"contacts bring anything. Left on the servers: {', '.join(f'{n} {what}' for what, n in left.items())}; "
+            f"positions computed twice: {twice}.",
+        ),
+        results={
+            "groups": {cut.value: _as_dict(group) for cut, group in groups.items()},
+            "all": _as_dict(batches),
+            "left": dict(left),
+            "unlike": [_told(answer) for answer in answers if answer.verdict != "identical"],
+        },
+        draw=lambda axes: _draw(axes, groups),
+        faults=[
+            *(_fault(answer) for answer in answers if answer.retracted or answer.verdict in _FAULTY),
+            *([f"{planned - len(answers)} answers were not begun"] if len(answers) < planned else []),
+            *(f"{count} {name} are left on the servers" for name, count in left.items() if count > 0),
+            *([f"{twice} committed positions went through the target twice"] if twice else []),
+        ],
+    )
+
+
+def _fault(answer: Ended) -> str:
+    what = f"answer {answer.flap.index} ({answer.rule}, {answer.draft}) is {answer.verdict}"
+    return f"{what}, {answer.retracted} final tokens of it were retracted: {answer.why}"
+
+
+def _told(answer: Ended) -> dict[str, Any]:
+    """What it takes to ask the same again."""
+    flap = answer.flap
+    return {
+        "index": flap.index,
+        "question": flap.question,
+        "cut": flap.cut.value,
+        "round_trip_ms": flap.round_trip_ms,
+        "rule": answer.rule,
+        "draft": answer.draft,
+        "verdict": answer.verdict,
+        "why": answer.why,
+    }
+
+
+def _row(name: str, batches: Sequence[Batch]) -> list[str]:
+    group = _as_dict(batches)
+    seconds = group["seconds"]
+    return [
+        name,
+        str(group["answers"]),
+        *(str(group["verdicts"].get(verdict, 0)) for verdict in VERDICTS),
+        *(str(group[key]) for key in ("retracted", "resumed", "rebuilt")),
+        *(f"{seconds[key]:.1f}" for key in ("median", "p95", "most")),
+    ]
+
+
+def _as_dict(batches: Sequence[Batch]) -> dict[str, Any]:
+    answers = [answer for batch in batches for answer in batch.answers]
+    return {
+        "answers": len(answers),
+        "verdicts": dict(Counter(answer.verdict for answer in answers)),
+        "tokens": sum(answer.tokens for answer in answers),
+        "passes": sum(batch.passes for batch in batches),
+        "retracted": sum(answer.retracted for answer in answers),
+        "reconnects": sum(answer.reconnects for answer in answers),
+        "resumed": sum(batch.resumed for batch in batches),
+        "rebuilt": sum(batch.rebuilt for batch in batches),
+        "recomputed_tokens": sum(batch.recomputed_tokens for batch in batches),
+        "seconds": _spread([answer.seconds for answer in answers]),
+    }
+
+
+def _spread(seconds: Sequence[float]) -> dict[str, float]:
+    if not seconds:
+        return {"median": 0.0, "p95": 0.0, "most": 0.0}
+    p95 = quantiles(seconds, n=20, method="inclusive")[-1] if len(seconds) > 1 else seconds[0]
+    return {"median": round(median(seconds), 3), "p95": round(p95, 3), "most": round(max(seconds), 3)}
+
+
+def _draw(axes: Any, groups: Mapping[Cut, Sequence[Batch]]) -> None:
+    """Each answer by its round trip and how long it took."""
+    for cut, batches in groups.items():
+        answers = [answer for batch in batches for answer in batch.answers if answer.seconds]
+        trips = [answer.flap.round_trip_ms for answer in answers]
+        axes.scatter(trips, [answer.seconds for answer in answers], s=8, label=cut.value)
+    axes.set_yscale("log")
+    axes.set_xlabel("round trip, ms")
+    axes.set_ylabel("seconds to the end of the answer")
+    axes.legend(frameon=False, loc="upper left")
+    axes.spines[["top", "right"]].set_visible(False)

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from common.address import Address
 from common.rpc.channel import MOST_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
+from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server import journal
 from server.access import open_port, port_credentials
@@ -59,6 +60,7 @@ def assemble(options: ServeOptions) -> Assembled:
     # What an operator may have got wrong comes first, what takes long to load after it. A client that is early waits.
     credentials = port_credentials(options.access)
     tokens = read_tokens(options.access.token_file, options.access.tokens_file)
+    warn_of_readable(options.access.token_file, options.access.tokens_file, options.access.key)
     pools, connections = CallPools(tell=journal.heed), most_connections()
     server = _make_server(CallGate(tokens, pools), connections)
     address = open_port(server, options.access.listen, credentials)

@@ -71,20 +71,15 @@ def read_token(path: Path) -> str:
     return token
 
 
-def readable_by_others(path: Path) -> str:
-    """A sentence about a file of secrets that every user of this machine can read, empty where none but few can."""
-    try:
-        is_open = path.stat().st_mode & stat.S_IROTH
-    except OSError:
-        return ""  # whoever reads it says why that cannot be
-    return f"every user of this machine can read {path}; hide it with `chmod 600 {path}`" if is_open else ""
+def readable_by_others(*paths: Path | None) -> list[Path]:
+    """Those of these files of secrets that every user of this machine can read."""
+    return [path for path in paths if path is not None and path.is_file() and path.stat().st_mode & stat.S_IROTH]
 
 
 def warn_of_readable(*paths: Path | None) -> None:
     """In the log, of each file of secrets."""
-    for path in paths:
-        if path is not None and (sentence := readable_by_others(path)):
-            _log.warning("%s", sentence)
+    for path in readable_by_others(*paths):
+        _log.warning("others on this machine can read the secret in %s; run `chmod 600 %s`", path, path)
 
 
 def bearer_metadata(token: str | None) -> Metadata:

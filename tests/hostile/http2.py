@@ -21,8 +21,15 @@ _LARGEST_FRAME = 16_384
 class Connection:
     """One connection; every stream that the server has not ended counts as `standing`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        metadata: Sequence[tuple[str, str]] = (),
+    ):
+        """`metadata` are those of every call."""
         self._reader, self._writer = reader, writer
+        self._metadata = metadata
         self._next, self._room, self._first_room = 1, _DEFAULT_WINDOW, _DEFAULT_WINDOW
         self._rooms: dict[int, int] = {}
         self._changed = asyncio.Condition()
@@ -30,14 +37,14 @@ class Connection:
         self.refused = 0  # streams that the server has ended
         self.is_over = False
 
-    async def call(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> int:
+    async def call(self, path: str) -> int:
         """Begins a call and says nothing in it; returns its stream."""
         stream, self._next = self._next, self._next + 2
         self._rooms[stream] = self._first_room
         self.standing.add(stream)
         fields = (
             *((":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "test")),
-            *(("te", "trailers"), ("content-type", "application/grpc"), *metadata),
+            *(("te", "trailers"), ("content-type", "application/grpc"), *self._metadata),
         )
         self._write(_HEADERS, _END_HEADERS, stream, b"".join(_literal(name, value) for name, value in fields))
         await self._writer.drain()
@@ -120,12 +127,15 @@ class Connection:
 
 @asynccontextmanager
 async def connected(
-    address: str, window: int = _DEFAULT_WINDOW, tls: ssl.SSLContext | None = None
+    address: str,
+    window: int = _DEFAULT_WINDOW,
+    tls: ssl.SSLContext | None = None,
+    metadata: Sequence[tuple[str, str]] = (),
 ) -> AsyncIterator[Connection]:
     """`window` is what the server may send on a stream unread: with 0 it can end a call and say nothing in it."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port), ssl=tls, limit=1 << 24)
-    connection = Connection(reader, writer)
+    connection = Connection(reader, writer, metadata)
     await connection.greet(window)
     listening = asyncio.create_task(connection.listen())
     try:

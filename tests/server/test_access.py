@@ -50,6 +50,18 @@ async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path)
             assert SERVICE_NAME in await _services(channel, bearer_metadata("s3cret"))
 
 
+async def test_a_tokens_file_that_everybody_can_read_is_told_at_the_start(
+    target: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    named = tmp_path / "tokens.toml"
+    named.write_text('[alice]\ntoken = "hers"\n')
+    for mode, told in ((0o644, 1), (0o600, 0)):
+        named.chmod(mode)
+        caplog.clear()
+        async with running(with_access(options_for(target), tokens_file=named)):
+            assert sum(str(named) in message for message in caplog.messages) == told
+
+
 async def test_named_tokens_get_in_and_their_names_reach_the_sessions(target: Path, tmp_path: Path) -> None:
     shared, named = tmp_path / "token", tmp_path / "tokens.toml"
     shared.write_text("for all\n")

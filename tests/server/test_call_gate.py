@@ -1,7 +1,7 @@
 """Calls of all kinds that are never ended, hundreds at a time: others get in, and nothing is left behind."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,11 +25,11 @@ _SOON = 0.2
 
 
 @pytest.fixture
-def pools(monkeypatch: pytest.MonkeyPatch) -> Iterator[CallPools]:
+def pools(monkeypatch: pytest.MonkeyPatch) -> CallPools:
     """Those of the server that is started next."""
     made = CallPools()
     monkeypatch.setattr(assembly, "CallPools", lambda **_: made)
-    yield made
+    return made
 
 
 async def offered(address: str) -> BundleManifest:
@@ -129,5 +129,3 @@ async def _all_gone(pools: CallPools) -> None:
     async with asyncio.timeout(60):
         while any(pools.held(kind) for kind in CallKind):
             await asyncio.sleep(0.02)
-
-

@@ -64,9 +64,7 @@ def test_another_token_with_the_id_hears_nothing_and_ends_nothing(
 
 
 @pytest.mark.parametrize("token", ["alice", ""])
-def test_the_same_token_comes_back_and_so_does_who_needs_none(
-    sessions: Sessions, thinker: Thinker, token: str
-) -> None:
+def test_the_same_token_comes_back_and_so_does_who_needs_none(sessions: Sessions, thinker: Thinker, token: str) -> None:
     """Another secret of the same name, as after a rotation, is the same token."""
     owner = begun(sessions, thinker, token)
     owner.session.lost()

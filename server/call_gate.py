@@ -228,4 +228,5 @@ class _Call:
 def _behaviour(handler: Any) -> Callable[[Any, Any], Any]:
     """The one of four that a handler has."""
     names = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
-    return next(getattr(handler, name) for name in names if getattr(handler, name) is not None)
+    behaviour: Callable[[Any, Any], Any] = next(filter(None, (getattr(handler, name) for name in names)))
+    return behaviour

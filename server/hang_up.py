@@ -10,7 +10,6 @@ It may not know what is called.
 import asyncio
 import gc
 import weakref
-from collections.abc import Coroutine
 from typing import Any
 
 _COLLECT_SECONDS = 1.0
@@ -48,7 +47,7 @@ def _collect_soon(loop: asyncio.AbstractEventLoop) -> None:
         _collecting[loop] = loop.call_later(_COLLECT_SECONDS, collect)
 
 
-def _begin(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
+def _begin(loop: asyncio.AbstractEventLoop, coroutine: Any, /, **options: Any) -> asyncio.Task[Any]:
     task = asyncio.Task(coroutine, loop=loop, **options)
     beginner = asyncio.current_task(loop)
     if beginner is not None:

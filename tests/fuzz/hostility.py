@@ -134,8 +134,9 @@ class Hostility:
                     f"{self._dice.getrandbits(64):016x}", said.fingerprint, said.vocab_size, said.context, "moa"
                 )
                 await malformed_stream(channel, talk, self._dice, fired, self._metadata)
+                self.counts["malformed frames"] += fired.frames
+                fired.frames = 0
                 await asyncio.sleep(0.02)
-        self.counts["malformed frames"] += fired.frames
 
     def _session(self) -> ClientSession:
         said = self._said

@@ -6,8 +6,9 @@ HASHES := hashes/runtime.txt hashes/dev.txt
 STUBS := common/rpc/generated/outrider/v1
 
 FRAMES ?= 1000000
+MIX_SECONDS ?= 1800
 
-.PHONY: install demo test lint audit fuzz proto
+.PHONY: install demo test lint audit fuzz mix proto
 
 install: $(INSTALLED)
 
@@ -40,6 +41,9 @@ audit: install
 
 fuzz: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --frames $(FRAMES)
+
+mix: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.mix --seconds $(MIX_SECONDS)
 
 proto: install
 	$(BIN)/python -m grpc_tools.protoc -Icommon/rpc/generated=proto --python_out=. --pyi_out=. \

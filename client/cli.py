@@ -153,11 +153,12 @@ def serve(
     from client.endpoint.service import Manner, find_wish
     from client.offline import Offline
     from common.address import parse_address
-    from common.rpc.credentials import read_token
+    from common.rpc.credentials import read_token, warn_of_readable
 
     access = credentials.access_to(server)
     asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
     manner = Manner(asked.options(pace_draft / 1000), rule, find_wish(offline))
+    warn_of_readable(api_key_file)
     listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
     choice = DraftChoice(draft, device, dtype, threads, layers, state)
     asyncio.run(serve_command(access, choice, cache_dir, manner, Offline(offline_limit, offline_wait), listening))

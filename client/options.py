@@ -114,7 +114,7 @@ class Credentials:
         from client.link import Access
         from common.address import parse_destination
         from common.protocol.errors import MisuseError
-        from common.rpc.credentials import ClientTls, read_token
+        from common.rpc.credentials import ClientTls, read_token, warn_of_readable
 
         address = parse_destination(server)
         if self.token and self.token_file:
@@ -124,6 +124,7 @@ class Credentials:
             raise MisuseError(
                 f"prompts would travel to {address} in plain text; use --tls or --tls-ca, or allow it with --insecure"
             )
+        warn_of_readable(self.token_file, self.tls_key)
         return Access(
             address,
             ClientTls(self.tls_ca, self.tls_cert, self.tls_key) if secured else None,

@@ -1,40 +1,14 @@
-"""Who may connect: the listening port's security, and the bearer tokens asked of every call but health checks."""
+"""Who may connect: the listening port and its security. What a call needs to get in is asked in `call_gate`."""
 
 import errno
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import grpc
-from grpc_health.v1 import health
 
 from common.address import Address
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import ServerTls, server_credentials
 from server.options import AccessOptions
-from server.tokens import Tokens
-
-_OPEN_TO_ALL = f"/{health.SERVICE_NAME}/"
-
-Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
-
-
-class BearerGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Refuses calls that bear none of the tokens."""
-
-    def __init__(self, tokens: Tokens):
-        self._tokens = tokens
-
-    async def intercept_service(self, continuation: Continuation, details: Any) -> Any:
-        is_open = details.method.startswith(_OPEN_TO_ALL)
-        if is_open or self._tokens.holder(details.invocation_metadata) is not None:
-            return await continuation(details)
-        # Of the four kinds of calls, this one answers without waiting for a request.
-        return grpc.stream_stream_rpc_method_handler(_refuse)
-
-
-async def _refuse(_: Any, context: grpc.aio.ServicerContext) -> None:
-    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the bearer token is missing or wrong")
 
 
 def port_credentials(access: AccessOptions) -> grpc.ServerCredentials | None:

@@ -8,22 +8,29 @@ from dataclasses import dataclass
 from functools import partial
 
 import grpc
-from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import CollectorRegistry
 
 from common.address import Address
-from common.rpc.channel import NO_COMPRESSION, SERVER_OPTIONS
+from common.rpc.channel import MOST_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
+from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server import journal
-from server.access import BearerGate, open_port, port_credentials
+from server.access import open_port, port_credentials
 from server.aides import OwnAides, Site
 from server.assistance import MOST_AIDES
-from server.ceiling import STREAMS_A_SESSION, STREAMS_BESIDE, Ceiling
+from server.call_gate import CallGate
+from server.call_pools import CallPools
+from server.ceiling import Ceiling
+from server.connections import most_connections
 from server.drafts import load_exporters
 from server.engine import Engine
 from server.events import Event, Tell
-from server.metrics import Metrics, read
+from server.hang_up import remember_who_begins_tasks
+from server.health_service import HealthService
+from server.metrics import Metrics, read, read_calls
 from server.metrics_port import MetricsPort, read_on
 from server.offer import describe, make_offer
 from server.options import ServeOptions
@@ -42,7 +49,7 @@ class Assembled:
 
     server: grpc.aio.Server
     engine: Engine
-    condition: health.aio.HealthServicer
+    health: HealthService
     address: Address
     ceiling: Ceiling
     metrics: MetricsPort | None
@@ -53,26 +60,32 @@ def assemble(options: ServeOptions) -> Assembled:
     # What an operator may have got wrong comes first, what takes long to load after it. A client that is early waits.
     credentials = port_credentials(options.access)
     tokens = read_tokens(options.access.token_file, options.access.tokens_file)
-    server = _make_server(tokens, _streams(options.sessions.max_sessions))
+    warn_of_readable(options.access.token_file, options.access.tokens_file, options.access.key)
+    pools, connections = CallPools(tell=journal.heed), most_connections()
+    server = _make_server(CallGate(tokens, pools), connections)
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics
     metrics = None if listen is None else MetricsPort(listen, registry, options.access.insecure)
-    engine, ceiling = _add_outrider(server, options, tokens, registry)
-    condition = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(condition, server)
-    reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    return Assembled(server, engine, condition, address, ceiling, metrics)
+    engine, ceiling = _add_outrider(server, options, tokens, registry, pools, connections)
+    health = HealthService()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    reflection.enable_server_reflection((SERVICE_NAME, HEALTH_NAME, reflection.SERVICE_NAME), server)
+    return Assembled(server, engine, health, address, ceiling, metrics)
 
 
-def _make_server(tokens: Tokens | None, streams: int) -> grpc.aio.Server:
-    gates = [] if tokens is None else [BearerGate(tokens)]
-    return grpc.aio.server(
-        interceptors=gates, options=SERVER_OPTIONS, maximum_concurrent_rpcs=streams, compression=NO_COMPRESSION
-    )
+def _make_server(gate: CallGate, connections: int) -> grpc.aio.Server:
+    remember_who_begins_tasks(asyncio.get_running_loop())
+    options = (*SERVER_OPTIONS, (MOST_CONNECTIONS, connections))
+    return grpc.aio.server(interceptors=[gate], options=options, compression=NO_COMPRESSION)
 
 
 def _add_outrider(
-    server: grpc.aio.Server, options: ServeOptions, tokens: Tokens | None, registry: CollectorRegistry
+    server: grpc.aio.Server,
+    options: ServeOptions,
+    tokens: Tokens | None,
+    registry: CollectorRegistry,
+    pools: CallPools,
+    connections: int,
 ) -> tuple[Engine, Ceiling]:
     offer = make_offer(options.target.target, options.target.drafts)
     capacity = min(options.target.cache_tokens, options.sessions.max_sessions * offer.card.context)
@@ -94,11 +107,12 @@ def _add_outrider(
     quotas = Quotas({} if tokens is None else tokens.allowances)
     sessions = Sessions(terms, bounds, capacity, quotas, _tell_all(metrics.heed, journal.heed))
     metrics.add_counted(read_on(asyncio.get_running_loop(), partial(read, sessions)))
+    metrics.add_calls(read_on(asyncio.get_running_loop(), partial(read_calls, pools)))
     aides = OwnAides(offer.own_drafts, maker, site)
     engine = Engine(sessions, target, options.sessions.pace, maker, aides)
     shelf = offer.shelf()
     register(Servicer(describe(offer.card, terms, shelf), shelf, engine, tokens), server)
-    return engine, _ceiling_of(target, options.target.cache_tokens, capacity, bounds)
+    return engine, _ceiling_of(target, options.target.cache_tokens, capacity, bounds, connections)
 
 
 def _tell_all(*listeners: Tell) -> Tell:
@@ -109,7 +123,7 @@ def _tell_all(*listeners: Tell) -> Tell:
     return tell
 
 
-def _ceiling_of(target: Target, asked: int, capacity: int, bounds: Bounds) -> Ceiling:
+def _ceiling_of(target: Target, asked: int, capacity: int, bounds: Bounds, connections: int) -> Ceiling:
     return Ceiling(
         target.weights_bytes,
         target.cache_bytes,
@@ -117,10 +131,6 @@ def _ceiling_of(target: Target, asked: int, capacity: int, bounds: Bounds) -> Ce
         asked - capacity,
         bounds.max_sessions,
         min(bounds.running, bounds.max_sessions),
-        _streams(bounds.max_sessions),
+        connections,
         MOST_AIDES,
     )
-
-
-def _streams(sessions: int) -> int:
-    return STREAMS_BESIDE + STREAMS_A_SESSION * sessions

@@ -4,6 +4,7 @@ It may not know what any part does.
 """
 
 import asyncio
+import gc
 import json
 import signal
 import sys
@@ -27,6 +28,9 @@ def serve(options: ServeOptions) -> None:
 
 async def _live(options: ServeOptions) -> None:
     parts = assemble(options)
+    # What is there by now stays, so that no collection of garbage looks at it again and keeps a pass waiting.
+    gc.collect()
+    gc.freeze()
     await parts.server.start()
     running = asyncio.create_task(parts.engine.run())
     asked_to_stop = _on_signals()
@@ -64,12 +68,14 @@ def _held(sessions: Sessions) -> dict[str, int]:
 
 
 async def _drain(parts: Assembled, seconds: float, asked_again: asyncio.Event) -> None:
-    """Takes no new calls, and returns when all answers are done, time is up, or the operator asks again."""
-    await parts.condition.enter_graceful_shutdown()
+    """Takes no new calls, and returns when all answers are done, time is up, or the operator asks again. Calls of no
+    session are left a moment to end by themselves: whoever holds one holds up nobody's stop."""
+    parts.health.go_away()
     impatient = asyncio.create_task(asked_again.wait())
     stopped = asyncio.create_task(parts.server.stop(seconds + _LAST_WORDS_SECONDS))
     drained = asyncio.create_task(parts.engine.drain(seconds))
-    await asyncio.wait((asyncio.gather(stopped, drained), impatient), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((drained, impatient), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((stopped, impatient), timeout=_LAST_WORDS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _on_signals() -> asyncio.Event:

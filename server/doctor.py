@@ -38,6 +38,7 @@ from common.models.shipped import shipped_family
 from common.models.sizes import key_width
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
 from common.protocol.errors import MisuseError
+from common.rpc.credentials import readable_by_others
 from common.settings import check_settings
 from server.access import open_port, port_credentials
 from server.bundles import checkpoint_name, find_independent
@@ -90,6 +91,9 @@ async def _check_access(asked: Callable[[], AccessOptions], now: datetime) -> li
     except MisuseError as error:
         return [Finding("access", "clients cannot be let in so", str(error))]
     findings = [_check_certificate(access, now), Finding("tokens", "asked for" if tokens else "none asked for")]
+    for path in readable_by_others(access.token_file, access.tokens_file, access.key):
+        detail = f"others on this machine can read the secret in {path}"
+        findings.append(Finding("secrets", detail, f"run `chmod 600 {path}`", is_minor=True))
     server = grpc.aio.server()
     try:
         where = open_port(server, access.listen, credentials)

@@ -84,7 +84,16 @@ class Draining:
     sessions: int
 
 
-Event = Opened | Committed | Finished | Refused | Failed | Left | Forgotten | Draining
+@dataclass(frozen=True, slots=True)
+class CallsRefused:
+    """So many calls of a kind since this was told last, and why. Of sessions that are turned away `Refused` tells."""
+
+    kind: str
+    reason: str
+    calls: int
+
+
+Event = Opened | Committed | Finished | Refused | Failed | Left | Forgotten | Draining | CallsRefused
 Tell = Callable[[Event], None]
 
 _SHOWN = 8

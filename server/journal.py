@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from common.protocol.plain import LONGEST_LINE, plain
-from server.events import Committed, Draining, Event, Failed, Finished, Forgotten, Left, Opened, Refused
+from server.events import CallsRefused, Committed, Draining, Event, Failed, Finished, Forgotten, Left, Opened, Refused
 
 _EVENTS: dict[type, str] = {
     Opened: "session opened",
@@ -20,6 +20,7 @@ _EVENTS: dict[type, str] = {
     Left: "stream left",
     Forgotten: "lease ended",
     Draining: "draining",
+    CallsRefused: "calls refused",
 }
 _FAULT = "fault"
 
@@ -39,7 +40,14 @@ def keep_journal(form: str) -> None:
 def heed(event: Event) -> None:
     # Commits are far too many, and counted elsewhere.
     if not isinstance(event, Committed):
-        note(_EVENTS[type(event)], **asdict(event))
+        note(_EVENTS[type(event)], _sentence(event), **asdict(event))
+
+
+def _sentence(event: Event) -> str:
+    """What people are told of it."""
+    if isinstance(event, CallsRefused):
+        return f"{event.calls} calls refused: {event.kind}, because of the {event.reason}"
+    return ""
 
 
 def note(event: str, sentence: str = "", **details: object) -> None:

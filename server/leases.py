@@ -7,7 +7,7 @@ member holds, and neither passes nor streams.
 import math
 from collections.abc import Callable
 
-from server.member import Member
+from server.member import Member, SessionKey
 
 
 def _unheard(_: Member) -> None:
@@ -19,7 +19,7 @@ class Leases:
         """`dropped` hears of every session that nobody came back to."""
         self._seconds = seconds
         self._dropped = dropped
-        self._away: dict[str, tuple[float, Member]] = {}  # and when the lease ends, the first of all first
+        self._away: dict[SessionKey, tuple[float, Member]] = {}  # and when the lease ends, the first of all first
 
     def __len__(self) -> int:
         return len(self._away)
@@ -35,22 +35,22 @@ class Leases:
     def keep(self, member: Member, now: float) -> None:
         """Its client may come back for a while."""
         if self._seconds > 0:
-            self._away[member.session.id] = now + self._seconds, member
+            self._away[member.key] = now + self._seconds, member
         else:
             member.release()
 
-    def take(self, session: str) -> Member | None:
+    def take(self, key: SessionKey) -> Member | None:
         """The client has come back; None where nothing of it is left."""
-        _, member = self._away.pop(session, (0.0, None))
+        _, member = self._away.pop(key, (0.0, None))
         return member
 
     def has(self, member: Member) -> bool:
-        _, kept = self._away.get(member.session.id, (0.0, None))
+        _, kept = self._away.get(member.key, (0.0, None))
         return kept is member
 
     def drop(self, member: Member) -> None:
         """Nobody can come back to it."""
-        del self._away[member.session.id]
+        del self._away[member.key]
         member.release()
         self._dropped(member)
 

@@ -12,6 +12,10 @@ from server.late_frames import LateFrames
 from server.scheduler import Demand
 from server.sequence import HeldSequence
 
+SessionKey = tuple[str, str]
+"""What a session is found by: the name of the token that opened it, and its id. So another token that knows the id
+finds nothing, and whose token was given another secret finds his own."""
+
 
 class Listener(Protocol):
     """Where a session's messages go: one client's stream."""
@@ -52,6 +56,10 @@ class Member:
     @property
     def client(self) -> str:
         return self.listener.client
+
+    @property
+    def key(self) -> SessionKey:
+        return self.client, self.session.id
 
     @property
     def demand(self) -> Demand:

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from common.protocol.messages import FinishReason
+from server.call_pools import CallKind, CallPools, Refusal
 from server.events import Committed, Event, Finished
 from server.sessions import Sessions
 
@@ -62,6 +63,19 @@ def read(sessions: Sessions) -> Reading:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class CallReading:
+    """What calls hold, and which were refused, at one moment."""
+
+    held: Mapping[CallKind, int]
+    refused: Mapping[tuple[CallKind, Refusal], int]
+
+
+def read_calls(pools: CallPools) -> CallReading:
+    """To be called where calls are served."""
+    return CallReading({kind: pools.held(kind) for kind in CallKind}, dict(pools.refused))
+
+
 class Metrics:
     """Durations are kept here, by `heed`; all else is read when somebody asks."""
 
@@ -89,6 +103,10 @@ class Metrics:
     def add_counted(self, reading: Callable[[], Reading]) -> None:
         """`reading` may be called from any thread."""
         self._registry.register(_Counted(self._model, reading))
+
+    def add_calls(self, reading: Callable[[], CallReading]) -> None:
+        """As `add_counted`."""
+        self._registry.register(_Calls(self._model, reading))
 
     def heed(self, event: Event) -> None:
         match event:
@@ -120,6 +138,24 @@ class _Counted(Collector):
             for key, value in values.items():
                 counter.add_metric([self._model, key], value)
             yield counter
+
+
+class _Calls(Collector):
+    def __init__(self, model: str, reading: Callable[[], CallReading]):
+        self._model = model
+        self._reading = reading
+
+    def collect(self) -> Iterator[Metric]:
+        reading = self._reading()
+        held = GaugeMetricFamily("outrider_calls", "Calls of no session that stand.", labels=[_MODEL, "kind"])
+        for kind, calls in reading.held.items():
+            held.add_metric([self._model, kind], calls)
+        refused = CounterMetricFamily(
+            "outrider_calls_refused", "Calls that were refused or given up.", labels=[_MODEL, "kind", "reason"]
+        )
+        for (kind, refusal), calls in reading.refused.items():
+            refused.add_metric([self._model, kind, refusal], calls)
+        yield from (held, refused)
 
 
 def _gauges(reading: Reading) -> list[tuple[str, str, float]]:

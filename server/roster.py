@@ -15,7 +15,7 @@ from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
 from server.books import Books
 from server.leases import Leases
-from server.member import Listener, Member
+from server.member import Listener, Member, SessionKey
 from server.quotas import Quotas
 from server.room import Bounds, Room
 from server.sequence import HeldSequence
@@ -31,7 +31,7 @@ class Roster:
         self._pool = pool
         self._books = books
         self._room = Room(bounds, pool.capacity, quotas, books.turnover)
-        self._members: dict[str, Member] = {}
+        self._members: dict[SessionKey, Member] = {}
         self._by_listener: dict[Listener, Member] = {}
 
     @property
@@ -43,7 +43,7 @@ class Roster:
         return self._by_listener.get(listener)
 
     def has(self, member: Member) -> bool:
-        return self._members.get(member.session.id) is member
+        return self._members.get(member.key) is member
 
     def keeps(self, member: Member) -> bool:
         """Whether it is here or on lease, so that what a pass computed for it is of use."""
@@ -62,11 +62,12 @@ class Roster:
 
         Raises PeerError for what cannot be, and TurnedAwayError where it cannot be now.
         """
-        member, is_new = self._members.get(opened.session), False
+        key = listener.client, opened.session
+        member, is_new = self._members.get(key), False
         if member is not None:
             self._check_reopening(member, listener, opened, now)
             self._reopen(member, listener, opened, now)
-        elif (member := self.leases.take(opened.session)) is not None:
+        elif (member := self.leases.take(key)) is not None:
             self._readmit(member, listener, opened, now)
         else:
             member, is_new = self._admit(listener, opened, served, now), True
@@ -93,7 +94,7 @@ class Roster:
         except Exception:
             member.release()
             raise
-        self._members[opened.session] = member
+        self._members[member.key] = member
 
     def _check_reopening(self, member: Member, listener: Listener, opened: Open, now: float) -> None:
         """Raises PeerError for what cannot be, and TurnedAwayError where a newer stream begins another answer, for
@@ -120,7 +121,7 @@ class Roster:
         self._make_room_for(listener.client, opened.tokens, opened.settings, now)
         self._make_place(listener.client, now)
         member = Member(session, HeldSequence(self._pool), listener, served, opened.state)
-        self._members[opened.session] = member
+        self._members[member.key] = member
         self._books.asked(member, len(opened.tokens), now)
         return member
 
@@ -187,5 +188,5 @@ class Roster:
         member.release()
 
     def _forget(self, member: Member) -> None:
-        del self._members[member.session.id]
+        del self._members[member.key]
         del self._by_listener[member.listener]

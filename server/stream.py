@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 
 from common.protocol.messages import Failed, FailureCode, FromServer, State
 from common.protocol.state_window import MOST_WINDOW
@@ -12,6 +13,9 @@ MAX_WAITING = 4096
 
 MAX_WAITING_STATE = 4 * MOST_WINDOW
 """Bytes of draft state, of which the window lets out less to whoever acknowledges what it has read."""
+
+on_stream_end: ContextVar[Callable[[], None]] = ContextVar("on_stream_end", default=lambda: None)
+"""What whoever limits a call wants to be told of the stream that is made in it."""
 
 
 class Stream:
@@ -24,6 +28,7 @@ class Stream:
         self._states: deque[State] = deque()  # overtaken by all else, and of no use once the stream has ended
         self._state_bytes = 0
         self._ended = False
+        self._on_end = on_stream_end.get()
         self._changed = asyncio.Event()
 
     @property
@@ -37,7 +42,7 @@ class Stream:
         if len(self._waiting) + len(self._states) == MAX_WAITING or self._state_bytes > MAX_WAITING_STATE:
             self._waiting.clear()
             message = Failed(FailureCode.OVERLOADED, "the client does not read its answer")
-            self._ended = True
+            self._end()
         if isinstance(message, State):
             self._states.append(message)
             self._state_bytes += len(message.payload)
@@ -47,8 +52,13 @@ class Stream:
 
     def end(self) -> None:
         """What waits is still sent; nothing more will come."""
-        self._ended = True
+        self._end()
         self._changed.set()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._on_end()
 
     async def __aiter__(self) -> AsyncIterator[FromServer]:
         while self._waiting or not self._ended:

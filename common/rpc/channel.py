@@ -20,7 +20,15 @@ _SERVER_PING_MS = 60_000
 _PERMITTED_PING_MS = 10_000
 _PING_TIMEOUT_MS = 20_000
 
-_METADATA_BYTES = 8 * 1024  # of a call: a bearer token, and what gRPC itself says
+HANDSHAKE_MS = 10_000
+"""Until a connection speaks HTTP/2, TLS included; gRPC's own two minutes let whoever says nothing hold it as long."""
+
+_IDLE_MS = 120_000  # for which a connection without a call is kept
+
+UNREAD_BYTES = 64 * 1024
+"""What of a call lies at the server before the server asks for its message, for which the window then opens."""
+
+METADATA_BYTES = 8 * 1024  # of a call: a bearer token, and what gRPC itself says
 
 NO_COMPRESSION = grpc.Compression.NoCompression
 
@@ -30,9 +38,9 @@ _SHARED: tuple[tuple[str, Any], ...] = (
     ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_metadata_size", _METADATA_BYTES),
+    ("grpc.max_metadata_size", METADATA_BYTES),
     # gRPC refuses at random between the two sizes, so there is only one.
-    ("grpc.absolute_max_metadata_size", _METADATA_BYTES),
+    ("grpc.absolute_max_metadata_size", METADATA_BYTES),
 )
 
 CONNECTING_MS = "grpc.min_reconnect_backoff_ms"
@@ -57,6 +65,15 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_concurrent_streams", _MAX_STREAMS),
     ("grpc.keepalive_time_ms", _SERVER_PING_MS),
     ("grpc.http2.min_ping_interval_without_data_ms", _PERMITTED_PING_MS),
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+    ("grpc.http2.settings_timeout", HANDSHAKE_MS),
+    ("grpc.max_connection_idle_ms", _IDLE_MS),
+    # Else the window follows the bandwidth, up to megabytes of each call that nobody has asked for.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
     # A port in use is an error, not a port to share.
     ("grpc.so_reuseport", 0),
 )
+
+MOST_CONNECTIONS = "grpc.max_allowed_incoming_connections"
+"""An option of servers."""

@@ -5,7 +5,9 @@ Files are tried with the standard library first, because gRPC reports a broken o
 
 import hashlib
 import hmac
+import logging
 import ssl
+import stat
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,8 @@ from pathlib import Path
 import grpc
 
 from common.protocol.errors import MisuseError
+
+_log = logging.getLogger(__name__)
 
 _HEADER = "authorization"
 _SCHEME = "Bearer "
@@ -65,6 +69,17 @@ def read_token(path: Path) -> str:
     if not fits_into_a_header(token):
         raise MisuseError(f"{path} holds no token; write one line of printable ASCII into it")
     return token
+
+
+def readable_by_others(*paths: Path | None) -> list[Path]:
+    """Those of these files of secrets that every user of this machine can read."""
+    return [path for path in paths if path is not None and path.is_file() and path.stat().st_mode & stat.S_IROTH]
+
+
+def warn_of_readable(*paths: Path | None) -> None:
+    """In the log, of each file of secrets."""
+    for path in readable_by_others(*paths):
+        _log.warning("others on this machine can read the secret in %s; run `chmod 600 %s`", path, path)
 
 
 def bearer_metadata(token: str | None) -> Metadata:

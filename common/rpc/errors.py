@@ -56,16 +56,16 @@ def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> Outrid
     for said, sentence in _DISTRUSTED.items():
         if said in details:
             return MisuseError(f"the server at {address} {sentence}")
+    # In the midst of a TLS handshake too.
+    if "failed to connect" in details and "socket closed" in details:
+        return HungUpError(
+            f"the server at {address} hung up at once; if it speaks TLS, do so too, with a certificate of your own "
+            "where it asks for one, and else try again later, for it may have too many connections"
+        )
     if "handshake" in details or "certificate" in details:
         return MisuseError(
             f"no secure connection to {address} could be made; check the certificates, and that both ends use TLS"
         )
-    connecting = "failed to connect" in details
-    if connecting and "socket closed" in details:
-        return HungUpError(
-            f"the server at {address} hung up at once; if it speaks TLS, do so too, with a certificate of your own "
-            "where it asks for one"
-        )
-    if connecting or status is not grpc.StatusCode.UNAVAILABLE:
+    if "failed to connect" in details or status is not grpc.StatusCode.UNAVAILABLE:
         return LinkError(f"the server at {address} cannot be reached; check its address and your link")
     return LinkError(f"the connection to the server at {address} was lost; ask again when it is back")

@@ -22,6 +22,7 @@ import psutil
 from common.protocol.messages import Failed, FailureCode
 from common.rpc import convert
 from common.rpc.channel import CLIENT_OPTIONS
+from common.rpc.credentials import Metadata
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.rpc.stub import connect
 from tests.daemon import outriderd
@@ -43,7 +44,7 @@ _PATIENCE = 60.0  # seconds for one stream to be answered, on a machine however 
 
 
 @dataclass(slots=True)
-class _Fired:
+class Fired:
     frames: int = 0
     answers: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -58,7 +59,7 @@ def fire(frames: int, seed: str) -> str:
 
 
 async def _fire(frames: int, seed: str, address: str, process: Program, cache: Path) -> str:
-    dice, fired = Random(f"{seed}/wire"), _Fired()
+    dice, fired = Random(f"{seed}/wire"), Fired()
     server = psutil.Process(process.pid)
     truth = await _ask(address, cache)
     async with _honest(address, cache, truth, fired):
@@ -96,7 +97,7 @@ def _stop(process: Program) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _honest(address: str, cache: Path, truth: str, fired: _Fired) -> AsyncIterator[None]:
+async def _honest(address: str, cache: Path, truth: str, fired: Fired) -> AsyncIterator[None]:
     """One question after another meanwhile."""
     over = asyncio.Event()
 
@@ -131,7 +132,7 @@ async def _ask(address: str, cache: Path) -> str:
     return str(answer["text"])
 
 
-async def _barrage(address: str, frames: int, dice: Random, fired: _Fired) -> None:
+async def _barrage(address: str, frames: int, dice: Random, fired: Fired) -> None:
     end = fired.frames + frames
     async with connect(address) as connection:
         said = await connection.describe()
@@ -147,13 +148,16 @@ async def _barrage(address: str, frames: int, dice: Random, fired: _Fired) -> No
                     await asyncio.to_thread(_knock, address, own, fired)
                 else:
                     talk = Talk(f"{own.getrandbits(64):016x}", said.fingerprint, said.vocab_size, said.context, "moa")
-                    await _stream(channel, talk, own, fired)
+                    await malformed_stream(channel, talk, own, fired)
 
         await asyncio.gather(*(shoot(dice.getrandbits(64)) for _ in range(_STREAMS_AT_ONCE)))
 
 
-async def _stream(channel: grpc.aio.Channel, talk: Talk, dice: Random, fired: _Fired) -> None:
-    call = channel.stream_stream(f"{_SERVICE}Generate")()
+async def malformed_stream(
+    channel: grpc.aio.Channel, talk: Talk, dice: Random, fired: Fired, metadata: Metadata = ()
+) -> None:
+    """A few frames of which most are spoilt. Raises FuzzError where the server fails by itself."""
+    call = channel.stream_stream(f"{_SERVICE}Generate")(metadata=metadata)
     spoil = Spoiler()
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -193,7 +197,7 @@ def _told(last: bytes) -> str:
     return "streams that were answered"
 
 
-async def _call(channel: grpc.aio.Channel, dice: Random, fired: _Fired) -> None:
+async def _call(channel: grpc.aio.Channel, dice: Random, fired: Fired) -> None:
     """The calls that are no streams."""
     data = dice.randbytes(dice.choice((0, 1, 10, 1000)))
     fired.frames += 1
@@ -209,7 +213,7 @@ async def _call(channel: grpc.aio.Channel, dice: Random, fired: _Fired) -> None:
         fired.outcomes["calls that were refused"] += 1
 
 
-def _knock(address: str, dice: Random, fired: _Fired) -> None:
+def _knock(address: str, dice: Random, fired: Fired) -> None:
     """Bytes that are no gRPC."""
     host, _, port = address.rpartition(":")
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" if dice.random() < 0.5 else b""

@@ -17,14 +17,13 @@ from common.protocol.messages import Ack, Settings
 from common.rpc.credentials import Metadata, bearer_metadata
 from common.rpc.errors import LinkError
 from common.rpc.service import SERVICE_NAME
-from common.rpc.stub import Connection, connect
+from common.rpc.stub import connect
 from server import assembly
 from server.access import port_credentials
-from server.ceiling import STREAMS_A_SESSION, STREAMS_BESIDE
 from server.certs import issue
 from server.options import AccessOptions
 from server.tokens import NOBODY
-from tests.server.harness import new_session, options_for, running, with_access, with_sessions
+from tests.server.harness import new_session, options_for, running, with_access
 
 
 async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path) -> None:
@@ -51,6 +50,18 @@ async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path)
             assert SERVICE_NAME in await _services(channel, bearer_metadata("s3cret"))
 
 
+async def test_a_tokens_file_that_everybody_can_read_is_told_at_the_start(
+    target: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    named = tmp_path / "tokens.toml"
+    named.write_text('[alice]\ntoken = "hers"\n')
+    for mode, told in ((0o644, 1), (0o600, 0)):
+        named.chmod(mode)
+        caplog.clear()
+        async with running(with_access(options_for(target), tokens_file=named)):
+            assert sum(str(named) in message for message in caplog.messages) == told
+
+
 async def test_named_tokens_get_in_and_their_names_reach_the_sessions(target: Path, tmp_path: Path) -> None:
     shared, named = tmp_path / "token", tmp_path / "tokens.toml"
     shared.write_text("for all\n")
@@ -68,33 +79,6 @@ async def test_named_tokens_get_in_and_their_names_reach_the_sessions(target: Pa
         async with connect(server.address, token="another") as connection:
             with pytest.raises(MisuseError, match="bearer token"):
                 await connection.describe()
-
-
-async def test_more_calls_at_a_time_than_the_server_takes_are_turned_away_at_once(target: Path) -> None:
-    async with (
-        running(with_sessions(options_for(target), max_sessions=1)) as server,
-        grpc.aio.insecure_channel(server.address) as channel,
-    ):
-        watches = [
-            health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
-            for _ in range(STREAMS_BESIDE + STREAMS_A_SESSION)
-        ]
-        for watch in watches:
-            await watch.read()
-        async with connect(server.address) as connection:
-            with pytest.raises(LinkError, match="no room for this now"):
-                await connection.describe(timeout=5)
-            watches.pop().cancel()
-            assert await _described(connection)
-
-
-async def _described(connection: Connection) -> bool:
-    """The server hears a moment later of a call that was given up."""
-    while True:
-        try:
-            return (await connection.describe(timeout=5)).vocab_size == 300
-        except LinkError:
-            await asyncio.sleep(0.02)
 
 
 async def test_reflection_names_the_services(target: Path) -> None:

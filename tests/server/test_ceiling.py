@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from server.ceiling import Ceiling
 
-CEILING = Ceiling(2 * 10**9, 10**9, 32768, 0, sessions=16, running=12, streams=128, own_drafters=16)
+CEILING = Ceiling(2 * 10**9, 10**9, 32768, 0, sessions=16, running=12, connections=100, own_drafters=16)
 
 
 def test_it_says_what_of_the_cache_is_of_no_use():

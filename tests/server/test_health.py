@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from grpc_health.v1 import health_pb2
 
 from common.address import parse_address
 from common.protocol.errors import MisuseError
@@ -22,7 +21,7 @@ async def test_a_server_serves_until_it_goes_away(target: Path) -> None:
     parts = assemble(options_for(target))
     await parts.server.start()
     assert await is_serving(parts.address)
-    await parts.condition.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+    parts.health.go_away()
     assert not await is_serving(parts.address)
     await parts.server.stop(0)
     with pytest.raises(LinkError, match="cannot be reached"):

@@ -45,10 +45,10 @@ def test_who_comes_back_finds_everything_and_only_once(pool: SlotPool) -> None:
     away.aide = object()  # type: ignore[assignment]
     leases.keep(away, 0.0)
     assert (len(leases), pool.free) == (1, 18)
-    assert leases.take("a session called nobody") is None
-    assert leases.take(away.session.id) is away
+    assert leases.take(("", "a session called nobody")) is None
+    assert leases.take(away.key) is away
     assert away.aide is not None
-    assert leases.take(away.session.id) is None
+    assert leases.take(away.key) is None
     assert (len(leases), leases.next_end, pool.free) == (0, math.inf, 18)
 
 
@@ -62,7 +62,7 @@ def test_a_lease_ends_when_its_time_is_up(pool: SlotPool) -> None:
     assert len(leases) == 2
     leases.expire(11.0)
     assert (len(leases), pool.free, leases.next_end) == (1, 18, 15.0)
-    assert leases.take(early.session.id) is None
+    assert leases.take(early.key) is None
     leases.expire(100.0)
     assert (len(leases), pool.free, leases.next_end) == (0, 20, math.inf)
 
@@ -71,10 +71,10 @@ def test_who_left_again_waits_anew(pool: SlotPool) -> None:
     leases, restless, other = Leases(SECONDS), member(pool, "restless"), member(pool, "other")
     leases.keep(restless, 0.0)
     leases.keep(other, 1.0)
-    leases.take(restless.session.id)
+    leases.take(restless.key)
     leases.keep(restless, 5.0)
     assert leases.drop_oldest()
-    assert leases.take(other.session.id) is None
+    assert leases.take(other.key) is None
     assert leases.next_end == 15.0
 
 

@@ -14,8 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from common.address import Address
 from common.protocol.errors import MisuseError
 from common.protocol.messages import FinishReason, Settings
+from server.call_pools import CallKind, CallPools, Place, Refusal
 from server.events import Committed, Event, Finished
-from server.metrics import Metrics, read
+from server.metrics import Metrics, read, read_calls
 from server.metrics_port import MetricsPort, read_on
 from server.room import Bounds
 from server.sessions import Sessions
@@ -40,6 +41,8 @@ class Observed:
 
         self.sessions = Sessions(TERMS, Bounds(4, 48, **bounds), 2000, tell=tell)
         metrics.add_counted(lambda: read(self.sessions))
+        self.pools = CallPools()
+        metrics.add_calls(lambda: read_calls(self.pools))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, {"model_name": "a model", **labels})
@@ -117,6 +120,16 @@ def test_the_operators_page_lists_every_name_and_no_other() -> None:
     listed = re.findall(r"^\| `((?:vllm:|outrider_)[a-z0-9_]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert {name.removesuffix("_total") for name in listed} == own
     assert len(listed) == len(own)
+
+
+def test_calls_are_shown_by_kind_and_by_why_they_were_refused() -> None:
+    seen = Observed()
+    seen.pools.enter(Place(CallKind.FETCH, "a", "", 0.0, lambda refusal: None), 0.0)
+    for _ in range(2):
+        seen.pools.count(CallKind.HEALTH_WATCH, Refusal.CONNECTION, 0.0)
+    assert seen.value("outrider_calls", kind="fetch") == 1
+    assert seen.value("outrider_calls", kind="opening") == 0
+    assert seen.value("outrider_calls_refused_total", kind="health_watch", reason="connection") == 2
 
 
 @pytest.fixture

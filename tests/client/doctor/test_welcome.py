@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
 
 from client.bundles import bundle_directory, pull
 from client.doctor import welcome
@@ -23,7 +23,9 @@ from common.findings import Finding, Verdict
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService, register
-from server.access import BearerGate
+from server.call_gate import CallGate
+from server.call_pools import CallPools
+from server.health_service import HealthService
 from server.tokens import read_tokens
 
 CONTENT = b"weights"
@@ -67,14 +69,14 @@ async def serving(
     description: ServerDescription, *, token_file: Path | None = None, draining: bool = False
 ) -> AsyncIterator[Address]:
     tokens = read_tokens(token_file, None)
-    server = grpc.aio.server(interceptors=[BearerGate(tokens)] if tokens else [])
+    server = grpc.aio.server(interceptors=[CallGate(tokens, CallPools())])
     register(Server(description), server)
-    condition = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(condition, server)
+    health = HealthService()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     if draining:
-        await condition.enter_graceful_shutdown()
+        health.go_away()
     try:
         yield Address("127.0.0.1", port)
     finally:

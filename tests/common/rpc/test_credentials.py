@@ -13,7 +13,9 @@ from common.rpc.credentials import (
     bears,
     client_credentials,
     read_token,
+    readable_by_others,
     server_credentials,
+    warn_of_readable,
 )
 from server.certs import issue
 
@@ -51,6 +53,16 @@ def test_tokens_come_from_files(tmp_path: Path) -> None:
         path.write_text(content)
         with pytest.raises(MisuseError, match="holds no token"):
             read_token(path)
+
+
+def test_a_file_of_secrets_that_everybody_can_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hidden, shown, missing = tmp_path / "hidden", tmp_path / "shown", tmp_path / "missing"
+    for path, mode in ((hidden, 0o640), (shown, 0o644)):
+        path.write_text("s3cret")
+        path.chmod(mode)
+    assert readable_by_others(hidden, None, shown, missing) == [shown]
+    warn_of_readable(hidden, None, shown, missing)
+    assert caplog.messages == [f"others on this machine can read the secret in {shown}; run `chmod 600 {shown}`"]
 
 
 def test_a_token_that_no_header_carries_is_refused_before_it_is_sent() -> None:

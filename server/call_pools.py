@@ -1,0 +1,128 @@
+"""Admission control of calls: small pools by kind, so that calls of one kind never take the places of another.
+
+A full pool lets a newcomer in and gives up a call of the connection that holds most of its places, so that whoever
+begins hundreds of calls displaces its own. Pure: times in seconds are arguments. It may not know gRPC, sessions, or
+what a call says; whoever gets a `Place` ends its call when `give_up` is called.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+
+from server.events import CallsRefused, Tell, unheard
+
+_TOLD_EVERY_SECONDS = 10.0
+"""Of each kind and refusal: a log that grows with every call would be one more thing to fill."""
+
+
+class CallKind(StrEnum):
+    HEALTH_CHECK = "health_check"
+    HEALTH_WATCH = "health_watch"
+    DESCRIBE = "describe"  # and reflection: short questions
+    FETCH = "fetch"  # files of bundles
+    OPENING = "opening"  # streams that have not sent their Open
+    ENDED = "ended"  # streams without a session any more, whose last messages are unread
+    REFUSED = "refused"  # calls that are being told no
+
+
+class Refusal(StrEnum):
+    TOKEN = "token"  # none that is valid
+    CONNECTION = "connection"  # has as many calls of this kind as one may have
+    CLIENT = "client"  # the token has
+    DISPLACED = "displaced"  # by a newer call, where the pool was full
+    SLOW = "slow"  # the request did not come, or the reply was not read, in time
+    SIZE = "size"  # the request is larger than any of its kind
+    REQUEST = "request"  # there is none, or it cannot be decoded
+    METHOD = "method"  # that does not exist
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """Of one kind of calls. Tokens that everybody shares have no limit of their own."""
+
+    calls: int
+    of_a_connection: float = inf
+    of_a_client: float = inf
+    request_bytes: int = 0
+    request_seconds: float = 5.0  # until the request is there
+    seconds: float = inf  # of a whole call
+
+
+LIMITS: Mapping[CallKind, PoolLimits] = {
+    CallKind.HEALTH_CHECK: PoolLimits(16, 8, 8, request_bytes=256, seconds=10.0),
+    CallKind.HEALTH_WATCH: PoolLimits(16, 4, 4, request_bytes=256, seconds=3600.0),
+    CallKind.DESCRIBE: PoolLimits(16, 8, 8, request_bytes=4096, seconds=10.0),
+    CallKind.FETCH: PoolLimits(32, 4, 8, request_bytes=4096),
+    CallKind.OPENING: PoolLimits(64, 32, 32),
+    CallKind.ENDED: PoolLimits(64, seconds=30.0),
+    CallKind.REFUSED: PoolLimits(64, seconds=5.0),
+}
+"""A stream's messages are limited by the channel and its time until Open by the servicer, which says so in a frame."""
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """What a call holds while it lasts."""
+
+    kind: CallKind
+    peer: str  # the connection
+    client: str  # the name of its token, empty where there is none or all share it
+    began: float
+    give_up: Callable[[Refusal], None]
+    moved_bytes: int = 0  # of what it fetches
+
+
+class NoPlaceError(Exception):
+    """A call is refused; not for people, who are told by whoever refuses it."""
+
+    def __init__(self, refusal: Refusal):
+        super().__init__(refusal)
+        self.refusal = refusal
+
+
+@dataclass(slots=True)
+class CallPools:
+    limits: Mapping[CallKind, PoolLimits] = field(default_factory=lambda: LIMITS)
+    tell: Tell = unheard
+    refused: Counter[tuple[CallKind, Refusal]] = field(default_factory=Counter)  # since the start
+    _told: dict[tuple[CallKind, Refusal], tuple[float, int]] = field(default_factory=dict)  # when, and of how many
+    _places: dict[CallKind, list[Place]] = field(default_factory=lambda: {kind: [] for kind in CallKind})
+
+    def held(self, kind: CallKind) -> int:
+        return len(self._places[kind])
+
+    def enter(self, place: Place, now: float) -> None:
+        """Raises NoPlaceError where its own connection or token has as many as it may; displaces another call where
+        everybody together has."""
+        limits, others = self.limits[place.kind], self._places[place.kind]
+        if sum(other.peer == place.peer for other in others) >= limits.of_a_connection:
+            raise NoPlaceError(Refusal.CONNECTION)
+        if place.client and sum(other.client == place.client for other in others) >= limits.of_a_client:
+            raise NoPlaceError(Refusal.CLIENT)
+        if len(others) >= limits.calls:
+            displaced = _least_deserving(others, now)
+            others.remove(displaced)
+            displaced.give_up(Refusal.DISPLACED)
+        others.append(place)
+
+    def leave(self, place: Place) -> None:
+        """Again, too: a call that was displaced has left."""
+        if place in self._places[place.kind]:
+            self._places[place.kind].remove(place)
+
+    def count(self, kind: CallKind, refusal: Refusal, now: float) -> None:
+        """What is refused is told at once, and then together with what follows within some seconds."""
+        key = kind, refusal
+        self.refused[key] += 1
+        told_at, told = self._told.get(key, (-inf, 0))
+        if now - told_at >= _TOLD_EVERY_SECONDS:
+            self._told[key] = now, self.refused[key]
+            self.tell(CallsRefused(kind, refusal, self.refused[key] - told))
+
+
+def _least_deserving(places: list[Place], now: float) -> Place:
+    """Of the connection with the most calls, the one that moves least, the oldest of several."""
+    calls = Counter(place.peer for place in places)
+    return min(places, key=lambda each: (-calls[each.peer], each.moved_bytes / max(now - each.began, 1e-3), each.began))

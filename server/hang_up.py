@@ -1,0 +1,55 @@
+"""Ends a call of gRPC's asyncio server at once, whatever the client reads.
+
+A status waits behind every message of its call, and a message waits for a window that the client may never open.
+gRPC's asyncio server offers nothing that resets a stream, and does so when it lets go of a call: when neither of the
+call's two tasks lives, the one that runs the handler, and the one that began it and waits for the client to leave. What
+is left of the call then are objects that hold each other, so that the garbage collector has the last word.
+It may not know what is called.
+"""
+
+import asyncio
+import gc
+import weakref
+from typing import Any
+
+_COLLECT_SECONDS = 1.0
+"""How soon: many calls that hang together are collected at once."""
+
+_begun_by: "weakref.WeakKeyDictionary[asyncio.Task[Any], weakref.ref[asyncio.Task[Any]]]" = weakref.WeakKeyDictionary()
+
+
+def remember_who_begins_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """From now on; before the server starts."""
+    loop.set_task_factory(_begin)
+
+
+async def hang_up() -> None:
+    """Ends the call whose handler runs in the current task, and does not return."""
+    task = asyncio.current_task()
+    assert task is not None
+    waiting = _begun_by.get(task, lambda: None)()
+    if waiting is not None:
+        waiting.cancel()
+    task.cancel()
+    _collect_soon(asyncio.get_running_loop())
+    await asyncio.sleep(0)
+
+
+_collecting: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.TimerHandle]" = weakref.WeakKeyDictionary()
+
+
+def _collect_soon(loop: asyncio.AbstractEventLoop) -> None:
+    def collect() -> None:
+        del _collecting[loop]
+        gc.collect()
+
+    if loop not in _collecting:
+        _collecting[loop] = loop.call_later(_COLLECT_SECONDS, collect)
+
+
+def _begin(loop: asyncio.AbstractEventLoop, coroutine: Any, /, **options: Any) -> asyncio.Task[Any]:
+    task = asyncio.Task(coroutine, loop=loop, **options)
+    beginner = asyncio.current_task(loop)
+    if beginner is not None:
+        _begun_by[task] = weakref.ref(beginner)
+    return task

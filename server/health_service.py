@@ -1,0 +1,39 @@
+"""Tells whether the server takes new sessions: gRPC's own health service, for supervisors and load balancers.
+
+Nothing of what a client says is kept, and nobody waits for a client. The ready-made service holds a lock while it
+writes, so that one watcher that does not read stops everybody's health, and the server's end with it.
+"""
+
+import asyncio
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+_States = health_pb2.HealthCheckResponse
+_WHOLE_SERVER = ""
+
+
+class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self._going_away = asyncio.Event()
+
+    def go_away(self) -> None:
+        """Whoever watches is told, and then left."""
+        self._going_away.set()
+
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:  # noqa: N802
+        if request.service != _WHOLE_SERVER:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "only the health of the whole server is told")
+        return self._state
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
+        is_known = request.service == _WHOLE_SERVER
+        await context.write(self._state if is_known else _States(status=_States.SERVICE_UNKNOWN))
+        if not is_known or not self._going_away.is_set():
+            await self._going_away.wait()
+            await context.write(_States(status=_States.NOT_SERVING))
+
+    @property
+    def _state(self) -> health_pb2.HealthCheckResponse:
+        return _States(status=_States.NOT_SERVING if self._going_away.is_set() else _States.SERVING)

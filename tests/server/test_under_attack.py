@@ -1,0 +1,73 @@
+"""A real `outriderd` of which strangers ask for more than it has: what it holds stays below what it says."""
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from common.rpc.stub import connect
+from tests.daemon import outriderd
+from tests.hostile.calls import HOSTILE_CALLS
+from tests.hostile.http2 import Connection, connected
+
+_CALLS = 320
+_CONNECTIONS = 4
+_STANDING = 200  # connections that say nothing more
+_LARGEST = (
+    "a watcher of a service with a name of 0.9 MB",
+    "a stream whose Open does not end",
+    "a download that is not read",
+)
+
+
+async def test_strangers_hold_no_more_than_it_says(target: Path) -> None:
+    """All kinds at once; it used to hold 1.4 GB of two of them alone."""
+    with outriderd("--target", str(target), "--threads", "1") as (process, address):
+        server = psutil.Process(process.pid)
+        async with connect(address) as connection:
+            bundle = (await connection.describe()).bundles[0]
+        before, most = server.memory_info().rss, 0
+        async with AsyncExitStack() as stack:
+
+            async def begin(kind: str) -> None:
+                async def one(connection: Connection) -> None:
+                    for _ in range(_CALLS // _CONNECTIONS):
+                        await HOSTILE_CALLS[kind].begin(connection, bundle)
+
+                makers = [connected(address, HOSTILE_CALLS[kind].window) for _ in range(_CONNECTIONS)]
+                await asyncio.gather(*[one(await stack.enter_async_context(maker)) for maker in makers])
+
+            for _ in range(_STANDING):
+                await stack.enter_async_context(connected(address))
+            for kind in _LARGEST:
+                attack = asyncio.create_task(begin(kind))
+                while not attack.done():
+                    most = max(most, server.memory_info().rss)
+                    await asyncio.sleep(0.05)
+                await attack
+            async with connect(address) as connection:
+                assert await connection.describe(timeout=30)
+        process.send_signal(signal.SIGTERM)
+        _, said = await asyncio.to_thread(process.communicate, timeout=60)
+    assert most - before < _stated(said)
+
+
+def _stated(said: str) -> float:
+    """Bytes, in what it says behind `ready`."""
+    gigabytes, rest = said.split("at most ")[2].split(" GB for ", 1)
+    assert "calls of no session" in rest
+    return float(gigabytes) * 1e9
+
+
+@pytest.mark.parametrize("kind", ["a watcher", "a watcher that reads nothing", "a download that is not read"])
+async def test_who_holds_a_call_holds_up_no_stop(kind: str, target: Path) -> None:
+    call = HOSTILE_CALLS[kind]
+    with outriderd("--target", str(target), "--threads", "1", "--drain-seconds", "300") as (process, address):
+        async with connect(address) as connection, connected(address, call.window) as hostile:
+            await call.begin(hostile, (await connection.describe()).bundles[0])
+            await connection.check()
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 60) == 0

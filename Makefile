@@ -13,9 +13,12 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@echo "Installing into $(VENV). The first time this fetches large packages and takes some minutes."
+	@test -x $(BIN)/python || { echo "1/3 Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "2/3 Installing torch, by far the largest"
+	@$(BIN)/python -m pip install --constraint constraints.txt torch
+	@echo "3/3 Installing Outrider, what else it needs, and the tools for its tests"
+	@$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: install

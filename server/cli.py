@@ -12,7 +12,14 @@ from common.command_line import FAILURE, Version, run
 from common.configuration import ConfigFile, Program, configure, user_file
 from common.folded_options import with_folded_options
 from server.options import ServeOptions
-from server.requests import AccessRequest, ReportRequest, SessionRequest, Target, TargetRequest
+from server.requests import (
+    AccessRequest,
+    CheckedTargetRequest,
+    ReportRequest,
+    SessionRequest,
+    Target,
+    TargetRequest,
+)
 
 app = typer.Typer(
     help="The Outrider server: a large target that decides what small drafts far away propose.",
@@ -121,7 +128,7 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     *,
-    asked: TargetRequest,
+    asked: CheckedTargetRequest,
     access: AccessRequest,
 ) -> None:
     """Check this machine, the target and its drafts, and who may connect, and say what to mend."""

@@ -105,7 +105,8 @@ async def _assemble(
     desk = await stack.enter_async_context(Desk(open_conversation, listening.seats, _WAITING))
     service = Service(client, desk, manner, monitor.heard)
 
-    def health() -> dict[str, Any]:
+    async def health() -> dict[str, Any]:
+        await monitor.refresh()
         return {
             "status": "ok",
             "link": monitor.link.value,

@@ -8,12 +8,16 @@ holds can be said to a server.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from client.repetition import repeats_itself
 from common.protocol.ends import Detokenise, cut
 from common.protocol.messages import FinishReason, Settings
 from common.protocol.views import Proposal, TreeView
 
 SPENT = "spent"
 """Why an answer ends whose drafter has nothing more to say, while nobody else may be asked."""
+
+REPETITION = "repetition"
+"""Why an answer ends whose drafter goes round in circles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Monologue:
             detokenise=self._bounds.detokenise,
         )
         self.run += tuple(fresh[:kept])
+        if reason is None and repeats_itself(self.run):
+            reason = REPETITION
         self.reason = SPENT if reason is None and not fresh else reason
 
     def stop(self) -> None:

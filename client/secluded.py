@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from client.conversation import Answer, Conversation, Watch, Withdrawn
 from client.drafting import ONE_TOKEN
 from client.lifeline import Told, unheard
-from client.monologue import Bounds, Monologue
+from client.monologue import REPETITION, Bounds, Monologue
 from client.pace import Levels
 from client.private import Prompt
+from client.repetition import STOPPED
 from client.stats import Clock, Meter, Stats, Traffic
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason, Settings, State
@@ -124,9 +125,8 @@ class Confidant:
         reason = "error" if failure else str(monologue.reason)
         stats = self._stats(monologue.run, settings, meter, fetch)
         levels: Levels = drafter.levels.since(before)
-        return Answer(
-            (), reason, stats, monologue.run, levels.drafted, levels.overrun, failure, fetch.note, private=True
-        )
+        note = "; ".join(filter(None, (fetch.note, STOPPED if reason == REPETITION else "")))
+        return Answer((), reason, stats, monologue.run, levels.drafted, levels.overrun, failure, note, private=True)
 
     def _stats(self, run: Sequence[int], settings: Settings, meter: Meter, fetch: _Fetch) -> Stats:
         """Of an answer that no pass made."""

@@ -250,3 +250,10 @@ async def test_a_server_that_refuses_is_told_of_and_done_without():
     answer = await ask(confidant(Refusing(), StatefulDrafter(target)))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert answer.note.endswith("not private: no room today")
+
+
+async def test_a_draft_that_goes_round_in_circles_is_stopped_and_the_answer_says_so():
+    circling = ChainDrafter(lambda tokens: 1 + len(tokens) % 3)
+    answer = await ask(confidant(FakeStream(), circling), count=200)
+    assert len(answer.provisional) < 50
+    assert (answer.finish_reason, answer.note) == ("repetition", "the draft began to repeat itself and was stopped")

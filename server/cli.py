@@ -3,6 +3,7 @@
 Heavy imports wait until a command runs, so that `--help` answers at once.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -53,6 +54,7 @@ def serve(
     options = ServeOptions(
         asked.options(), sessions.options(), access.options(), sessions.drain_seconds, report.options()
     )
+    _check_names(options.target.target, options.target.drafts)
     from server import daemon
 
     daemon.serve(options)
@@ -92,6 +94,7 @@ def bundle(
     out: Annotated[Path, typer.Option(help="The directory to write; it must not hold anything.")],
 ) -> None:
     """Write a client bundle as a directory."""
+    _check_names(target, () if draft == "lookup" else (draft,))
     from server.bundles import write_bundle
     from server.offer import make_offer
 
@@ -148,6 +151,17 @@ def config(
     from common.settings import show_settings
 
     show_settings(context, PROGRAM, command)
+
+
+def _check_names(target: str, drafts: Sequence[str]) -> None:
+    """Raises CheckpointError for what is not there, before seconds go by that it takes to import what would use it."""
+    from common.models.shipped import shipped_family
+    from common.models.source import check_target, checkpoint_directory
+
+    family = shipped_family(target)
+    check_target(family.target if family else target)
+    for draft in drafts:
+        checkpoint_directory(draft, with_weights=False)
 
 
 def main() -> NoReturn:

@@ -56,17 +56,17 @@ class Confidant:
         """The answer that follows the prompt; `told` hears how the link is while there is one. `offered` was
         written for it before and is to be judged now, which only a server can do.
 
-        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered here or
-        where nothing drafts. What `watch` raises is raised.
+        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or where
+        nothing drafts here. What `watch` raises is raised.
         """
         self._abandoned = False
-        if self._alone is None and prompt.private is None:
-            return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
         if len(prompt.tokens) >= self._bounds.context:
             raise MisuseError(
                 f"the prompt has {len(prompt.tokens)} tokens, but the target's context holds {self._bounds.context} "
                 "and needs room for an answer; shorten the prompt"
             )
+        if self._alone is None and prompt.private is None:
+            return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
         meter, fetch = Meter(self._clock), _Fetch()
         if self._alone is None:
             fetch = await self._withdraw(prompt.safe, told)

@@ -30,7 +30,7 @@ from client.render import (
     unreached_line,
 )
 from client.stops import before_stop
-from client.text import chat_prompt, decode, raw_prompt
+from client.text import chat_prompt, check_characters, decode, most_characters, raw_prompt
 
 
 async def run(
@@ -54,7 +54,8 @@ async def run(
     async with client_for(access, choice, cache, download_bar) as client:
         client.require_rule(options.rule)
         client.require_idle(options.idle)
-        tokenizer = client.tokenizer
+        tokenizer, context = client.tokenizer, client.description.context
+        check_characters(len(prompt), most_characters(tokenizer, context), context)
         asked = raw_prompt(tokenizer, prompt) if raw else chat_prompt(tokenizer, [{"role": "user", "content": prompt}])
         drafter = client.load_drafter() if options.policy.drafts else None
         loaded()

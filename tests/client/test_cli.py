@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from rich.console import Console
@@ -82,6 +84,17 @@ def test_an_absent_server_is_one_sentence_and_exit_code_1(monkeypatch, capsys, t
     code, out, err = outrider(monkeypatch, capsys, *arguments)
     assert (code, out) == (1, "")
     assert err == "outrider: the server at 127.0.0.1:9 cannot be reached; check its address and your link\n"
+
+
+def test_a_port_of_another_kind_of_server_is_told_as_such(monkeypatch, capsys, tmp_path):
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        where = f"127.0.0.1:{web.server_port}"
+        code, out, err = outrider(monkeypatch, capsys, "run", "hi", "--server", where, "--cache-dir", str(tmp_path))
+        web.shutdown()
+    assert (code, out) == (1, "")
+    told = [line for line in err.splitlines() if line.startswith("outrider: ")]
+    assert told == [f"outrider: what answers at {where} is not an Outrider server; check the address and the port"]
 
 
 @pytest.mark.parametrize(

@@ -176,10 +176,11 @@ async def test_nothing_drafts_nothing_is_said():
     assert stream.sent == []
 
 
-async def test_a_prompt_without_room_for_an_answer_is_misuse_and_is_not_sent():
+@pytest.mark.parametrize("prompt", [Prompt(SAFE, (1,) * 395), Prompt((1,) * 400)], ids=["private", "open"])
+async def test_a_prompt_without_room_for_an_answer_is_misuse_and_is_not_sent(prompt):
     stream = FakeStream()
     with pytest.raises(MisuseError, match="400 tokens, but the target's context holds 400"):
-        await ask(confidant(stream, StatefulDrafter(target)), Prompt(SAFE, (1,) * 395))
+        await ask(confidant(stream, StatefulDrafter(target)), prompt)
     assert stream.sent == []
 
 

@@ -93,7 +93,7 @@ finally:
         ("bundle --target no/such/target --draft lookup --out new", "neither a directory nor a model's name"),
     ],
 )
-def test_a_mistaken_name_is_told_before_anything_slow_is_imported(arguments: str, sentence: str, tmp_path: Path) -> None:
+def test_a_mistaken_name_is_told_before_anything_slow(arguments: str, sentence: str, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "config.json").write_text('{"model_type": "gpt2"}')

@@ -17,6 +17,7 @@ from common.command_line import FAILURE, Version
 from common.command_line import run as run_command_line
 from common.configuration import ConfigFile, Program, configure, user_file
 from common.folded_options import with_folded_options
+from common.interruption import ended_at_once
 
 app = typer.Typer(
     help="Talk to a large model over a bad link: a small one on this machine rides ahead of it.",
@@ -145,22 +146,24 @@ def serve(
     """Answer apps on this machine as OpenAI's API does: /v1/chat/completions and the like.
 
     Temperature is what a request has that says none."""
-    import asyncio
+    with loading() as loaded:
+        import asyncio
 
-    from client.commands.serve import Listening
-    from client.commands.serve import serve as serve_command
-    from client.draft_loader import DraftChoice
-    from client.endpoint.service import Manner, find_wish
-    from client.offline import Offline
-    from common.address import parse_address
-    from common.rpc.credentials import read_token
+        from client.commands.serve import Listening
+        from client.commands.serve import serve as serve_command
+        from client.draft_loader import DraftChoice
+        from client.endpoint.service import Manner, find_wish
+        from client.offline import Offline
+        from common.address import parse_address
+        from common.rpc.credentials import read_token
 
-    access = credentials.access_to(server)
-    asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
-    manner = Manner(asked.options(pace_draft / 1000), rule, find_wish(offline))
-    listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
-    choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    asyncio.run(serve_command(access, choice, cache_dir, manner, Offline(offline_limit, offline_wait), listening))
+        access = credentials.access_to(server)
+        asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
+        manner = Manner(asked.options(pace_draft / 1000), rule, find_wish(offline))
+        listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        unlinked = Offline(offline_limit, offline_wait)
+        asyncio.run(serve_command(access, choice, cache_dir, manner, unlinked, listening, loaded))
 
 
 @app.command()
@@ -197,14 +200,16 @@ def doctor(
     credentials: option.Credentials,
 ) -> None:
     """Check this machine, and a server from here, and say what to mend."""
-    import asyncio
+    with ended_at_once("outrider: stopped"):
+        import asyncio
 
-    from client.commands.doctor import Choice
-    from client.commands.doctor import doctor as doctor_command
+        from client.commands.doctor import Choice
+        from client.commands.doctor import doctor as doctor_command
 
-    reach = None if server is None else lambda: credentials.access_to(server)
-    choice = Choice(reach, draft, device, dtype, cache_dir)
-    if not asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json)):
+        reach = None if server is None else lambda: credentials.access_to(server)
+        choice = Choice(reach, draft, device, dtype, cache_dir)
+        is_well = asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json))
+    if not is_well:
         raise typer.Exit(FAILURE)
 
 

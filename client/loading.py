@@ -1,6 +1,6 @@
 """Tells a person at a terminal that the program has begun, for as long as nothing else is to be seen.
 
-It comes before everything slow, so it may import nothing but the standard library.
+It comes before everything slow, so it may import nothing that is.
 """
 
 import os
@@ -8,18 +8,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from common.interruption import ended_at_once
+
 _SENTENCE = "loading ..."
+_STOPPED = "outrider: stopped"
 _ERASE_LINE = "\r\x1b[K"
 
 
 @contextmanager
 def loading() -> Iterator[Callable[[], None]]:
-    """Yields what is to be called before anything is shown. Says nothing where stderr is no terminal, or a dumb one."""
+    """Yields what is to be called before anything is shown; until then Ctrl-C ends the program at once. Says nothing
+    where stderr is no terminal, or a dumb one."""
     stream = sys.stderr
     is_shown = stream.isatty() and os.environ.get("TERM") not in (None, "dumb", "unknown")
 
     def loaded() -> None:
         nonlocal is_shown
+        may_end_well()
         if is_shown:
             stream.write(_ERASE_LINE)
             stream.flush()
@@ -28,7 +33,8 @@ def loading() -> Iterator[Callable[[], None]]:
     if is_shown:
         stream.write(_SENTENCE)
         stream.flush()
-    try:
-        yield loaded
-    finally:
-        loaded()
+    with ended_at_once(_STOPPED) as may_end_well:
+        try:
+            yield loaded
+        finally:
+            loaded()

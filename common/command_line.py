@@ -11,11 +11,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from common.interruption import INTERRUPTED
 from common.protocol.errors import MisuseError, OutriderError
 
 FAILURE = 1
 MISUSE = 2
-INTERRUPTED = 130
 
 
 def _show_version(wanted: bool) -> None:

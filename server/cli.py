@@ -3,6 +3,7 @@
 Heavy imports wait until a command runs, so that `--help` answers at once.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -12,6 +13,7 @@ import typer
 from common.command_line import FAILURE, Version, run
 from common.configuration import ConfigFile, Program, configure, user_file
 from common.folded_options import with_folded_options
+from common.interruption import ended_at_once
 from server.options import ServeOptions
 from server.requests import (
     AccessRequest,
@@ -36,6 +38,9 @@ PROGRAM = Program(
 )
 
 
+_STOPPED = "outriderd: stopped"
+
+
 @app.callback()
 def configured(context: typer.Context, config: ConfigFile = None, version: Version = False) -> None:
     configure(context, PROGRAM, config)
@@ -54,10 +59,13 @@ def serve(
     options = ServeOptions(
         asked.options(), sessions.options(), access.options(), sessions.drain_seconds, report.options()
     )
-    _check_names(options.target.target, options.target.drafts)
-    from server import daemon
+    with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
+        _check_names(options.target.target, options.target.drafts)
+        if sys.stderr.isatty():
+            typer.echo(f"loading {options.target.target} ...", err=True)
+        from server import daemon
 
-    daemon.serve(options)
+        daemon.serve(options)
 
 
 @app.command()
@@ -135,11 +143,13 @@ def doctor(
     access: AccessRequest,
 ) -> None:
     """Check this machine, the target and its drafts, and who may connect, and say what to mend."""
-    import asyncio
+    with ended_at_once(_STOPPED):
+        import asyncio
 
-    from server.doctor import doctor as doctor_command
+        from server.doctor import doctor as doctor_command
 
-    if not asyncio.run(doctor_command(context, PROGRAM, asked.options(), access.options, as_json=as_json)):
+        is_well = asyncio.run(doctor_command(context, PROGRAM, asked.options(), access.options, as_json=as_json))
+    if not is_well:
         raise typer.Exit(FAILURE)
 
 

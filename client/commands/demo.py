@@ -135,7 +135,11 @@ async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
                 link = await stack.enter_async_context(proxy)
                 address = parse_destination(await link.ready())
             access, choice = Access(address), DraftChoice(threads=HALF_THE_CORES)
-            await serve(access, choice, cache, manner, Offline(), listening, LinkSwitch(link))
+            await serve(access, choice, cache, manner, Offline(), listening, _unheeded, LinkSwitch(link))
+
+
+def _unheeded() -> None:
+    """What takes long has said so itself."""
 
 
 async def _answer_all(lanes: Mapping[str, Lane], prompts: Sequence[str], console: Console) -> Answers:

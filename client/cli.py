@@ -13,6 +13,7 @@ import typer
 from client import options as option
 from client.loading import loading
 from client.offline import LIMIT, PATIENCE_SECONDS
+from client.piped import is_something_piped
 from common.command_line import FAILURE, Version
 from common.command_line import run as run_command_line
 from common.configuration import ConfigFile, Program, configure, user_file
@@ -44,8 +45,8 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @app.command()
 @with_folded_options
 def run(
-    prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
     server: option.Server,
+    prompt: Annotated[str, typer.Argument(help="What to ask; - or none reads it from standard input.")] = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -259,10 +260,14 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
     from client.text import valid_text
     from common.protocol.errors import MisuseError
 
+    is_typed = sys.stdin is None or sys.stdin.isatty()
+    is_read = argument == "-" or not (argument or is_typed)
     try:
-        prompt = valid_text(sys.stdin.read() if argument == "-" else argument)
+        prompt = valid_text(sys.stdin.read() if is_read else argument)
     except UnicodeError as error:
         raise MisuseError("the prompt is not valid text; give it in UTF-8") from error
+    if not (is_read or is_typed) and is_something_piped():
+        typer.echo("what is piped in was not read; give - as the prompt to ask that instead", err=True)
     if private_file is not None:
         try:
             prompt = f"{prompt}\n{as_private(private_file.read_text(encoding='utf-8'))}"
@@ -271,7 +276,7 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
         except OSError as error:
             raise MisuseError(f"the private file {private_file} cannot be read; check its name and rights") from error
     if not prompt.strip():
-        raise MisuseError("there is nothing to ask; give a prompt")
+        raise MisuseError("there is nothing to ask; give a prompt, or - to read it from standard input")
     before_private(prompt)  # fails now where its spans cannot be
     return prompt
 

@@ -23,6 +23,7 @@ from client.render import (
     stats_line,
 )
 from client.screen import printable
+from common.protocol.messages import FinishReason
 
 
 class Display:
@@ -61,6 +62,8 @@ class Display:
 
     def remark(self, answer: Answer, options: AnswerOptions, *, held: bool) -> None:
         """What a person must know of an answer; `held`: it was written offline by their own wish."""
+        if self.is_terminal and answer.finish_reason == FinishReason.CANCELLED:
+            self.note("stopped; what has come of the answer stays")
         if answer.private:
             self.note(private_line(len(answer.provisional), answer.stats), dim=True)
         else:

@@ -56,9 +56,12 @@ class Monologue:
             detokenise=self._bounds.detokenise,
         )
         self.run += tuple(fresh[:kept])
-        if reason is None and repeats_itself(self.run):
-            reason = REPETITION
-        self.reason = SPENT if reason is None and not fresh else reason
+        if reason is not None:
+            self.reason = reason
+        elif not fresh:
+            self.reason = SPENT
+        elif repeats_itself(self.run):
+            self.reason = REPETITION
 
     def stop(self) -> None:
         self.reason = FinishReason.CANCELLED

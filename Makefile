@@ -15,10 +15,14 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt $(HASHES)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps $(addprefix --requirement ,$(HASHES))
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@echo "Installing into $(VENV). The first time this fetches large packages and takes some minutes."
+	@test -x $(BIN)/python || { echo "1/4 Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "2/4 Installing what Outrider and the tools for its tests need, each by its hash"
+	@$(BIN)/python -m pip install --require-hashes --no-deps $(addprefix --requirement ,$(HASHES))
+	@echo "3/4 Installing torch, by far the largest"
+	@$(BIN)/python -m pip install --constraint constraints.txt torch
+	@echo "4/4 Installing Outrider"
+	@$(BIN)/python -m pip install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 demo: install

@@ -183,8 +183,6 @@ async def client_for(
     access: Access, choice: DraftChoice, cache: Path | None, download: Download
 ) -> AsyncIterator[Client]:
     """A client of the server, ready to converse: without it too, where its bundle is at hand."""
-    from common.models.checkpoint import load_tokenizer
-
     where, address = cache_directory(cache), str(access.address)
     async with access.connect() as connection:
         kept, hitch = recall(where, address), ""
@@ -208,6 +206,9 @@ async def client_for(
             if not is_complete(where, manifest):
                 raise
         await asyncio.to_thread(check_intact, bundle, manifest)
+        # Which takes seconds, so that whoever misspelt the server's name has heard of it before.
+        from common.models.checkpoint import load_tokenizer
+
         with telling_damage(bundle, manifest), ended_by_second_interrupt():
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
         yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip, hitch)

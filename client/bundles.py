@@ -24,6 +24,7 @@ from common.bundle import (
     first_damaged,
     write_bundle_file,
 )
+from common.machine import amount
 from common.protocol.errors import MisuseError
 from common.rpc.description import FileRequest, ServerDescription
 
@@ -100,7 +101,7 @@ def _check_room(directory: Path, manifest: BundleManifest) -> None:
     free = shutil.disk_usage(next(each for each in (directory, *directory.parents) if each.is_dir())).free
     if missing > free:
         raise BundleError(
-            f"the draft '{manifest.draft}' needs {missing / 1e9:.1f} GB, but {free / 1e9:.1f} GB are free in "
+            f"the draft '{manifest.draft}' needs {amount(missing)}, but {amount(free)} are free in "
             f"{directory.parent}; make room or choose another --cache-dir"
         )
 

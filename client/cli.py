@@ -13,10 +13,12 @@ import typer
 from client import options as option
 from client.loading import loading
 from client.offline import LIMIT, PATIENCE_SECONDS
+from client.piped import is_something_piped
 from common.command_line import FAILURE, Version
 from common.command_line import run as run_command_line
 from common.configuration import ConfigFile, Program, configure, user_file
 from common.folded_options import with_folded_options
+from common.interruption import ended_at_once
 
 app = typer.Typer(
     help="Talk to a large model over a bad link: a small one on this machine rides ahead of it.",
@@ -43,8 +45,8 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @app.command()
 @with_folded_options
 def run(
-    prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
     server: option.Server,
+    prompt: Annotated[str, typer.Argument(help="What to ask; - or none reads it from standard input.")] = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -145,23 +147,25 @@ def serve(
     """Answer apps on this machine as OpenAI's API does: /v1/chat/completions and the like.
 
     Temperature is what a request has that says none."""
-    import asyncio
+    with loading() as loaded:
+        import asyncio
 
-    from client.commands.serve import Listening
-    from client.commands.serve import serve as serve_command
-    from client.draft_loader import DraftChoice
-    from client.endpoint.service import Manner, find_wish
-    from client.offline import Offline
-    from common.address import parse_address
-    from common.rpc.credentials import read_token, warn_of_readable
+        from client.commands.serve import Listening
+        from client.commands.serve import serve as serve_command
+        from client.draft_loader import DraftChoice
+        from client.endpoint.service import Manner, find_wish
+        from client.offline import Offline
+        from common.address import parse_address
+        from common.rpc.credentials import read_token, warn_of_readable
 
-    access = credentials.access_to(server)
-    asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
-    manner = Manner(asked.options(pace_draft / 1000), rule, find_wish(offline))
-    warn_of_readable(api_key_file)
-    listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
-    choice = DraftChoice(draft, device, dtype, threads, layers, state)
-    asyncio.run(serve_command(access, choice, cache_dir, manner, Offline(offline_limit, offline_wait), listening))
+        access = credentials.access_to(server)
+        asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
+        manner = Manner(asked.options(pace_draft / 1000), rule, find_wish(offline))
+        warn_of_readable(api_key_file)
+        listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        unlinked = Offline(offline_limit, offline_wait)
+        asyncio.run(serve_command(access, choice, cache_dir, manner, unlinked, listening, loaded))
 
 
 @app.command()
@@ -198,14 +202,16 @@ def doctor(
     credentials: option.Credentials,
 ) -> None:
     """Check this machine, and a server from here, and say what to mend."""
-    import asyncio
+    with ended_at_once("outrider: stopped"):
+        import asyncio
 
-    from client.commands.doctor import Choice
-    from client.commands.doctor import doctor as doctor_command
+        from client.commands.doctor import Choice
+        from client.commands.doctor import doctor as doctor_command
 
-    reach = None if server is None else lambda: credentials.access_to(server)
-    choice = Choice(reach, draft, device, dtype, cache_dir)
-    if not asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json)):
+        reach = None if server is None else lambda: credentials.access_to(server)
+        choice = Choice(reach, draft, device, dtype, cache_dir)
+        is_well = asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json))
+    if not is_well:
         raise typer.Exit(FAILURE)
 
 
@@ -255,10 +261,14 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
     from client.text import valid_text
     from common.protocol.errors import MisuseError
 
+    is_typed = sys.stdin is None or sys.stdin.isatty()
+    is_read = argument == "-" or not (argument or is_typed)
     try:
-        prompt = valid_text(sys.stdin.read() if argument == "-" else argument)
+        prompt = valid_text(sys.stdin.read() if is_read else argument)
     except UnicodeError as error:
         raise MisuseError("the prompt is not valid text; give it in UTF-8") from error
+    if not (is_read or is_typed) and is_something_piped():
+        typer.echo("what is piped in was not read; give - as the prompt to ask that instead", err=True)
     if private_file is not None:
         try:
             prompt = f"{prompt}\n{as_private(private_file.read_text(encoding='utf-8'))}"
@@ -267,7 +277,7 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
         except OSError as error:
             raise MisuseError(f"the private file {private_file} cannot be read; check its name and rights") from error
     if not prompt.strip():
-        raise MisuseError("there is nothing to ask; give a prompt")
+        raise MisuseError("there is nothing to ask; give a prompt, or - to read it from standard input")
     before_private(prompt)  # fails now where its spans cannot be
     return prompt
 

@@ -53,7 +53,7 @@ Watch = Callable[[Sequence[int], Sequence[int]], None]
 @dataclass(frozen=True, slots=True)
 class Answer:
     tokens: tuple[int, ...]  # committed, the end token included
-    finish_reason: str  # a FinishReason, "offline", "spent" (see `monologue`) or "error"
+    finish_reason: str  # a FinishReason, "offline", "spent" or "repetition" (see `monologue`), or "error"
     stats: Stats
     provisional: tuple[int, ...] = ()  # written alone behind them, and never judged
     levels: int = 0  # drafted
@@ -372,7 +372,7 @@ class Conversation:
             levels.drafted,
             levels.overrun,
             str(failure or ""),
-            self._note,
+            self._note or self._loop.note,
             self._kept,
         )
 

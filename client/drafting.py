@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from client.policies import Policy
 from client.provisional import likeliest_run
+from client.repetition import STOPPED, repeats_itself
 from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, FromClient, FromServer, Grow, Settings, State
@@ -110,6 +111,7 @@ class DraftingLoop:
         """What is drafted will be judged again."""
         self._alone_limit = None
         self._kept = 0
+        self.note = ""
 
     def keep(self, count: int) -> tuple[int, ...]:
         """Makes the first `count` tokens of the run final, which nobody has judged, and returns them: all that there
@@ -156,6 +158,9 @@ class DraftingLoop:
         run = likeliest_run(self.session.tree, min(limit, self.session.room), self._ends)
         is_full = len(run) >= min(limit, self.session.room)
         leaf = run[-1].id if run else 0
+        kept = self.session.answer[len(self.session.answer) - self._kept :]
+        if leaf != self._spent_below and repeats_itself([*kept, *(node.token for node in run)]):
+            self._spent_below, self.note = leaf, STOPPED
         if is_full or leaf == self._spent_below or not self._has_drafter or not self._policy.drafts:
             return None
         if self.is_whole or (run and run[-1].token in self._ends):
@@ -267,6 +272,7 @@ class DraftingLoop:
         self._resting_at = 0
         self._kept = 0
         self._spent_below = -1  # the node below which a drafter that writes alone has nothing to say
+        self.note = ""  # what a person should know of the run that is written alone
         self._warms_up = False
 
     def _hold(self, grow: Grow) -> list[FromClient]:

@@ -8,20 +8,24 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from common.interruption import ended_at_once
 from common.plain_stream import drawable
 
 _SENTENCE = "loading ..."
+_STOPPED = "outrider: stopped"
 _ERASE_LINE = "\r\x1b[K"
 
 
 @contextmanager
 def loading() -> Iterator[Callable[[], None]]:
-    """Yields what is to be called before anything is shown. Says nothing where stderr is no terminal, or a dumb one."""
+    """Yields what is to be called before anything is shown; until then Ctrl-C ends the program at once. Says nothing
+    where stderr is no terminal, or a dumb one."""
     stream = drawable(sys.stderr)
     is_shown = stream.isatty() and os.environ.get("TERM") not in (None, "dumb", "unknown")
 
     def loaded() -> None:
         nonlocal is_shown
+        may_end_well()
         if is_shown:
             stream.write(_ERASE_LINE)
             stream.flush()
@@ -30,7 +34,8 @@ def loading() -> Iterator[Callable[[], None]]:
     if is_shown:
         stream.write(_SENTENCE)
         stream.flush()
-    try:
-        yield loaded
-    finally:
-        loaded()
+    with ended_at_once(_STOPPED) as may_end_well:
+        try:
+            yield loaded
+        finally:
+            loaded()

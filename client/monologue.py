@@ -8,12 +8,16 @@ holds can be said to a server.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from client.repetition import repeats_itself
 from common.protocol.ends import Detokenise, cut
 from common.protocol.messages import FinishReason, Settings
 from common.protocol.views import Proposal, TreeView
 
 SPENT = "spent"
 """Why an answer ends whose drafter has nothing more to say, while nobody else may be asked."""
+
+REPETITION = "repetition"
+"""Why an answer ends whose drafter goes round in circles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,12 @@ class Monologue:
             detokenise=self._bounds.detokenise,
         )
         self.run += tuple(fresh[:kept])
-        self.reason = SPENT if reason is None and not fresh else reason
+        if reason is not None:
+            self.reason = reason
+        elif not fresh:
+            self.reason = SPENT
+        elif repeats_itself(self.run):
+            self.reason = REPETITION
 
     def stop(self) -> None:
         self.reason = FinishReason.CANCELLED

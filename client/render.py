@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 
 from client.link_state import LinkState
-from client.screen import Screen, dimmed
+from client.screen import Screen
 from client.stats import Clock, Stats
 from client.stops import TextBeforeStop
 from client.text import IncrementalText
@@ -92,8 +92,7 @@ class LivePaper:
         self._update("", provisional())
 
     def end(self, unconfirmed: str) -> None:
-        self._update("", "")
-        self._console.file.write(dimmed(unconfirmed) + "\n")
+        self._console.file.write(self._screen.ended(unconfirmed, self._console.size.width) + "\n")
         self._console.file.flush()
 
     def replace(self, rendered: str) -> None:

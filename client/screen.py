@@ -4,8 +4,9 @@ Pure: turns updates into the characters to write. Knows cells and rows, not toke
 """
 
 import re
+from collections.abc import Sequence
 
-from rich.cells import get_character_cell_size
+from rich.cells import cell_len, get_character_cell_size
 
 from common.protocol.plain import printable
 
@@ -14,16 +15,19 @@ from common.protocol.plain import printable
 _JOINED = re.compile("[\u200d\ufe00-\ufe0f\u20e3\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _ERASE_BELOW = "\x1b[J"
+_NEXT_ROW = "\r\n"
 # A terminal that knows synchronised updates draws each redraw at once; the others ignore this.
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class Screen:
-    """Keeps the line that the final text ends in, as much as the terminal may have wrapped anew by the next update."""
+    """Lines are broken between words. What is kept is the row that the final text ends in: the word at its end moves to
+    the next row where it grows too long for this one."""
 
     def __init__(self) -> None:
-        self._line = ""  # final text since the last newline
+        self._row = ""  # final text since the last break, which begins in the first column
         self._tail = ""  # provisional text behind it
+        self._drawn = [""]  # the rows of both, as the terminal has them
         self._text = ""  # all final text
         self._widths: set[int] = set()  # that the terminal has had
 
@@ -34,15 +38,28 @@ class Screen:
         rows further.
         """
         final = printable(final)
-        line = (self._line + final).rpartition("\n")[2]
-        tail = _tail_behind(line, printable(provisional), width, tail_rows)
+        *above, row = wrapped(self._row + final, width)
+        tail = _tail_behind(row, printable(provisional), width, tail_rows)
         if not final and tail == self._tail:
             return ""
-        back = self._before_tail(width) if self._tail else ""
-        self._line, self._tail = line, tail
+        here = wrapped(row + tail, width) if tail else [row]
+        lines = [_within(each, width) for each in above] + _inked(here, len(row), width)
+        begun = self._drawn[0]
+        if not self._tail and (lines[0] if above else _within(here[0], width)[: len(row)]).startswith(begun):
+            back, lines[0] = "", lines[0][len(begun) :]
+        else:
+            back = self._to_the_row(width)
+        self._row, self._tail, self._drawn = row, tail, [_within(each, width) for each in here]
         self._text += final
         self._widths.add(width)
-        return _BEGIN + back + _on_terminal(final) + _dim(tail) + _END
+        return _BEGIN + back + _NEXT_ROW.join(lines) + _END
+
+    def ended(self, unconfirmed: str, width: int) -> str:
+        """The characters that put text which nobody has judged behind the final text, for good and whole."""
+        unconfirmed = printable(unconfirmed)
+        if _JOINED.search(self._row + unconfirmed):
+            return self.update("", "", width, 0) + _dim(unconfirmed)
+        return self.update("", unconfirmed, width, len(unconfirmed))
 
     def replaced(self, by: str, width: int, height: int) -> str:
         """The characters that put `by`, whole lines, in place of all final text and the newline behind it; empty where
@@ -52,39 +69,78 @@ class Screen:
             return ""
         return f"{_BEGIN}\x1b[{len(rows)}A\r{_ERASE_BELOW}{_on_terminal(by)}{_END}"
 
-    def _before_tail(self, width: int) -> str:
-        """Erases the tail, by drawing the final text's last row anew from its first column."""
-        rows = wrapped(self._line, width)
-        below = len(wrapped(self._line + self._tail, width)) - len(rows)
-        up = f"\x1b[{below}A" if below else ""
-        return up + "\r" + _ERASE_BELOW + rows[-1]
+    def _to_the_row(self, width: int) -> str:
+        """Erases what is drawn, from the first column of its first row on."""
+        below = sum(_rows_taken(row, width) for row in self._drawn) - 1
+        return (f"\x1b[{below}A" if below else "") + "\r" + _ERASE_BELOW
 
 
-def _tail_behind(line: str, provisional: str, width: int, tail_rows: int) -> str:
-    row = wrapped(line, width)[-1]
+def _tail_behind(row: str, provisional: str, width: int, tail_rows: int) -> str:
+    if _JOINED.search(row + provisional):
+        return ""
     behind = wrapped(row + provisional, width)[: tail_rows + 1]
-    tail = "".join(behind)[len(row) :].removesuffix("\n")
-    return "" if _JOINED.search(line + tail) else tail
+    return "".join(behind)[len(row) :].removesuffix("\n")
 
 
-def dimmed(text: str) -> str:
-    """The characters that show text which is not final, for good."""
-    return _dim(printable(text))
+def _inked(rows: Sequence[str], firm: int, width: int) -> list[str]:
+    """The rows as they are written: all but the first `firm` characters dim."""
+    lines = []
+    for row in rows:
+        shown = _within(row, width)
+        lines.append(shown[:firm] + _dim(shown[firm:]))
+        firm = max(0, firm - len(row))
+    return lines
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The rows that a terminal of `width` cells breaks a text into; together they are the text."""
+    """The rows that a text is shown in on a terminal of `width` cells, broken between words where that can be; together
+    they are the text. Spaces at the end of a row may reach beyond it."""
+    *lines, last = text.split("\n")
+    rows = []
+    for line in lines:
+        *above, end = _wrapped_line(line, width)
+        rows += [*above, end + "\n"]
+    return rows + _wrapped_line(last, width)
+
+
+def _wrapped_line(line: str, width: int) -> list[str]:
+    if _JOINED.search(line):
+        return [line]  # the terminal alone knows where to break it
     rows, start, used = [], 0, 0
-    for index, character in enumerate(text):
+    word = 0  # where the line may be broken
+    for index, character in enumerate(line):
+        cells = get_character_cell_size(character)
+        if cells > 1 or (cells == 0 and word == index):
+            word = index + (cells == 0)  # beside any wide character, and not before what is combined with one
+        if character != " " and used + cells > width:
+            for at in (word, index):  # before the word, and where that is longer than a row, within it
+                if at > start and used + cells > width:
+                    rows.append(line[start:at])
+                    start, used = at, cell_len(line[at:index])
+            word = max(word, start)
+        used += cells
+        if character == " " or cells > 1:
+            word = index + 1
+    return [*rows, line[start:]]
+
+
+def _within(row: str, width: int) -> str:
+    """A row without what is not to be seen of it."""
+    shown = row.removesuffix("\n")
+    beyond = cell_len(shown) - width
+    spaces = len(shown) - len(shown.rstrip(" "))
+    return shown if _JOINED.search(shown) else shown[: len(shown) - max(0, min(beyond, spaces))]
+
+
+def _rows_taken(row: str, width: int) -> int:
+    """Of a terminal that was made narrower after the row was written."""
+    rows, used = 1, 0
+    for character in row:
         cells = get_character_cell_size(character)
         if used + cells > width:
-            rows.append(text[start:index])
-            start, used = index, 0
+            rows, used = rows + 1, 0
         used += cells
-        if character == "\n":
-            rows.append(text[start : index + 1])
-            start, used = index + 1, 0
-    return [*rows, text[start:]]
+    return rows
 
 
 def _dim(text: str) -> str:

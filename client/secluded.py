@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from client.conversation import Answer, Conversation, Watch, Withdrawn
 from client.drafting import ONE_TOKEN
 from client.lifeline import Told, unheard
-from client.monologue import Bounds, Monologue
+from client.monologue import REPETITION, Bounds, Monologue
 from client.pace import Levels
 from client.private import Prompt
+from client.repetition import STOPPED
 from client.stats import Clock, Meter, Stats, Traffic
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason, Settings, State
@@ -55,17 +56,17 @@ class Confidant:
         """The answer that follows the prompt; `told` hears how the link is while there is one. `offered` was
         written for it before and is to be judged now, which only a server can do.
 
-        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered here or
-        where nothing drafts. What `watch` raises is raised.
+        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or where
+        nothing drafts here. What `watch` raises is raised.
         """
         self._abandoned = False
-        if self._alone is None and prompt.private is None:
-            return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
         if len(prompt.tokens) >= self._bounds.context:
             raise MisuseError(
                 f"the prompt has {len(prompt.tokens)} tokens, but the target's context holds {self._bounds.context} "
                 "and needs room for an answer; shorten the prompt"
             )
+        if self._alone is None and prompt.private is None:
+            return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
         meter, fetch = Meter(self._clock), _Fetch()
         if self._alone is None:
             fetch = await self._withdraw(prompt.safe, told)
@@ -124,9 +125,8 @@ class Confidant:
         reason = "error" if failure else str(monologue.reason)
         stats = self._stats(monologue.run, settings, meter, fetch)
         levels: Levels = drafter.levels.since(before)
-        return Answer(
-            (), reason, stats, monologue.run, levels.drafted, levels.overrun, failure, fetch.note, private=True
-        )
+        note = "; ".join(filter(None, (fetch.note, STOPPED if reason == REPETITION else "")))
+        return Answer((), reason, stats, monologue.run, levels.drafted, levels.overrun, failure, note, private=True)
 
     def _stats(self, run: Sequence[int], settings: Settings, meter: Meter, fetch: _Fetch) -> Stats:
         """Of an answer that no pass made."""

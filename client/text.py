@@ -26,6 +26,21 @@ def valid_text(text: str) -> str:
     return text
 
 
+def most_characters(tokenizer: "Tokenizer", context: int) -> int:
+    """Of a text that a target of this context may hold. Takes a while for a large vocabulary."""
+    return max(map(len, tokenizer.get_vocab())) * context
+
+
+def check_characters(characters: int, most: int, context: int) -> None:
+    """Raises MisuseError for a text that is too long, however it is made of tokens, which for such a text takes long to
+    find out."""
+    if characters > most:
+        raise MisuseError(
+            f"the prompt has {characters} characters, but the target's context holds {context} tokens, which are at "
+            f"most {most} characters; shorten the prompt"
+        )
+
+
 def raw_tokens(tokenizer: "Tokenizer", prompt: str) -> list[int]:
     with ended_by_second_interrupt():
         return list(tokenizer(prompt)["input_ids"])

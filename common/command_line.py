@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from common.interruption import INTERRUPTED
 from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.plain_stream import guard_streams
 from common.protocol.errors import MisuseError, OutriderError
@@ -18,7 +19,6 @@ from common.protocol.plain import LONGEST_LINE, plain
 
 FAILURE = 1
 MISUSE = 2
-INTERRUPTED = 130
 
 
 def _show_version(wanted: bool) -> None:

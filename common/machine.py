@@ -19,7 +19,7 @@ _OLDEST_PYTHON = (3, 11)
 _PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
 _PROGRAM = "outrider"
 _DAY = 86_400
-_GB, _MB = 10**9, 10**6
+_UNITS = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
 
 
 def check_python() -> Finding:
@@ -80,8 +80,11 @@ def check_device(device: str, dtype: str) -> Finding:
 
 
 def amount(size: float) -> str:
-    """Bytes, for a person."""
-    return f"{size / _GB:,.1f} GB" if size >= _GB / 10 else f"{size / _MB:,.1f} MB"
+    """Bytes, for a person, in a unit of which there is a tenth at least."""
+    for name, unit in _UNITS.items():
+        if size >= unit / 10:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size:.0f} bytes"
 
 
 def free_memory(device: str) -> int:

@@ -144,6 +144,27 @@ def trace(
     write_profile_traces(_profile(profile, None, None), seconds, drive, out)
 
 
+@app.command()
+def demo(
+    profile: ProfileName,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Gets one JSON object.")],
+    prompts: Annotated[int, typer.Option("--prompts", min=1, help="How many prompts each system answers.")] = 3,
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Of an answer.")] = 160,
+    seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
+    models: Annotated[
+        Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
+    ] = None,
+) -> None:
+    """Answer what `outrider demo` asks on the virtual clock, for its table."""
+    import json
+
+    link = _profile(profile, None, None)
+    from netem.experiments.speed.demo import compare_virtually
+
+    result = compare_virtually(models, link, prompts, max_new_tokens, seed)
+    out.write_text(json.dumps(result), encoding="utf-8")
+
+
 @app.command("list")
 def list_experiments() -> None:
     """List the experiments."""

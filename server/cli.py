@@ -3,6 +3,8 @@
 Heavy imports wait until a command runs, so that `--help` answers at once.
 """
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -11,8 +13,16 @@ import typer
 from common.command_line import FAILURE, Version, run
 from common.configuration import ConfigFile, Program, configure, user_file
 from common.folded_options import with_folded_options
+from common.interruption import ended_at_once
 from server.options import ServeOptions
-from server.requests import AccessRequest, ReportRequest, SessionRequest, Target, TargetRequest
+from server.requests import (
+    AccessRequest,
+    CheckedTargetRequest,
+    ReportRequest,
+    SessionRequest,
+    Target,
+    TargetRequest,
+)
 
 app = typer.Typer(
     help="The Outrider server: a large target that decides what small drafts far away propose.",
@@ -26,6 +36,9 @@ app = typer.Typer(
 PROGRAM = Program(
     "outriderd", (user_file("outriderd.toml"), Path("/etc/outrider/outriderd.toml")), frozenset({"doctor"})
 )
+
+
+_STOPPED = "outriderd: stopped"
 
 
 @app.callback()
@@ -46,9 +59,13 @@ def serve(
     options = ServeOptions(
         asked.options(), sessions.options(), access.options(), sessions.drain_seconds, report.options()
     )
-    from server import daemon
+    with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
+        _check_names(options.target.target, options.target.drafts)
+        if sys.stderr.isatty():
+            typer.echo(f"loading {options.target.target} ...", err=True)
+        from server import daemon
 
-    daemon.serve(options)
+        daemon.serve(options)
 
 
 @app.command()
@@ -85,6 +102,7 @@ def bundle(
     out: Annotated[Path, typer.Option(help="The directory to write; it must not hold anything.")],
 ) -> None:
     """Write a client bundle as a directory."""
+    _check_names(target, () if draft == "lookup" else (draft,))
     from server.bundles import write_bundle
     from server.offer import make_offer
 
@@ -121,15 +139,17 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     *,
-    asked: TargetRequest,
+    asked: CheckedTargetRequest,
     access: AccessRequest,
 ) -> None:
     """Check this machine, the target and its drafts, and who may connect, and say what to mend."""
-    import asyncio
+    with ended_at_once(_STOPPED):
+        import asyncio
 
-    from server.doctor import doctor as doctor_command
+        from server.doctor import doctor as doctor_command
 
-    if not asyncio.run(doctor_command(context, PROGRAM, asked.options(), access.options, as_json=as_json)):
+        is_well = asyncio.run(doctor_command(context, PROGRAM, asked.options(), access.options, as_json=as_json))
+    if not is_well:
         raise typer.Exit(FAILURE)
 
 
@@ -141,6 +161,17 @@ def config(
     from common.settings import show_settings
 
     show_settings(context, PROGRAM, command)
+
+
+def _check_names(target: str, drafts: Sequence[str]) -> None:
+    """Raises CheckpointError for what is not there, before seconds go by that it takes to import what would use it."""
+    from common.models.shipped import shipped_family
+    from common.models.source import check_target, checkpoint_directory
+
+    family = shipped_family(target)
+    check_target(family.target if family else target)
+    for draft in drafts:
+        checkpoint_directory(draft, with_weights=False)
 
 
 def main() -> NoReturn:

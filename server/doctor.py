@@ -120,6 +120,8 @@ def _check_certificate(access: AccessOptions, now: datetime) -> Finding:
 
 
 def _check_models(asked: TargetOptions) -> list[Finding]:
+    if not asked.target:
+        return [Finding("target", "none is known", "name one with --target, in the configuration or the environment")]
     try:
         target = _find_target(asked)
     except MisuseError as error:

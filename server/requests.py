@@ -85,6 +85,13 @@ class TargetRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedTargetRequest(TargetRequest):
+    """The same where there may be none yet, because what names it is at fault; the empty name stands for none."""
+
+    target: Target = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRequest:
     """How sessions are served; each field is an option."""
 

@@ -22,6 +22,7 @@ from client.render import (
     provisional_line,
     stats_line,
 )
+from common.protocol.messages import FinishReason
 
 
 class Display:
@@ -60,6 +61,8 @@ class Display:
 
     def remark(self, answer: Answer, options: AnswerOptions, *, held: bool) -> None:
         """What a person must know of an answer; `held`: it was written offline by their own wish."""
+        if self.is_terminal and answer.finish_reason == FinishReason.CANCELLED:
+            self.note("stopped; what has come of the answer stays")
         if answer.private:
             self.note(private_line(len(answer.provisional), answer.stats), dim=True)
         else:

@@ -1,13 +1,14 @@
-"""`outrider demo`: the shipped models behind an emulated link, each system answering the same prompts in turn, or the
-page of `outrider serve` with a switch that cuts the link."""
+"""`outrider demo`: the shipped models behind an emulated link, each system answering the same prompts in turn, and a
+table of the same on the virtual clock; or the page of `outrider serve` with a switch that cuts the link."""
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import typer
 from rich import box
@@ -17,35 +18,29 @@ from rich.table import Table
 from client.answering import AnswerOptions
 from client.conversation import Answer
 from client.demo.children import ended_by_signals, running
-from client.demo.comparison import Answers, Comparison, compare, rotations
+from client.demo.comparison import Answers, Compared, Comparison, compare, is_identical, rotations
 from client.demo.family import choose_prompts, find_family
 from client.demo.lanes import Lane, lanes
 from client.demo.switch import LinkSwitch
+from client.demo.systems import systems
+from client.demo.virtual import compare_virtually
 from client.draft_loader import DraftChoice
 from client.errors import DemoError
 from client.link import Access
 from client.offline import Offline
-from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
-from client.progress import download_bar
+from client.policies import STREAM
+from client.progress import share_bar
 from client.render import AnswerView, NoPaper, paper_for
 from common.address import Address, parse_destination
+from common.bundle import BundleManifest
 from common.console import PlainConsole
-from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS
-
-# Lock-step at its best for these models, by the sweep of `outrider-lab run streaming`.
-_BEST_ROUND_LEVELS = 16
+from common.stated_costs import HALF_THE_CORES, IN_WORDS
 
 # Slower than what speeds are measured at: somebody is to follow it, and to reach for the switch in time.
 _PAGE_COSTS = ("--pace-pass", "100ms", "--pace-token", "0.1ms", "--pace-draft", "5ms")
 _PAGE_LEVEL_SECONDS = 0.015
 _PAGE_TOKENS = 1024
 _PAGE_SEATS = 4
-
-SYSTEMS: Mapping[str, Policy] = {
-    "cloud": CLOUD,
-    "lockstep": replace(LOCKSTEP, round_levels=_BEST_ROUND_LEVELS),
-    "outrider": STREAM,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,30 +52,63 @@ class DemoOptions:
     models: Path | None = None  # a folder with target, draft and prompts.jsonl; None for what is shipped
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The systems on the virtual clock, whose figures count, and in real time on this machine."""
+
+    virtual: Comparison
+    real: Comparison
+    identical: bool  # every system answered every prompt with the same tokens, on both clocks
+    stated_costs: Mapping[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **self.virtual.as_dict(),
+            "identical": self.identical,
+            "clock": "virtual",
+            "stated_costs": dict(self.stated_costs),
+            "real_time": {**self.real.as_dict(), "kept_stated_costs": not self.real.overruns},
+        }
+
+
 async def demo(options: DemoOptions, *, as_json: bool) -> None:
     """Shows every answer as it comes, then a table; or prints one JSON object.
 
-    Raises DemoError after that where the systems' answers differ.
+    Answers come in real time, where a busy machine is late; the table's figures are the virtual clock's, which no
+    machine is too busy for. Raises DemoError after that where the systems' answers differ.
     """
     console = PlainConsole(quiet=as_json)
     family = find_family(options.models)
     prompts = choose_prompts(family.prompts, options.prompts, options.seed)
-    systems = {
-        name: AnswerOptions(policy, options.max_new_tokens, pace=DRAFT_SECONDS) for name, policy in SYSTEMS.items()
-    }
-    console.print("starting a server for each system", style="dim")
+    wanted = systems(options.max_new_tokens)
     with ended_by_signals():
-        async with lanes(family, options.profile, systems, download_bar) as opened:
+        console.print("starting a server for each system, which takes up to half a minute", style="dim")
+        async with AsyncExitStack() as stack:
+            with share_bar("starting") as advance:
+                opening = lanes(family, options.profile, wanted, _unseen_download, advance)
+                opened = await stack.enter_async_context(opening)
             answers = await _answer_all(opened, prompts, console)
-    comparison = compare(answers, {name: lane.server.summary() for name, lane in opened.items()})
+        console.print("\ncomputing the same on a virtual clock, which no other work slows down", style="dim")
+        with share_bar("computing"):
+            virtual = await compare_virtually(
+                options.models, options.profile, options.prompts, options.max_new_tokens, options.seed
+            )
+    shown = Shown(
+        compare(virtual.answers, virtual.counters),
+        compare(answers, {name: lane.server.summary() for name, lane in opened.items()}),
+        is_identical([*answers.values(), *virtual.answers.values()]),
+        virtual.stated_costs,
+    )
     if as_json:
-        typer.echo(json.dumps(comparison.as_dict()))
+        typer.echo(json.dumps(shown.as_dict()))
     else:
-        console.print(result_table(comparison, f"{len(prompts)} of the demo's prompts over {options.profile}"))
-        for overrun in comparison.overruns:
-            console.print(f"{overrun}: these speeds do not count; run the demo on an idler machine.")
-    if not comparison.identical:
+        console.print(result_table(shown, f"{len(prompts)} of the demo's prompts over {options.profile}"))
+    if not shown.identical:
         raise DemoError("the systems' answers differ, which must never happen; please report it with the prompts")
+
+
+def _unseen_download(_: BundleManifest) -> AbstractContextManager[Callable[[int], None]]:
+    return nullcontext(lambda in_place: None)
 
 
 async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
@@ -100,10 +128,19 @@ async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
             cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-demo-")))
             outriderd = running("outriderd", "serve", *target, *threads, "--listen", "127.0.0.1:0", *_PAGE_COSTS)
             server = await stack.enter_async_context(outriderd)
-            proxy = running("outrider-lab", "proxy", profile, "--to", await server.ready())
-            link = await stack.enter_async_context(proxy)
-            access, choice = Access(parse_destination(await link.ready())), DraftChoice(threads=HALF_THE_CORES)
-            await serve(access, choice, cache, manner, Offline(), listening, LinkSwitch(link))
+            typer.echo("starting a server, which takes up to half a minute", err=True)
+            with share_bar("starting") as advance:
+                advance("server", 0.0)
+                proxy = running("outrider-lab", "proxy", profile, "--to", await server.ready())
+                advance("link", 0.5)
+                link = await stack.enter_async_context(proxy)
+                address = parse_destination(await link.ready())
+            access, choice = Access(address), DraftChoice(threads=HALF_THE_CORES)
+            await serve(access, choice, cache, manner, Offline(), listening, _unheeded, LinkSwitch(link))
+
+
+def _unheeded() -> None:
+    """What takes long has said so itself."""
 
 
 async def _answer_all(lanes: Mapping[str, Lane], prompts: Sequence[str], console: Console) -> Answers:
@@ -121,33 +158,39 @@ async def _answer_all(lanes: Mapping[str, Lane], prompts: Sequence[str], console
     return answers
 
 
-def result_table(comparison: Comparison, title: str) -> Table:
+def result_table(shown: Shown, title: str) -> Table:
     """Within 80 columns, headings whole."""
-    same = "all answers identical" if comparison.identical else "ANSWERS DIFFER"
+    same = "all answers identical" if shown.identical else "ANSWERS DIFFER"
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 0),
-        title=f"{title}: {same}",
-        caption=f"{IN_WORDS}; late: took longer",
+        title=f"{title}, on a virtual clock: {same}",
+        caption=f"{IN_WORDS}; here: what you saw, in real time; late: the passes that took longer on this machine, "
+        "which the other figures do not feel",
     )
     table.add_column("system", no_wrap=True)
     headings = ("tokens/s", "speed", "first\ntoken", "first\nratio", "tokens\n/pass", "passes", "kB up", "kB\ndown")
-    for heading in (*headings, "late\npasses", "late\nlevels"):
+    for heading in (*headings, "tokens/s\nhere", "late\nhere"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, compared in comparison.systems.items():
-        stats = compared.stats
-        table.add_row(
-            name,
-            f"{stats.tokens_per_second:.1f}",
-            f"{compared.speed_up:.2f}x",
-            f"{stats.ttft_seconds * 1000:.0f} ms",
-            f"{compared.ttft_ratio:.2f}x",
-            f"{stats.accept_length:.2f}",
-            str(stats.passes),
-            f"{stats.bytes_up / 1000:.1f}",
-            f"{stats.bytes_down / 1000:.1f}",
-            f"{compared.overrun_passes:.1%}",
-            f"{compared.overrun_levels:.1%}",
-        )
+    for name, compared in shown.virtual.systems.items():
+        table.add_row(name, *_figures(compared), *_figures_here(shown.real.systems[name]))
     return table
+
+
+def _figures(compared: Compared) -> tuple[str, ...]:
+    stats = compared.stats
+    return (
+        f"{stats.tokens_per_second:.1f}",
+        f"{compared.speed_up:.2f}x",
+        f"{stats.ttft_seconds * 1000:.0f} ms",
+        f"{compared.ttft_ratio:.2f}x",
+        f"{stats.accept_length:.2f}",
+        str(stats.passes),
+        f"{stats.bytes_up / 1000:.1f}",
+        f"{stats.bytes_down / 1000:.1f}",
+    )
+
+
+def _figures_here(compared: Compared) -> tuple[str, ...]:
+    return f"{compared.stats.tokens_per_second:.1f}", f"{compared.overrun_passes:.0%}"

@@ -1,6 +1,7 @@
 """`outrider run`: one prompt, one answer."""
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ from client.render import (
     unreached_line,
 )
 from client.stops import before_stop
-from client.text import chat_prompt, decode, raw_prompt
+from client.text import chat_prompt, check_characters, decode, most_characters, raw_prompt
 from common.console import PlainConsole
 
 
@@ -50,11 +51,12 @@ async def run(
 
     Raises BrokenOffError after showing what was committed.
     """
-    notes = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
+    notes = PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
     async with client_for(access, choice, cache, download_bar) as client:
         client.require_rule(options.rule)
         client.require_idle(options.idle)
-        tokenizer = client.tokenizer
+        tokenizer, context = client.tokenizer, client.description.context
+        check_characters(len(prompt), most_characters(tokenizer, context), context)
         asked = raw_prompt(tokenizer, prompt) if raw else chat_prompt(tokenizer, [{"role": "user", "content": prompt}])
         drafter = client.load_drafter() if options.policy.drafts else None
         loaded()
@@ -91,9 +93,9 @@ async def run(
         }
         typer.echo(json.dumps(result))
     elif not answer.private and answer.tokens:
-        typer.echo(stats_line(answer.stats, options.seed), err=True)
+        notes.print(stats_line(answer.stats, options.seed), markup=False)
         if options.lossy:
-            typer.echo(lossy_line(options.rule), err=True)
+            notes.print(lossy_line(options.rule), markup=False)
     if answer.private:
         notes.print(private_line(len(answer.provisional), answer.stats), markup=False)
     elif answer.provisional or answer.finish_reason == OFFLINE:
@@ -101,6 +103,6 @@ async def run(
     if answer.kept:
         notes.print(kept_line(answer.kept), markup=False)
     if answer.note:
-        typer.echo(answer.note, err=True)
+        notes.print(answer.note, markup=False)
     if answer.failure:
         raise BrokenOffError(answer.failure)

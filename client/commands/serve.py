@@ -57,14 +57,17 @@ async def serve(
     manner: Manner,
     offline: Offline,
     listening: Listening,
+    loaded: Callable[[], None],
     switch: Switch | None = None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT. Raises MisuseError for a port that cannot be had."""
+    """Serves until SIGTERM or SIGINT; `loaded` is called before anything is said. Raises MisuseError for a port that
+    cannot be had."""
     with closing(bind(listening.address)) as port:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
             client.require_idle(manner.options.idle)
             app = await _assemble(stack, client, manner, offline, listening, switch, lambda: server.should_exit)
+            loaded()
             if not client.was_reached:
                 _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
             host, number = port.getsockname()[:2]
@@ -108,7 +111,8 @@ async def _assemble(
     desk = await stack.enter_async_context(Desk(open_conversation, listening.seats, _WAITING))
     service = Service(client, desk, manner, monitor.heard)
 
-    def health() -> dict[str, Any]:
+    async def health() -> dict[str, Any]:
+        await monitor.refresh()
         return {
             "status": "ok",
             "link": monitor.link.value,

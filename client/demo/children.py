@@ -54,6 +54,13 @@ class Child:
             raise DemoError(f"{self._command} did not start: {self._last_words}")
         return self._address.result()
 
+    async def finished(self) -> None:
+        """Once it has ended by itself. Raises DemoError where it failed."""
+        code = await self._process.wait()
+        await self._listening
+        if code:
+            raise DemoError(f"{self._command} failed: {self._last_words}")
+
     def summary(self) -> dict[str, Any]:
         """The counters that the command wrote when it ended. Raises DemoError where it wrote none."""
         if not self._summary:

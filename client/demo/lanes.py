@@ -4,7 +4,7 @@ its overruns included, is that system's alone.
 Starts what a comparison needs and warms it up; it may not know what is compared or shown.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,10 @@ from common.stated_costs import HALF_THE_CORES, SERVER_ARGUMENTS
 
 _WARM_UP_PROMPT = "Hello."
 _WARM_UP_TOKENS = 4
+_STEPS = 3  # of which each lane is told: its server, its draft, its first answer
+
+Advance = Callable[[str, float], None]
+"""Told what is being done and which share of the whole, 0 to 1, is behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +49,37 @@ def serving(family: Family, *arguments: str) -> AbstractAsyncContextManager[Chil
 
 @asynccontextmanager
 async def lanes(
-    family: Family, profile: str, systems: Mapping[str, AnswerOptions], download: Download
+    family: Family, profile: str, systems: Mapping[str, AnswerOptions], download: Download, advance: Advance
 ) -> AsyncIterator[dict[str, Lane]]:
     """A lane for each system across the link, ready to answer at its stated costs."""
+    begun = 0
+
+    def begin(step: str) -> None:
+        nonlocal begun
+        advance(step, begun / (_STEPS * len(systems)))
+        begun += 1
+
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-demo-")))
         # Starting and ending are slow: all begin to before the first is awaited.
         servers = [await stack.enter_async_context(serving(family, *SERVER_ARGUMENTS)) for _ in systems]
         for server in servers:
             stack.callback(server.ask_to_end)
-        addresses = [await server.ready() for server in servers]
+        addresses = []
+        for name, server in zip(systems, servers, strict=True):
+            begin(f"server of {name}")
+            addresses.append(await server.ready())
         proxies = [running("outrider-lab", "proxy", profile, "--to", address) for address in addresses]
         links = [await stack.enter_async_context(proxy) for proxy in proxies]
         opened = {}
         for server, link, (name, options) in zip(servers, links, systems.items(), strict=True):
+            begin(f"draft of {name}")
             access = Access(parse_destination(await link.ready()))
             choice = DraftChoice(threads=HALF_THE_CORES)
             client = await stack.enter_async_context(client_for(access, choice, cache, download))
             opened[name] = Lane(options, server, client, client.load_drafter() if options.policy.drafts else None)
-        for lane in opened.values():
+        for name, lane in opened.items():
+            begin(f"first answer of {name}")
             # One short unmeasured answer, so that nobody pays for a server's first pass.
             await replace(lane, options=replace(lane.options, max_new_tokens=_WARM_UP_TOKENS)).ask(_WARM_UP_PROMPT)
         yield opened

@@ -6,7 +6,7 @@ Knows HTTP and the service. It may not know sessions or text.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from http import HTTPStatus
 from secrets import randbits
@@ -35,7 +35,7 @@ _GONE = 499  # as nginx notes it: nobody reads it
 
 Result = TypeVar("Result")
 
-Health = Callable[[], dict[str, Any]]
+Health = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class OpenAiPaths:
@@ -107,7 +107,7 @@ class OpenAiPaths:
         return JSONResponse(model(name, self._began))
 
     async def _tell_health(self, _: Request) -> Response:
-        return JSONResponse(self._health())
+        return JSONResponse(await self._health())
 
 
 def make_app(routes: list[BaseRoute], guard: Guard) -> Starlette:

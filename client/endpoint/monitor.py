@@ -1,7 +1,7 @@
 """How the link is, for whoever looks: its state, a round trip, what crossed it and how fast answers come.
 
 Conversations tell what they notice; while nobody asks anything and somebody looks, a sign of life is asked for now and
-then. Knows conversations and the trunk; it may not know HTTP or text.
+then, and by whoever looks once. Knows conversations and the trunk; it may not know HTTP or text.
 """
 
 import asyncio
@@ -106,6 +106,8 @@ class Monitor:
         self._onlookers = 0
         self._changed = asyncio.Event()
         self._stirred = asyncio.Event()
+        self._looked = clock()  # when a sign of life came, or did not, the last time
+        self._looking: asyncio.Task[None] | None = None
 
     @property
     def link(self) -> LinkState:
@@ -170,16 +172,34 @@ class Monitor:
         """The link may have changed: asks at once."""
         self._stirred.set()
 
+    async def refresh(self) -> None:
+        """Sees to it that `link` is how the link is now, or was a moment ago; returns at once where somebody watches
+        it. However many ask, they wait for one and the same sign of life."""
+        if self._onlookers or self._is_busy() or self._clock() - self._looked < _BETWEEN_SIGNS:
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_until_sure())
+        await asyncio.shield(self._looking)
+
+    async def _look_until_sure(self) -> None:
+        await self._look()
+        if self._state is LinkState.SUSPECT and not self._is_busy():
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            self._trip = await self._sign()
+            noticed = LinkState.ONLINE
+        except OutriderError:
+            noticed = LinkState.SUSPECT if self._state is LinkState.ONLINE else LinkState.OFFLINE
+        self._looked = self._clock()
+        if not self._is_busy():
+            self.heard(noticed)
+
     async def _watch(self) -> None:
         while True:
             self._stirred.clear()
-            try:
-                self._trip = await self._sign()
-                noticed = LinkState.ONLINE
-            except OutriderError:
-                noticed = LinkState.SUSPECT if self._state is LinkState.ONLINE else LinkState.OFFLINE
-            if not self._is_busy():
-                self.heard(noticed)
+            await self._look()
             pause = _BETWEEN_SIGNS if self._state is LinkState.ONLINE else _BETWEEN_TRIES
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):

@@ -5,7 +5,7 @@ Knows the client and its conversations; it may not know HTTP.
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -25,7 +25,7 @@ from client.link_state import LinkState
 from client.monologue import SPENT
 from client.private import Prompt, has_marks
 from client.secluded import Confidant
-from client.text import chat_prompt, decode, raw_prompt
+from client.text import chat_prompt, check_characters, decode, most_characters, raw_prompt
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason
 from common.protocol.rules import default_rule
@@ -67,8 +67,7 @@ class Service:
         self._desk = desk
         self._manner = manner
         self._told = told
-        longest = max(map(len, client.tokenizer.get_vocab()))
-        self._most_characters = longest * client.description.context
+        self._most_characters = most_characters(client.tokenizer, client.description.context)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -82,15 +81,17 @@ class Service:
             message = f"the model '{asked.model}' is not served here; ask for {known}"
             raise FaultError(Fault(404, message, parameter="model", code="model_not_found"))
         parameter = "messages" if asked.kind is Kind.CHAT else "prompt"
-        if len(asked.text) + sum(len(each["content"]) for each in asked.messages) > self._most_characters:
-            raise wrong(parameter, "the prompt is longer than the target can hold", "context_length_exceeded")
+        characters, context = len(asked.text) + sum(map(_length, asked.messages)), self._client.description.context
+        try:
+            check_characters(characters, self._most_characters, context)
+        except MisuseError as error:
+            raise wrong(parameter, str(error), "context_length_exceeded") from error
         try:
             prompt = self._tokens(asked)
         except MisuseError as error:
             raise wrong(parameter, str(error)) from error
         if not prompt.tokens:
             raise wrong(parameter, "the prompt is empty; give it some text")
-        context = self._client.description.context
         if len(prompt.tokens) >= context:
             message = f"the prompt has {len(prompt.tokens)} tokens, but the target holds {context} with its answer"
             raise wrong(parameter, message, "context_length_exceeded")
@@ -245,6 +246,10 @@ async def _to_its_end(confidant: Confidant, prompt: Prompt, options: AnswerOptio
         raise wrong(None, str(error)) from error
     except OutriderError as error:
         raise unreachable(_RETRY_SECONDS) from error
+
+
+def _length(message: Mapping[str, str]) -> int:
+    return len(message["content"])
 
 
 def _keep_nothing(_: int) -> Sequence[int]:

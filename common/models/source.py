@@ -1,22 +1,15 @@
 """Where a checkpoint's files are: a local directory as it is, or a hub id fetched into the hub's cache.
 
-A directory never touches the network. It may not know what the files mean.
+A directory never touches the network. It may not know what the files mean, and imports nothing heavy until the hub is
+asked, so that a mistake in a name is told at once.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-)
-
 from common.models.errors import CheckpointError
+from common.models.families import check_family
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -27,6 +20,12 @@ VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors")
 """A checkpoint's weights and a draft's server half. Some repositories hold the same weights again under other names."""
 
+_GGUF = ".gguf"
+_NOT_READ = (
+    "is not read here; give the model that it was made from, as a directory with config.json and safetensors or as a "
+    "hub id"
+)
+
 _TEXT_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 
 
@@ -36,11 +35,22 @@ def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
     Raises `CheckpointError` where there is no such directory or hub id, or where it has no configuration.
     """
     directory = Path(path_or_id).expanduser()
+    if directory.suffix.lower() == _GGUF and not directory.is_dir():
+        raise CheckpointError(f"{path_or_id} is a GGUF file: GGUF {_NOT_READ}.")
     if not directory.is_dir():
         directory = _fetch(str(path_or_id), with_weights)
     if not (directory / CONFIG).is_file():
+        if any(file.suffix.lower() == _GGUF for file in directory.iterdir()) or "-gguf" in str(path_or_id).lower():
+            raise CheckpointError(f"{path_or_id} holds no config.json, but GGUF: that {_NOT_READ}.")
         raise CheckpointError(f"{path_or_id} is not a checkpoint directory: it has no {CONFIG}.")
     return directory
+
+
+def check_target(path_or_id: str | Path) -> None:
+    """What can be told of a target before anything that takes long is imported or fetched. Raises `CheckpointError`
+    where there is none of that name, or none of a supported family."""
+    directory = checkpoint_directory(path_or_id, with_weights=False)
+    check_family(str(read_json(directory / CONFIG).get("model_type")))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -80,6 +90,15 @@ def vocabulary_file(directory: Path) -> Path:
 
 
 def _fetch(hub_id: str, with_weights: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+
     patterns = [*_TEXT_FILES, *_WEIGHT_PATTERNS] if with_weights else list(_TEXT_FILES)
     try:
         return Path(snapshot_download(hub_id, allow_patterns=patterns))

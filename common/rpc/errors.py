@@ -24,8 +24,8 @@ class LinkError(OutriderError):
 
 
 class HungUpError(LinkError):
-    """Somebody is there and ended the connection at once, as a port does that wants another protocol or a certificate,
-    and as a tunnel does whose far end is gone."""
+    """Somebody is there and ended the connection at once, or speaks otherwise: as a port does that wants another
+    protocol or a certificate, and as a tunnel does whose far end is gone."""
 
 
 def translated(error: grpc.RpcError, address: str) -> OutriderError:
@@ -66,6 +66,8 @@ def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> Outrid
         return MisuseError(
             f"no secure connection to {address} could be made; check the certificates, and that both ends use TLS"
         )
+    if "expected settings frame" in details:
+        return HungUpError(f"what answers at {address} is not an Outrider server; check the address and the port")
     if "failed to connect" in details or status is not grpc.StatusCode.UNAVAILABLE:
         return LinkError(f"the server at {address} cannot be reached; check its address and your link")
     return LinkError(f"the connection to the server at {address} was lost; ask again when it is back")

@@ -104,8 +104,7 @@ async def _on_link(
     compared = systems(extent.tokens)
     # The sweep has a lane of its own, so that what it overruns is not held against lock-step.
     sweeping = {_SWEEP: replace(compared[_LOCKSTEP], max_new_tokens=extent.sweep_tokens)}
-    advance("starting", 0.0)
-    async with lanes(family, profile.name, compared | sweeping, no_bar) as opened:
+    async with lanes(family, profile.name, compared | sweeping, no_bar, lambda doing, _: advance(doing, 0.0)) as opened:
         sweep = await _sweep(opened.pop(_SWEEP), prompts[: extent.sweep_prompts], advance)
         opened[_LOCKSTEP] = _with_levels(opened[_LOCKSTEP], best_levels(sweep))
         answers = await _answer_all(opened, prompts, advance)

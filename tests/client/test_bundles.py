@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,10 +88,17 @@ async def test_a_damaged_file_is_thrown_away_and_comes_again(tmp_path):
 async def test_a_bundle_that_no_disk_holds_is_not_begun(tmp_path):
     huge = make_manifest("huge", "independent", "target", [*FILES, BundleFile("y", 1 << 60, "0" * 64)])
     source = Source()
-    with pytest.raises(BundleError, match=r"the draft 'huge' needs 1152921504.6 GB, but .* GB are free"):
+    with pytest.raises(BundleError, match=r"the draft 'huge' needs 1,152,921,504.6 GB, but .* GB are free"):
         await pull(source, DESCRIPTION, huge, tmp_path, lambda in_place: None)
     assert source.served == 0
     assert not list(tmp_path.iterdir())
+
+
+async def test_room_is_told_in_units_in_which_it_is_not_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("client.bundles.shutil.disk_usage", lambda _: SimpleNamespace(free=30_000))
+    small = make_manifest("small", "independent", "target", [BundleFile("a", 2_500_000, "0" * 64)])
+    with pytest.raises(BundleError, match=r"needs 2\.5 MB, but 30\.0 kB are free"):
+        await pull(Source(), DESCRIPTION, small, tmp_path, lambda in_place: None)
 
 
 async def test_an_endless_file_is_refused(tmp_path):

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -30,7 +32,7 @@ def test_help_imports_nothing_heavy():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run"], "prompt"),
+        (["run"], "--server"),
         (["run", "hi"], "--server"),
         (["run", "hi", "--server", "nowhere"], "HOST:PORT"),
         (["run", "hi", "--server", "localhost:1", "--max-new-tokens", "0"], "max-new-tokens"),
@@ -84,6 +86,17 @@ def test_an_absent_server_is_one_sentence_and_exit_code_1(monkeypatch, capsys, t
     assert err == "outrider: the server at 127.0.0.1:9 cannot be reached; check its address and your link\n"
 
 
+def test_a_port_of_another_kind_of_server_is_told_as_such(monkeypatch, capsys, tmp_path):
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        where = f"127.0.0.1:{web.server_port}"
+        code, out, err = outrider(monkeypatch, capsys, "run", "hi", "--server", where, "--cache-dir", str(tmp_path))
+        web.shutdown()
+    assert (code, out) == (1, "")
+    told = [line for line in err.splitlines() if line.startswith("outrider: ")]
+    assert told == [f"outrider: what answers at {where} is not an Outrider server; check the address and the port"]
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -98,6 +111,33 @@ def test_a_private_file_that_cannot_be_one_span_is_misuse(monkeypatch, capsys, t
     code, out, err = outrider(monkeypatch, capsys, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert says in err
+
+
+def piped(said: bytes, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What `outrider run` says of a prompt, at a server that is not there."""
+    asked = [sys.executable, "-c", "from client.cli import main; main()", "run", *arguments, "--server", "127.0.0.1:9"]
+    done = subprocess.run(asked, input=said, capture_output=True, check=False, timeout=60)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_what_is_piped_in_is_the_prompt_where_there_is_no_other():
+    for arguments in ((), ("-",)):
+        done = piped(b"a [[/private]] b", *arguments)
+        assert (done.returncode, "not begun" in done.stderr) == (2, True)
+    assert "there is nothing to ask" in piped(b"").stderr
+
+
+def test_what_is_piped_in_beside_a_prompt_is_left_alone_and_told(tmp_path):
+    note = "what is piped in was not read; give - as the prompt to ask that instead"
+    assert piped(b"some more", "a question").stderr.splitlines()[0] == note
+    assert note not in piped(b"", "a question").stderr
+    file = tmp_path / "lines"
+    file.write_text("one\ntwo\n")
+    ask = f"{sys.executable} -c 'from client.cli import main; main()' run hi --server 127.0.0.1:9"
+    with file.open() as lines:
+        done = subprocess.run(["sh", "-c", f"{ask}; cat"], stdin=lines, capture_output=True, text=True, check=False)
+    assert note in done.stderr
+    assert done.stdout == "one\ntwo\n", "a loop in a shell needs them"
 
 
 @pytest.mark.parametrize("argument", ["-", "\udcff"])

@@ -63,3 +63,12 @@ async def test_nothing_is_written_behind_an_end_token_that_was_said():
     answer = await spoken(speaker, talk)
     assert len(answer.tokens) == 6
     assert answer.tokens[-1] == END
+
+
+async def test_a_draft_that_goes_round_in_circles_is_stopped_and_the_answer_says_so():
+    speaker = Speaker()
+    circling = ChainDrafter(lambda tokens: 1 + len(tokens) % 3)
+    talk = conversation(None, Server(back=1000), circling, offline=Offline(256, patience=0.1))
+    answer = await spoken(speaker, talk, count=200)
+    assert answer.kept == len(speaker.said) < 50
+    assert (answer.finish_reason, answer.note) == ("offline", "the draft began to repeat itself and was stopped")

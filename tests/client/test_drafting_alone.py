@@ -68,10 +68,30 @@ def test_no_more_is_written_than_allowed(limit):
 def test_a_full_tree_ends_the_run_instead_of_trying_for_ever():
     loop = begun(count=300)
     loop.write_alone(300)
-    for _ in range(LIMITS.max_nodes):
-        write(loop, 7)
+    for token in range(LIMITS.max_nodes):
+        write(loop, token % 50)
     assert write(loop, 7) == []
     assert loop.begin_step() is None
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_draft_that_goes_round_in_circles_is_stopped_and_that_is_said_until_somebody_judges(is_kept):
+    loop = begun(count=300)
+    if is_kept:
+        loop.session.lost()
+    loop.write_alone(300)
+    for token in range(1000):
+        step = loop.begin_step()
+        if step is None:
+            break
+        loop.drafted(step, [Proposal(0, token % 3, -0.5)])
+        if is_kept:
+            assert len(loop.keep(1)) == 1
+    assert token < 50
+    assert "repeat itself" in loop.note
+    assert loop.begin_step() is None
+    loop.write_together()
+    assert loop.note == ""
 
 
 def test_a_drafter_with_nothing_to_say_is_asked_once_however_often_the_link_is_tried():

@@ -229,7 +229,7 @@ def test_pull_says_where_the_bundle_is(monkeypatch, capsys, cache, server):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["run", "x " * 3000, "--raw"], 1, "context"),
+        (["run", "x " * 3000, "--raw"], 2, "context"),
         (["run", "x", "--idle", "sleepy"], 2, "sleepy"),
         (["run", "x", "--draft", "absent"], 2, "independent, stranger, lookup"),
         (["run", "x", "--device", "abacus"], 2, "abacus"),

@@ -1,8 +1,10 @@
 """What a drafter is shown while it writes alone, and where its answer ends."""
 
+from dataclasses import replace
+
 import pytest
 
-from client.monologue import SPENT, Bounds, Monologue
+from client.monologue import REPETITION, SPENT, Bounds, Monologue
 from common.protocol.messages import Settings
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
@@ -59,3 +61,12 @@ def test_a_stop_string_may_span_several_levels():
         assert monologue.reason is None
         monologue.take([Proposal(0, token, -0.1)])
     assert (monologue.run, monologue.reason) == ((3, 1, 2), "stop")
+
+
+def test_a_drafter_that_goes_round_in_circles_is_ended():
+    monologue = Monologue((1, 2), (3,), Settings(200), replace(BOUNDS, context=400))
+    for token in range(200):
+        if monologue.reason is not None:
+            break
+        monologue.take([Proposal(0, 1 + token % 3, -0.1)])
+    assert (len(monologue.run) < 50, monologue.reason) == (True, REPETITION)

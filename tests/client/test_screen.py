@@ -20,6 +20,11 @@ def seen(width: int, *updates: tuple[str, str]) -> Terminal:
     return terminal
 
 
+def letters(text: str) -> str:
+    """Without the breaks that were made of it, and the spaces that they took the place of."""
+    return "".join(text.split())
+
+
 def on_paper(text: str, width: int) -> str:
     return "\n".join(row.removesuffix("\n").rstrip() for row in wrapped(text, width))
 
@@ -52,7 +57,8 @@ def test_a_terminal_made_narrower_in_mid_answer_keeps_no_residue():
     terminal.write(screen.update("the quick brown fox jumps", " over the lazy dog", 20, TAIL_ROWS))
     terminal.resize(7)
     terminal.write(screen.update(" high", "", 7, TAIL_ROWS))
-    assert terminal.lines == "the quick brown fox jumps high"
+    assert letters(terminal.lines) == "thequickbrownfoxjumpshigh"
+    assert terminal.dim_text == ""
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS, st.integers(4, 12)), max_size=12))
@@ -61,7 +67,7 @@ def test_final_text_is_whole_whatever_the_sizes(updates):
     for final, provisional, width in (*updates, ("", "", 5)):
         terminal.resize(width)
         terminal.write(screen.update(final, provisional, width, TAIL_ROWS))
-    assert terminal.lines == "".join(final for final, _, _ in updates)
+    assert letters(terminal.lines) == letters("".join(final for final, _, _ in updates))
 
 
 @pytest.mark.parametrize("joins", [True, False])
@@ -70,7 +76,45 @@ def test_final_text_is_whole_whatever_cells_joined_emoji_take(joins, updates, wi
     screen, terminal = Screen(), Terminal(width, height=80, joins=joins)
     for final, provisional in (*updates, ("", "")):
         terminal.write(screen.update(final, provisional, width, TAIL_ROWS))
-    assert terminal.lines == "".join(final for final, _ in updates)
+    assert letters(terminal.lines) == letters("".join(final for final, _ in updates))
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("the quick brown fox", ["the quick", "brown fox"]),
+        ("the quick  brown", ["the quick", "brown"]),
+        ("exactly ten letters", ["exactly", "ten", "letters"]),
+        ("0123456789 next", ["0123456789", "next"]),
+        ("a 0123456789012345 b", ["a", "0123456789", "012345 b"]),
+        ("日本語の文章を折る", ["日本語の文", "章を折る"]),
+        ("ab 日本語のx文", ["ab 日本語", "のx文"]),
+        ("the quick\nbrown fox jumps", ["the quick", "brown fox", "jumps"]),
+        ("naïve cafe\u0301s are", ["naïve", "cafe\u0301s are"]),
+        ("日本語の日\u3099abc", ["日本語の日\u3099", "abc"]),
+    ],
+)
+@pytest.mark.parametrize("tail", ["", " maybe this and that"])
+def test_words_are_whole_however_their_letters_come(text, rows, tail):
+    letter_by_letter = [(letter, tail) for letter in text]
+    assert seen(10, *letter_by_letter, ("", "")).text == "\n".join(rows)
+    assert seen(10, (text, "")).text == "\n".join(rows)
+
+
+def test_what_is_provisional_is_broken_between_words_and_takes_a_word_along():
+    terminal = seen(10, ("the qui", "ckest brown fox"))
+    assert terminal.text == "the\nquickest\nbrown fox"
+    assert terminal.dim_text == "ckest brown fox"
+    assert seen(10, ("the qui", "ckest brown fox"), ("ck", "")).text == "the quick"
+
+
+def test_what_nobody_judged_stays_whole_behind_the_answer():
+    for unconfirmed in ("and so on and on", "a 👩\u200d👧 and so on"):
+        screen, terminal = Screen(), Terminal(10, height=8)
+        terminal.write(screen.update("once upon", "x", 10, 0))
+        terminal.write(screen.ended(unconfirmed, 10))
+        assert letters(terminal.lines) == letters("once upon" + unconfirmed)
+        assert letters(terminal.dim_text) == letters(unconfirmed)
 
 
 def test_nothing_provisional_is_shown_beside_joined_emoji():

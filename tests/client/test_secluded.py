@@ -176,10 +176,11 @@ async def test_nothing_drafts_nothing_is_said():
     assert stream.sent == []
 
 
-async def test_a_prompt_without_room_for_an_answer_is_misuse_and_is_not_sent():
+@pytest.mark.parametrize("prompt", [Prompt(SAFE, (1,) * 395), Prompt((1,) * 400)], ids=["private", "open"])
+async def test_a_prompt_without_room_for_an_answer_is_misuse_and_is_not_sent(prompt):
     stream = FakeStream()
     with pytest.raises(MisuseError, match="400 tokens, but the target's context holds 400"):
-        await ask(confidant(stream, StatefulDrafter(target)), Prompt(SAFE, (1,) * 395))
+        await ask(confidant(stream, StatefulDrafter(target)), prompt)
     assert stream.sent == []
 
 
@@ -250,3 +251,10 @@ async def test_a_server_that_refuses_is_told_of_and_done_without():
     answer = await ask(confidant(Refusing(), StatefulDrafter(target)))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert answer.note.endswith("not private: no room today")
+
+
+async def test_a_draft_that_goes_round_in_circles_is_stopped_and_the_answer_says_so():
+    circling = ChainDrafter(lambda tokens: 1 + len(tokens) % 3)
+    answer = await ask(confidant(FakeStream(), circling), count=200)
+    assert len(answer.provisional) < 50
+    assert (answer.finish_reason, answer.note) == ("repetition", "the draft began to repeat itself and was stopped")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from client.text import IncrementalText, chat_tokens, decode, raw_tokens
+from client.text import IncrementalText, chat_tokens, check_characters, decode, most_characters, raw_tokens
 from common.protocol.errors import MisuseError
 from tests.families import make_tokenizer
 
@@ -97,3 +97,12 @@ def test_a_target_without_a_chat_template_is_asked_raw():
     tokenizer.chat_template = None
     with pytest.raises(MisuseError, match="--raw"):
         chat_tokens(tokenizer, [{"role": "user", "content": "hi"}])
+
+
+def test_a_text_that_cannot_fit_is_told_with_both_numbers_and_not_made_tokens():
+    tokenizer = make_tokenizer()
+    most = most_characters(tokenizer, 100)
+    assert most == 100 * max(map(len, tokenizer.get_vocab()))
+    check_characters(most, most, 100)
+    with pytest.raises(MisuseError, match=f"{most + 1} characters, but the target's context holds 100 tokens"):
+        check_characters(most + 1, most, 100)

@@ -1,6 +1,8 @@
 """The command line in this process: misuse is one plain sentence and exit code 2."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,36 @@ def test_bundle_writes_a_bundle(target: Path, draft: Path, tmp_path: Path, monke
     deep, out = make_moa_draft(tmp_path / "deep", target), tmp_path / "deeper"
     assert run(monkeypatch, "bundle", "--target", str(target), "--draft", str(deep), "--out", str(out)) == 0
     assert read_bundle_file(out).manifest.kind == "moa"
+
+
+MISTAKEN = """
+import sys
+from server import cli
+sys.argv = ["outriderd", *sys.argv[1:]]
+try:
+    cli.main()
+finally:
+    heavy = {"torch", "transformers", "grpc"} & set(sys.modules)
+    assert not heavy, heavy
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("serve --target no/such/target", "neither a directory nor a model's name"),
+        ("serve --target HERE", "it has no config.json"),
+        ("serve --target demo --draft no/such/draft", "no/such/draft is neither"),
+        ("serve --target FOREIGN", "the model type 'gpt2' is not supported"),
+        ("bundle --target no/such/target --draft lookup --out new", "neither a directory nor a model's name"),
+    ],
+)
+def test_a_mistaken_name_is_told_before_anything_slow(arguments: str, sentence: str, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "config.json").write_text('{"model_type": "gpt2"}')
+    names = {"HERE": str(tmp_path), "FOREIGN": str(foreign)}
+    asked = [names.get(word, word) for word in arguments.split()]
+    done = subprocess.run([sys.executable, "-c", MISTAKEN, *asked], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert sentence in done.stderr

@@ -25,8 +25,8 @@ def target(tmp_path_factory) -> Path:
 def doctor(monkeypatch, capsys):
     """Runs the command: whether all is well, and its findings by subject; of drafts the last."""
 
-    def run(*arguments: str | Path) -> tuple[bool, dict[str, dict[str, str]]]:
-        monkeypatch.setattr(sys, "argv", ["outriderd", "doctor", "--json", *map(str, arguments)])
+    def run(*arguments: str | Path, before: tuple[str | Path, ...] = ()) -> tuple[bool, dict[str, dict[str, str]]]:
+        monkeypatch.setattr(sys, "argv", ["outriderd", *map(str, before), "doctor", "--json", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         told = json.loads(capsys.readouterr().out)
@@ -114,3 +114,29 @@ def test_drafts_that_do_not_fit(doctor, target, tmp_path):
 def test_a_device_that_is_not_here(doctor, target):
     _, findings = doctor("--target", target, "--device", "cuda:7", "--listen", "127.0.0.1:0")
     assert findings["device"]["verdict"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('targt = "demo"', "there is no option 'targt'; did you mean 'target'?"),
+        ("target = ", "is not valid TOML"),
+        (None, "cannot be read: No such file"),
+        ('target = "demo"\ncache-tokens = "many"', "cache-tokens must be a whole number"),
+    ],
+)
+def test_a_configuration_at_fault_is_told_and_not_that_options_are_missing(doctor, tmp_path, content, says):
+    file = tmp_path / "outriderd.toml"
+    if content is not None:
+        file.write_text(content)
+    well, findings = doctor("--listen", "127.0.0.1:0", before=("--config", file))
+    assert not well
+    assert says in findings["configuration"]["detail"]
+    assert "mend the file" in findings["configuration"]["mend"]
+    assert findings["port"]["detail"].endswith("is free")
+
+
+def test_a_server_without_a_target_is_told_to_name_one(doctor):
+    well, findings = doctor("--listen", "127.0.0.1:0")
+    assert (well, findings["configuration"]["mend"]) == (False, "")
+    assert "--target" in findings["target"]["mend"]

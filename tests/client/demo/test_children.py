@@ -128,6 +128,16 @@ async def test_a_child_without_a_summary_is_told(install):
         child.summary()
 
 
+async def test_a_child_that_has_work_to_do_ends_by_itself(install):
+    install("import sys; print('a word', file=sys.stderr)")
+    async with running("fake") as child:
+        await child.finished()
+    install("import sys; sys.exit('fake: there is no such link')")
+    async with running("fake") as child:
+        with pytest.raises(DemoError, match=r"^fake failed: there is no such link$"):
+            await child.finished()
+
+
 async def test_a_deaf_child_is_killed(install, monkeypatch):
     monkeypatch.setattr(children, "_STOP_SECONDS", 0.2)
     install("import signal\n" + DEAF + READY + SLEEP)

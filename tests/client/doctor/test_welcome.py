@@ -95,7 +95,7 @@ async def test_a_server_without_faults_and_a_bundle_that_is_not_here(description
     assert "round trip" in findings["health"].detail
     assert f"big at {address}, release 9.9, protocol {PROTOCOL_VERSION}" in findings["server"].detail
     assert findings["target"].detail == "big, fingerprint ffffffffffff"
-    assert "draft small (lookup) is not here yet, 0.0 MB are fetched when needed" in findings["bundle"].detail
+    assert "draft small (lookup) is not here yet, 7 bytes are fetched when needed" in findings["bundle"].detail
 
 
 async def test_a_bundle_that_is_here_whole_or_damaged(description, tmp_path):

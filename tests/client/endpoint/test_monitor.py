@@ -102,6 +102,64 @@ async def test_who_stirs_does_not_wait_for_the_next_sign(server, monkeypatch):
         await becomes(monitor, OFFLINE)
 
 
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_who_looks_once_is_told_how_the_link_is_now():
+    server, clock = Server(), Clock()
+    monitor, seen = watching(server, clock=clock), []
+    for is_there in (True, False, False, True):
+        server.is_there = is_there
+        clock.now += 3.0
+        await monitor.refresh()
+        seen.append(monitor.link)
+    assert seen == [ONLINE, OFFLINE, OFFLINE, ONLINE]
+    assert monitor.read().rtt_ms == RTT * 1000
+
+
+async def test_many_who_look_cost_one_sign_of_life_in_a_while():
+    server, clock = Server(), Clock()
+    monitor = watching(server, clock=clock)
+    await monitor.refresh()  # it has only just begun
+    assert server.asked == 0
+    clock.now += 3.0
+    await asyncio.gather(*(monitor.refresh() for _ in range(100)))
+    assert server.asked == 1
+    clock.now += 1.0
+    await monitor.refresh()
+    assert server.asked == 1
+
+
+async def test_who_goes_away_takes_nobody_s_sign_of_life_along():
+    server, clock = Server(), Clock()
+    monitor = watching(server, clock=clock)
+    clock.now += 3.0
+    server.is_there = False
+    first, second = (asyncio.create_task(monitor.refresh()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert monitor.link is OFFLINE
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_nobody_is_asked_beside_a_conversation_or_an_onlooker(is_busy):
+    server, clock = Server(), Clock()
+    monitor = watching(server, clock=clock, busy=lambda: is_busy)
+    clock.now += 3.0
+    if is_busy:
+        await monitor.refresh()
+        assert server.asked == 0
+        return
+    async with monitor.watched():
+        await monitor.refresh()
+        assert server.asked == 0
+
+
 class FakeConversation:
     def __init__(self, traffic: Traffic):
         self.traffic = traffic

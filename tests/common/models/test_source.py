@@ -62,3 +62,18 @@ def test_what_the_hubs_cache_holds_is_found_without_a_network(monkeypatch, tmp_p
     directory = checkpoint_directory("acme/big", with_weights=True)
     assert len(weight_files(directory)) > 1
     assert checkpoint_directory("acme/big", with_weights=False) == directory
+
+
+@pytest.mark.parametrize("name", ["model.gguf", "model.Q4_K_M.GGUF", "folder", "acme/big-GGUF"])
+def test_gguf_is_told_as_such_and_with_what_is_read(monkeypatch, tmp_path, name):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+    (tmp_path / "model.gguf").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "big.gguf").touch()
+    put_into_cache(tmp_path / "home", "acme/big-GGUF", tmp_path / "folder")
+    asked = name if name.startswith("acme") else str(tmp_path / name)
+    with pytest.raises(CheckpointError, match="GGUF") as told:
+        checkpoint_directory(asked, with_weights=False)
+    assert "is not read here; give the model that it was made from" in str(told.value)
+    assert "safetensors" in str(told.value)

@@ -42,6 +42,12 @@ async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:
     [
         (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; Connection refused", "cannot be reached"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", "cannot be reached"),
+        (
+            grpc.StatusCode.UNAVAILABLE,
+            "failed to connect to all addresses; last error: INTERNAL: Failed parsing HTTP/2 (Expected SETTINGS frame "
+            "as the first frame, got frame type 80) (Trying to connect an http1.x server (HTTP status 400))",
+            "what answers at host:1 is not an Outrider server; check the address and the port",
+        ),
         (grpc.StatusCode.UNAVAILABLE, "Socket closed", "was lost"),
         (grpc.StatusCode.UNAVAILABLE, "recvmsg:Connection reset by peer", "was lost"),
         (grpc.StatusCode.UNAVAILABLE, "ping timeout", "was lost"),

@@ -1,0 +1,30 @@
+"""What `outrider demo` shows, computed on the virtual clock and read as the demo reads it."""
+
+import json
+
+import pytest
+
+from client.demo.comparison import compare, is_identical
+from client.demo.systems import SYSTEMS
+from client.demo.virtual import read_run
+from netem.experiments.speed.demo import compare_virtually
+from netem.links.profiles import find_profile
+from tests.netem.experiments.drafts.folder import make_folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("family"))
+
+
+def test_every_system_answers_alike_and_the_figures_come_again(models, tmp_path):
+    told = [compare_virtually(models, find_profile("4g"), 2, 8, 0) for _ in range(2)]
+    assert json.dumps(told[0]) == json.dumps(told[1])
+    (tmp_path / "out").write_text(json.dumps(told[0]))
+    run = read_run(tmp_path / "out")
+    assert list(run.answers) == list(SYSTEMS)
+    assert is_identical(run.answers.values())
+    assert all(len(answers) == 2 for answers in run.answers.values())
+    comparison = compare(run.answers, run.counters)
+    assert comparison.overruns == []
+    assert run.answers["outrider"][0].stats.draft == "moa"

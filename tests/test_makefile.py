@@ -1,0 +1,46 @@
+"""`make install` as a person sees it: it says what it does, and pip shows how far it is."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parents[1]
+PIP = """\
+#!/bin/sh
+echo "pip was run with: $*"
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """With a Python that installs nothing."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(HOME / name, tmp_path / name)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(PIP)
+    python.chmod(0o755)
+    return tmp_path
+
+
+def make(where: Path) -> list[str]:
+    # These tests may themselves be run by a make, which tells what it starts.
+    outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    done = subprocess.run(
+        ["make", "install"], cwd=where, env=outside, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+def test_an_install_says_what_it_does_before_it_does_it_and_lets_pip_speak(house: Path) -> None:
+    said = make(house)
+    pips = [place for place, line in enumerate(said) if line.startswith("pip was run with")]
+    assert len(pips) == 2
+    assert "some minutes" in said[0]
+    assert all("Installing" in said[place - 1] for place in pips)
+    assert all("--quiet" not in said[place] and " -q" not in said[place] for place in pips)
+    assert make(house) == ["make: Nothing to be done for 'install'."]

@@ -20,7 +20,7 @@ from transformers import (
 from transformers.utils import logging
 
 from common.models.errors import CheckpointError
-from common.models.families import check_family
+from common.models.families import check_family, check_positions
 from common.models.quantised import first_sentence, loading, method_of, quietly, settle
 from common.models.source import CONFIG, checkpoint_directory, read_json, vocabulary_file, weight_files
 
@@ -55,6 +55,7 @@ def load_causal_lm(
     directory = checkpoint_directory(path_or_id, with_weights=True)
     config = read_json(directory / CONFIG)
     check_family(str(config.get("model_type")))
+    load_config(directory)
     _check_attention(directory, config)
     method = method_of(config)
     weight_files(directory)
@@ -111,7 +112,8 @@ def _check_attention(directory: Path, config: Mapping[str, Any]) -> None:
 
 
 def load_config(directory: Path) -> PreTrainedConfig:
-    """The checkpoint's configuration. Raises `CheckpointError` where it cannot be read."""
+    """The checkpoint's configuration. Raises `CheckpointError` where it cannot be read, or asks for positions that
+    passes cannot give."""
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(directory, **_TRUSTED)
     # A field of the wrong type raises whatever its class happens to trip over.
@@ -119,6 +121,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
         raise CheckpointError(
             f"the configuration in {directory} cannot be read; fetch or save the checkpoint again."
         ) from error
+    check_positions(directory, config)
     return config
 
 

@@ -9,7 +9,7 @@ meanwhile only decides what the result is still good for.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from client.policies import Policy
+from client.policies import LOCKSTEP, Policy
 from client.provisional import likeliest_run
 from client.repetition import STOPPED, repeats_itself
 from common.drafters.best_first import Expansion
@@ -64,6 +64,7 @@ class DraftingLoop:
         self._state_bytes = 0  # of these
         self._carried: tuple[State, ...] = ()  # by the latest step
         self._held: Grow | None = None  # levels that leave together
+        self._is_waited_for = False  # whether no pass runs before a round has come
         self._alone_limit: int | None = None  # tokens to write while nobody judges them; None while somebody does
         self._kept = 0  # of these, that were made final unjudged
         self._start_afresh(0)
@@ -89,6 +90,7 @@ class DraftingLoop:
             self._keep_states(keep)
             opening = session.extend(keep, tokens[keep:], settings)
         self._start_afresh(session.tree.frontier)
+        self._is_waited_for = self._round_levels is not None and settings.idle == LOCKSTEP.idle
         if not self._policy.drafts or (self._has_drafter and self._round_levels is None):
             return [] if opening is None else [opening]
         # Rounds begin with the token that the prompt's own pass commits; the drafter reads the prompt meanwhile.
@@ -133,9 +135,12 @@ class DraftingLoop:
         """Resumes the answer on a new stream. What waits to leave is in what this returns."""
         self._held = None
         self._levels = 0
-        self._resting_at = 0
         self._told = self.session.tree.frontier
-        return self.session.reopen()
+        opening = self.session.reopen()
+        # A tree that is sent again is this round's: what came behind it might be too late.
+        is_a_round = self._round_levels is not None and any(isinstance(message, Grow) for message in opening)
+        self._resting_at = self.session.tree.frontier if is_a_round else 0
+        return opening
 
     def begin_step(self) -> Step | None:
         """What to draft now; None to wait until a frame arrives. Each step must be handed to `drafted`."""
@@ -285,14 +290,28 @@ class DraftingLoop:
         else:
             overtaken, self._held = [self._held], grow
         self._levels += 1
-        if self._round_levels is not None:
-            return [*overtaken, *self._rest()] if self._levels >= self._round_levels else overtaken
-        # Acknowledgements of what is sent early delay the first token.
-        policy = self._policy
-        if self._levels % (policy.levels_together if self.session.passes else policy.first_levels_together):
+        if self._round_levels is not None and self._levels >= self._round_levels:
+            return [*overtaken, *self._rest()]
+        if not self._leaves_now:
             return overtaken
         held, self._held = self._held, None
         return [*overtaken, held]
+
+    @property
+    def _leaves_now(self) -> bool:
+        """Whether what is held leaves with the level that has just joined it.
+
+        Groups that were drawn leave at once: what comes later depends on what was drawn, and whether a pass still finds
+        a group must not. A server that waits for whole rounds finds every group.
+        """
+        if self.session.tree.grouped and not self._is_waited_for:
+            return True
+        if self._round_levels is not None:
+            return False
+        # Acknowledgements of what is sent early delay the first token.
+        policy = self._policy
+        together = policy.levels_together if self.session.passes else policy.first_levels_together
+        return self._levels % together == 0
 
     def _answer_commit(self) -> list[FromClient]:
         return self._rest() if self._policy.drafts and self.answering else self._acknowledge()

@@ -12,7 +12,8 @@ PUBLISHED_TREE = Expansion(breadth=8, children=8, nodes=62, least_probability=1e
 class Policy:
     """`round_levels`: levels drafted before one Grow carries them all, after which a commit is awaited;
     None where nothing is awaited, and `levels_together` levels leave in one Grow: each message meets the link's jitter
-    anew, and what is sent in order waits for the slowest. Before the first token it is `first_levels_together`.
+    anew, and what is sent in order waits for the slowest. Before the first token it is `first_levels_together`; where
+    siblings are judged as groups each level leaves at once.
     `idle` names the idle policy asked of the server, empty for the server's own choice. `tree` bounds the tree; None
     leaves that to the controller."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
+_CHARACTER_BYTES = 4  # of the longest character in UTF-8, and so the tokens after which it is whole or never will be
 _LONGEST_COMPLAINT = 200  # characters of what a template has to say, which a server has written
 
 Message = dict[str, str]
@@ -111,11 +112,18 @@ def decode(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
         return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
+def answer_text(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
+    """The text of a whole answer: what was shown of it as it came, whatever the pieces."""
+    text = IncrementalText(tokenizer)
+    return text.commit(tokens) + text.flush()
+
+
 class IncrementalText:
     """An answer's text as its tokens come, a character never shown before its last byte is known.
 
     Decodes only a window: tokens before it have been turned into text for good, and the window begins one step
-    early because tokenizers decode a token differently at the start of a text than inside one.
+    early because tokenizers decode a token differently at the start of a text than inside one. Token by token, so
+    that bytes that are no text come out the same in whatever pieces they came.
     """
 
     def __init__(self, tokenizer: "Tokenizer"):
@@ -125,15 +133,7 @@ class IncrementalText:
 
     def commit(self, tokens: Sequence[int]) -> str:
         """Appends tokens; returns the text that became final."""
-        if not tokens:
-            return ""
-        self._window += tokens
-        text = self._beyond_context(self._window)
-        if not text or text.endswith(_BROKEN):
-            return ""
-        self._window = self._window[self._context :]
-        self._context = len(self._window)
-        return text
+        return "".join(map(self._commit, tokens))
 
     def preview(self, tokens: Sequence[int]) -> str:
         """The text that would follow the final text if these tokens were committed."""
@@ -145,6 +145,24 @@ class IncrementalText:
         self._window, self._context = [], 0
         return rest
 
+    def _commit(self, token: int) -> str:
+        self._window.append(token)
+        text = self._beyond_context(self._window)
+        given_up = ""
+        # A decoder of byte tokens may break a whole run of them for one that is wrong.
+        while text and not text.rstrip(_BROKEN) and len(self._window) - self._context >= _CHARACTER_BYTES:
+            given_up += decode(self._tokenizer, self._window[self._context : self._context + 1])
+            del self._window[: self._context + 1]
+            self._context = 0
+            text = self._beyond_context(self._window)
+        if not text or text.endswith(_BROKEN):
+            return given_up
+        self._window = self._window[self._context :]
+        self._context = len(self._window)
+        return given_up + text
+
     def _beyond_context(self, tokens: Sequence[int]) -> str:
         known = decode(self._tokenizer, tokens[: self._context])
-        return decode(self._tokenizer, tokens)[len(known) :]
+        text = decode(self._tokenizer, tokens)
+        # What was final stays so, also where a byte that is wrong breaks the run that it ends.
+        return text[len(known) :] if text.startswith(known) else decode(self._tokenizer, tokens[self._context :])

@@ -46,7 +46,7 @@ class Books:
         if part.work.reaches_root:
             self.counters.drafts += bool(part.work.nodes)
             self.counters.draft_tokens += len(part.work.nodes)
-            self.counters.accepted_tokens += len(progress.nodes_kept)
+            self.counters.accepted_tokens += progress.accepted
 
     def committed(self, member: Member, tokens: int, now: float) -> None:
         self.counters.committed_tokens += tokens

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from common.protocol.selection import chances
+from common.protocol.tree import TokenTree
 from server.budget import Cost, worthwhile
 from server.member import Member
 from server.mishap import Alone
@@ -30,7 +31,7 @@ def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost, alone: Al
         cost=cost,
     )
     for place, count in zip(decoding, counts, strict=True):
-        demands[place] = replace(demands[place], nodes=count)
+        demands[place] = replace(demands[place], nodes=max(count, _least_nodes(due[place].session.tree)))
     return demands
 
 
@@ -40,3 +41,9 @@ def _chances_of(member: Member, alone: Alone[Member]) -> list[float]:
     with alone(member):
         weighed += chances(member.session.tree, member.session.tempo.believable)
     return weighed
+
+
+def _least_nodes(tree: TokenTree) -> int:
+    """The group below the root is judged by the first pass that can, however little the rest of the tree is worth:
+    whether it is must not follow from what was drawn for it."""
+    return len(tree.root.children) if tree.grouped else 0

@@ -27,7 +27,7 @@ from client.link_state import LinkState
 from client.private import BEGIN, END
 from client.render import AnswerView
 from client.stops import before_stop
-from client.text import decode
+from client.text import answer_text
 from common.protocol.messages import FinishReason
 from common.protocol.prefix import common_prefix
 
@@ -177,7 +177,7 @@ class Chat:
             return None
         is_whole = answer.finish_reason in (FinishReason.END, FinishReason.LENGTH)
         if self._wishes.screen.markdown and is_whole and not answer.provisional:
-            self._display.render(paper, before_stop(decode(self._client.tokenizer, answer.tokens), options.stop))
+            self._display.render(paper, before_stop(answer_text(self._client.tokenizer, answer.tokens), options.stop))
         self._display.remark(answer, options, held=self._talk.is_held)
         if answer.failure:
             raise BrokenOffError(answer.failure)

@@ -19,7 +19,7 @@ from client.offline import Offline
 from client.policies import Policy
 from client.stats import Stats
 from client.stops import before_stop
-from client.text import chat_prompt, chat_tokens, decode
+from client.text import answer_text, chat_prompt, chat_tokens
 from common.protocol.errors import MisuseError
 from common.protocol.messages import FinishReason
 
@@ -187,4 +187,4 @@ class Talk:
 
     def _text(self, tokens: Sequence[int], options: AnswerOptions) -> str:
         """What a person has read of it, which is what the target will read."""
-        return before_stop(decode(self._client.tokenizer, tokens), options.stop)
+        return before_stop(answer_text(self._client.tokenizer, tokens), options.stop)

@@ -30,7 +30,7 @@ from client.render import (
     unreached_line,
 )
 from client.stops import before_stop
-from client.text import chat_prompt, check_characters, decode, most_characters, raw_prompt
+from client.text import answer_text, chat_prompt, check_characters, most_characters, raw_prompt
 from common.console import PlainConsole
 
 
@@ -80,9 +80,9 @@ async def run(
                 view.end(unconfirmed)
     if as_json:
         result = {
-            "text": before_stop(decode(tokenizer, answer.tokens), options.stop),
+            "text": before_stop(answer_text(tokenizer, answer.tokens), options.stop),
             "token_ids": list(answer.tokens),
-            "provisional_text": decode(tokenizer, answer.provisional),
+            "provisional_text": answer_text(tokenizer, answer.provisional),
             "provisional_token_ids": list(answer.provisional),
             "finish_reason": answer.finish_reason,
             "private": answer.private,

@@ -22,7 +22,7 @@ from transformers.utils import logging
 
 from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.models.errors import CheckpointError
-from common.models.families import check_family
+from common.models.families import check_family, check_positions
 from common.models.quantised import first_sentence, loading, method_of, quietly, settle
 from common.models.source import (
     CONFIG,
@@ -68,6 +68,7 @@ def load_causal_lm(
     directory = checkpoint_directory(path_or_id, with_weights=True)
     config = read_json(directory / CONFIG)
     check_family(str(config.get("model_type")))
+    load_config(directory)
     _check_attention(directory, config)
     method = method_of(config)
     weight_files(directory)
@@ -126,7 +127,8 @@ def _check_attention(directory: Path, config: Mapping[str, Any]) -> None:
 
 
 def load_config(directory: Path) -> PreTrainedConfig:
-    """The checkpoint's configuration. Raises `CheckpointError` where it cannot be read."""
+    """The checkpoint's configuration. Raises `CheckpointError` where it cannot be read, or asks for positions that
+    passes cannot give."""
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(directory, **_TRUSTED)
     # A field of the wrong type raises whatever its class happens to trip over.
@@ -134,6 +136,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
         raise CheckpointError(
             f"the configuration in {directory} cannot be read; fetch or save the checkpoint again."
         ) from error
+    check_positions(directory, config)
     return config
 
 

@@ -1,6 +1,11 @@
-"""Which model families run here. Adding one means adding its row and a row to the tests' families."""
+"""Which model families run here, with which positions. Adding one means adding its row and a row to the tests'
+families."""
+
+from collections.abc import Iterator
+from typing import Any
 
 from common.models.errors import CheckpointError
+from common.protocol.plain import plain
 
 SUPPORTED = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 """`model_type` of the configuration -> the family's name. All share one module layout."""
@@ -11,3 +16,23 @@ def check_family(model_type: str) -> None:
     if model_type not in SUPPORTED:
         names = ", ".join(SUPPORTED.values())
         raise CheckpointError(f"the model type '{model_type}' is not supported; use one of: {names}.")
+
+
+def check_positions(directory: object, config: Any) -> None:
+    """Raises `CheckpointError` for rotary positions that are scaled by the largest position of a forward: a pass holds
+    many sessions, so that strangers would choose the factors, and K/V that were computed by others are kept."""
+    for rope_type in _rope_types(getattr(config, "rope_parameters", None)):
+        if rope_type == "longrope" or "dynamic" in rope_type:
+            raise CheckpointError(
+                f"the checkpoint in {directory} scales its positions by the longest sequence of a pass (rope type "
+                f"'{plain(rope_type, 20)}'), which would let sessions change each other's answers; use a checkpoint "
+                "whose rope type is default, linear, yarn or llama3."
+            )
+
+
+def _rope_types(parameters: object) -> Iterator[str]:
+    """Of all layers, which may have parameters of their own."""
+    if isinstance(parameters, dict):
+        yield str(parameters.get("rope_type"))
+        for each in parameters.values():
+            yield from _rope_types(each)

@@ -6,8 +6,11 @@ from common.protocol.messages import FinishReason
 
 Detokenise = Callable[[Sequence[int]], str]
 
-# A stop string spans at most this many tokens more than it has characters: partial characters at either edge.
+# A stop string spans at most this many tokens more than it has bytes: partial characters at either edge.
 _EDGE_TOKENS = 8
+
+_CHARACTER_BYTES = 4  # of the longest character in UTF-8
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
 def cut(
@@ -32,6 +35,14 @@ def cut(
 
 
 def _completes(stop: Sequence[str], answer: Sequence[int], fresh: Sequence[int], detokenise: Detokenise) -> bool:
-    window = max(map(len, stop)) + _EDGE_TOKENS
-    tail = detokenise([*answer[-window:], *fresh][-window:])
-    return any(string in tail for string in stop)
+    sizes = [len(string.encode()) for string in stop]
+    window = max(sizes) + _EDGE_TOKENS
+    tail = [*answer[-window:], *fresh][-window:]
+    # Decoders of byte tokens break a whole run of them for one that is wrong, or where it begins inside a character.
+    for start in (*range(_CHARACTER_BYTES), *(len(tail) - size for size in sizes)):
+        text = detokenise(tail[max(0, start) :])
+        if any(string in text for string in stop):
+            return True
+        if _BROKEN not in text:
+            return False
+    return False

@@ -213,8 +213,9 @@ class ServerSession:
         if self.processed + len(chain) < len(tokens) or self._settings.wants_state_alone:
             return Work(self.processed, chain, (), None, self.epoch)
         # Nodes past the limit are idle.
-        nodes = likeliest(self.tree, budget - len(chain), self.limit - 1)
-        question = question_about(self.tree, nodes, self._settings.rule, self._settings.sampling)
+        last = self.limit - 1
+        nodes = likeliest(self.tree, budget - len(chain), last)
+        question = question_about(self.tree, nodes, self._settings.rule, self._settings.sampling, last)
         return Work(self.processed, chain, nodes, question, self.epoch)
 
     def complete(self, work: Work, tokens: Sequence[int], now: float) -> Progress:
@@ -227,18 +228,20 @@ class ServerSession:
         start, root = self.tree.frontier, self.tree.root
         kept, reason = self._cut(self.tree.tokens[self._prompt_length :], tokens)
         # Not what the tree carries: its nodes are gone where the client came back on a new stream meanwhile.
-        nodes_kept = work.path(tokens[:kept])
+        path = work.path(tokens[:kept])
+        # The last token is the root that the next pass chooses behind, even where a node has carried it already.
+        nodes_kept = path if reason is not None else path[: kept - 1]
         self.tree.commit(tokens[:kept])
         self.processed += len(nodes_kept)
         self._since = now
         self._response_time.committed(self.tree.frontier, now)
         self.tempo.committed(kept, now)
         if work.nodes and reason is None:
-            last = work.nodes[nodes_kept[-1]] if nodes_kept else root
-            self.tempo.judged(len(nodes_kept), missed=any(node.parent is last for node in work.nodes))
+            end = work.nodes[path[-1]] if path else root
+            self.tempo.judged(len(path), missed=any(node.parent is end for node in work.nodes))
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
-        return Progress(True, nodes_kept, replies)
+        return Progress(True, nodes_kept, replies, len(path))
 
     # What the server drafts itself.
 

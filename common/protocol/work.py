@@ -46,8 +46,9 @@ class Work:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What a pass did for a session. `chain_kept` and `nodes_kept` (indices into Work.nodes, in sequence order)
-    say whose K/V stay."""
+    say whose K/V stay; the tokens of `accepted` nodes were committed."""
 
     chain_kept: bool
     nodes_kept: tuple[int, ...]
     replies: Replies
+    accepted: int = 0

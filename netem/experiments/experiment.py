@@ -94,6 +94,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.coupled",
         ),
         Experiment(
+            "law",
+            "Tokens of speculative answers against the target's law, at many timings with many trees.",
+            "netem.experiments.law.measure",
+            "netem.experiments.law.measure:models",
+        ),
+        Experiment(
             "torture",
             "Answers whose link or server is cut at random moments: every one must be the uninterrupted one.",
             "netem.experiments.torture.run",

@@ -46,13 +46,14 @@ def _table(report: Report, provenance: dict[str, Any]) -> str:
 
 
 def _origin(provenance: dict[str, Any]) -> str:
-    machine, target = provenance["machine"], provenance["models"]["target"]
+    machine, target = provenance["machine"], provenance["models"].get("target")
     commit = provenance["commit"][:12] or "unknown"
     changes = " with uncommitted changes" if provenance["uncommitted_changes"] else ""
+    model = f"{target['name']}, fingerprint {target['fingerprint'][:12]}" if target else "no model"
     return (
         f"Commit {commit}{changes}, {provenance['started']}, {machine['processor']}, {machine['cores']} cores, load "
-        f"{machine['load_average_before']:.2f} before the run; {target['name']}, fingerprint "
-        f"{target['fingerprint'][:12]}; seed {provenance['seed']}: `{provenance['command']}`"
+        f"{machine['load_average_before']:.2f} before the run; {model}; seed {provenance['seed']}: "
+        f"`{provenance['command']}`"
     )
 
 

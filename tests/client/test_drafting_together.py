@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client.drafting import DraftingLoop
-from client.policies import STREAM
+from client.policies import LOCKSTEP, STREAM, Policy
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import (
     Ack,
     Commit,
+    Draw,
     Finished,
     FinishReason,
     FromClient,
@@ -21,6 +22,7 @@ from common.protocol.messages import (
     Settings,
     State,
 )
+from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal
 from tests.client.fakes import LIMITS, REQUEST, SESSION
@@ -69,6 +71,76 @@ def test_what_is_held_leaves_when_the_frontier_moves_on():
     (overtaken,) = loop.drafted(loop.begin_step(), below(0, 8))
     assert (overtaken.frontier, [node.token for node in overtaken.nodes]) == (3, [7])
     assert grown(loop.drafted(loop.begin_step(), []))[0] == [8]
+
+
+def test_what_is_held_leaves_ahead_of_an_acknowledgement():
+    """The server forgets what lies below an acknowledged frontier, where what is held may hang."""
+    loop = together(3)
+    loop.drafted(loop.begin_step(), [GUESS])
+    loop.begin_step()
+    _, sent = loop.received(Commit(0, 3, (7, *range(20, 36))))
+    assert [type(message) for message in sent] == [Grow, Ack]
+    assert grown(sent) == [[7]]
+
+
+def test_what_is_held_leaves_ahead_of_the_acknowledgement_of_a_step_that_was_in_vain():
+    loop = together(3)
+    loop.drafted(loop.begin_step(), [GUESS])
+    step = loop.begin_step()
+    assert loop.received(Commit(0, 3, (7, 8))) == ((7, 8), [])
+    sent = loop.drafted(step, [])
+    assert [type(message) for message in sent] == [Grow, Ack]
+    assert grown(sent) == [[7]]
+
+
+DRAW = Draw((7, 8), (3, 1))
+
+
+def drawing(policy: Policy, idle: str = "") -> DraftingLoop:
+    """An answer that is sampled by groups, ready to draft its first."""
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS), policy, has_drafter=True)
+    loop.begin_turn(PROMPT, Settings(20, "speculative", idle=idle, sampling=Sampling(1.0)))
+    loop.received(Opened(SESSION))
+    if policy.round_levels is not None:
+        loop.drafted(loop.begin_step(), [])
+        loop.received(Commit(0, len(PROMPT), (5,)))
+    return loop
+
+
+def one_group(loop: DraftingLoop, parent: int) -> list[FromClient]:
+    return loop.drafted(loop.begin_step(), [Proposal(parent, 7, -0.5, DRAW), Proposal(parent, 8, -1.5, DRAW)])
+
+
+def test_groups_that_were_drawn_leave_at_once():
+    """What is drafted behind a group depends on what was drawn for it, and must not decide when the group leaves."""
+    loop = drawing(STREAM)
+    for level in range(8):
+        assert grown(one_group(loop, 2 * level)) == [[7, 8]]
+
+
+def test_groups_of_rounds_leave_at_once_where_the_server_does_not_wait_for_rounds():
+    loop = drawing(LOCKSTEP, "eager")
+    for level in range(LOCKSTEP.round_levels):
+        assert grown(one_group(loop, 2 * level)) == [[7, 8]]
+    assert loop.begin_step() is None
+
+
+def test_groups_of_rounds_leave_together_where_the_server_waits_for_them():
+    loop = drawing(LOCKSTEP, LOCKSTEP.idle)
+    sent = [grown(one_group(loop, 2 * level)) for level in range(LOCKSTEP.round_levels)]
+    assert sent == [*[[]] * (LOCKSTEP.round_levels - 1), [[7, 8] * LOCKSTEP.round_levels]]
+
+
+def test_a_tree_that_is_sent_again_is_a_whole_round():
+    """A group that was drawn behind it would come too late or not, by what was drawn."""
+    loop = drawing(LOCKSTEP, LOCKSTEP.idle)
+    one_group(loop, 0)
+    loop.session.lost()
+    assert grown(loop.reopen()) == [[7, 8]]
+    loop.received(Opened(SESSION))
+    assert loop.begin_step() is None
+    loop.received(Commit(0, len(PROMPT) + 1, (7,)))
+    assert loop.begin_step() is not None
 
 
 def test_what_is_held_leaves_when_the_drafter_retires():

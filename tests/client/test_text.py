@@ -1,8 +1,20 @@
 """Prompts and growing answers, with a real byte-level tokenizer."""
 
-import pytest
+import random
 
-from client.text import IncrementalText, chat_tokens, check_characters, decode, most_characters, raw_tokens
+import pytest
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
+
+from client.text import (
+    IncrementalText,
+    answer_text,
+    chat_tokens,
+    check_characters,
+    decode,
+    most_characters,
+    raw_tokens,
+)
 from common.protocol.errors import MisuseError
 from tests.families import make_tokenizer
 
@@ -36,6 +48,56 @@ def test_a_broken_end_is_shown_only_when_nothing_more_will_come(tokenizer):
     text = IncrementalText(tokenizer)
     final = text.commit(tokens)
     assert final + text.flush() == decode(tokenizer, tokens)
+
+
+@pytest.fixture(scope="module")
+def byte_tokens():
+    """Falls back to bytes, and of a run of those that is no text leaves nothing."""
+    pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581fox", "\u2581", "a"]
+    tokenizer = Tokenizer(models.BPE({piece: id_ for id_, piece in enumerate(pieces)}, [], byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+
+
+def in_pieces(tokenizer, tokens, chance):
+    text, start, shown = IncrementalText(tokenizer), 0, ""
+    while start < len(tokens):
+        end = start + chance.randint(1, 5)
+        shown += text.commit(tokens[start:end])
+        start = end
+    return shown + text.flush()
+
+
+def garbage(chance, others):
+    """Text, bytes that are none, and other tokens, as a model that was cut off in mid-character makes them."""
+    text = "\N{FOX FACE}\u3042\u0938\u00e9a".encode()
+    return [
+        1 + chance.choice(text) if chance.random() < 0.8 else chance.choice(others)
+        for _ in range(chance.randint(1, 40))
+    ]
+
+
+def test_bytes_that_are_no_text_come_out_the_same_in_whatever_pieces(tokenizer, byte_tokens):
+    for case in range(300):
+        chance = random.Random(case)
+        for each, others in ((byte_tokens, (257, 258, 259)), (tokenizer, range(2, 280))):
+            tokens = garbage(chance, others)
+            assert in_pieces(each, tokens, chance) == answer_text(each, tokens)
+
+
+def test_a_byte_that_is_no_text_breaks_nothing_beside_it(byte_tokens):
+    before, behind = ([1 + byte for byte in text.encode()] for text in ("\u3042\u3044", "\N{FOX FACE}\u3046"))
+    text = IncrementalText(byte_tokens)
+    shown = [text.commit([token]) for token in [257, *before, 1 + 0x80, *behind, 257]]
+    assert "".join(shown) == "fox\u3042\u3044\N{REPLACEMENT CHARACTER}\N{FOX FACE}\u3046 fox"
+
+
+def test_text_that_is_whole_is_what_the_tokenizer_says(tokenizer, byte_tokens):
+    spelt = [257, *(1 + byte for byte in TEXT.encode()), 257, 259, 257]
+    for each, tokens in ((tokenizer, raw_tokens(tokenizer, TEXT)), (byte_tokens, spelt)):
+        assert answer_text(each, tokens) == decode(each, tokens)
 
 
 def test_end_tokens_have_no_text(tokenizer):

@@ -1,5 +1,6 @@
 """What a rule is asked: one session's rows of a pass, and the target at each of them. Pure; nothing is decided here."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,6 +25,8 @@ class Question:
     parents: tuple[int, ...]  # the row of each row's parent, -1 for the root's
     draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row's children were drawn from
     seen: tuple[int, ...] = ()  # the committed tokens, where a repetition penalty asks for them
+    deferred: frozenset[int] = frozenset()
+    """Rows of nodes whose group is in the tree, but not in this pass: it is judged by the next, and not without it."""
 
     def children(self) -> list[list[int]]:
         """The rows below each row."""
@@ -41,8 +44,11 @@ class Question:
         return tokens[::-1]
 
 
-def question_about(tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling) -> Question:
-    """What a pass over the tree's root and `nodes` asks; `nodes` are parents first, siblings as they came."""
+def question_about(
+    tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling, last: float = math.inf
+) -> Question:
+    """What a pass over the tree's root and `nodes` asks; `nodes` are parents first, siblings as they came. Nodes at
+    positions from `last` on are of no use to any pass."""
     rows = {node: row for row, node in enumerate(nodes, start=1)}
     parents = [0 if node.parent is None else rows.get(node.parent, 0) for node in nodes]
     return Question(
@@ -53,7 +59,14 @@ def question_about(tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: 
         (-1, *parents),
         {parent: node.draw for parent, node in zip(parents, nodes, strict=True) if node.draw},
         tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else (),
+        frozenset(row for node, row in rows.items() if _waits(node, rows, last)) if tree.grouped else frozenset(),
     )
+
+
+def _waits(node: Node, rows: Mapping[Node, int], last: float) -> bool:
+    """Whether the group below a node is left to a later pass: it comes whole or not at all."""
+    first = next(iter(node.children.values()), None)
+    return first is not None and first not in rows and first.position < last
 
 
 class TargetRows(Protocol):

@@ -23,7 +23,8 @@ Distribution = NDArray[np.float64]
 
 
 def walk(question: Question, target: TargetRows) -> list[int]:
-    """The tokens that a pass commits below its root; the last of them is the bonus token."""
+    """The tokens that a pass commits below its root; the last of them is the bonus token, or carried by a node behind
+    which the next pass chooses."""
     children = question.children()
     tokens: list[int] = []
     row = 0
@@ -35,6 +36,8 @@ def walk(question: Question, target: TargetRows) -> list[int]:
             return [*tokens, sample(left, chances.next())]
         tokens.append(group[accepted])
         row = children[row][accepted]
+        if row in question.deferred:
+            return tokens
 
 
 def judge(

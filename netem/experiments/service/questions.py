@@ -10,7 +10,7 @@ from typing import Any
 
 from client.assembly import Client
 from client.demo.asking import prompt_tokens
-from client.text import decode
+from client.text import answer_text
 from common.protocol.sampling import LIKELIEST
 from netem.experiments.coupled import SAMPLINGS, sampled_answer
 from netem.experiments.exactness import reference_answer
@@ -50,5 +50,5 @@ def make_questions(
                     "repetition_penalty": each.repetition_penalty,
                 },
             }
-            questions.append(Question(body, decode(client.tokenizer, answer.answer)))
+            questions.append(Question(body, answer_text(client.tokenizer, answer.answer)))
     return questions

@@ -29,3 +29,48 @@ def test_an_answer_ends_at_the_first_end(answer, fresh, stop, room, expected):
 
 def test_a_stop_string_is_found_behind_a_long_answer():
     assert ended([3] * 500 + [1], [2], ("ab",)) == (1, FinishReason.END)
+
+
+def lossy(tokens):
+    """As tokenizers of bytes decode: each token is a byte, and what is no text is replaced by itself."""
+    return bytes(tokens).decode(errors="replace")
+
+
+def all_or_nothing(tokens):
+    """As decoders do that fall back to bytes: of a run that is no text nothing is left."""
+    try:
+        return bytes(tokens).decode()
+    except UnicodeDecodeError:
+        return "\N{REPLACEMENT CHARACTER}" * len(tokens)
+
+
+@pytest.mark.parametrize("decode", [lossy, all_or_nothing])
+@pytest.mark.parametrize(
+    "stop", ["\N{FOX FACE}" * 4, "\u7d42\u308f\u308a\u3067\u3059\u3002", "\u0938\u092e\u093e\u092a\u094d\u0924"]
+)
+@pytest.mark.parametrize(
+    "before", ["", "a", "\u3053\u3093\u306b\u3061\u306f\u4e16\u754c" * 3, "\N{FOX FACE}\u00e9" * 9]
+)
+def test_a_stop_string_of_many_bytes_is_found_with_its_last_one(decode, stop, before):
+    """Four foxes, Japanese and Hindi, where each byte is a token."""
+    answer, fresh = [*before.encode()], [*stop.encode(), *b"more"]
+    ends = []
+    for place in range(len(fresh)):
+        kept, reason = cut(
+            [*answer, *fresh[:place]],
+            fresh[place : place + 1],
+            end_tokens=frozenset(),
+            stop=(stop,),
+            room=99,
+            detokenise=decode,
+        )
+        assert kept == 1
+        ends.append(reason)
+    assert ends.index(FinishReason.END) == len(stop.encode()) - 1
+
+
+def test_a_stop_string_is_found_behind_a_byte_that_is_no_text():
+    foxes = ("\N{FOX FACE}" * 4).encode()
+    answer = [*b"a", 0x80, *foxes[:-1]]
+    how = {"end_tokens": frozenset(), "stop": (foxes.decode(),), "room": 99, "detokenise": all_or_nothing}
+    assert cut(answer, foxes[-1:], **how) == (1, FinishReason.END)

@@ -20,6 +20,7 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
+from common.protocol.sampling import Sampling
 from common.protocol.server_session import ServerSession
 from tests.common.protocol.fakes import END, terms
 from tests.common.protocol.rules.rows import decide
@@ -366,3 +367,20 @@ def test_a_tree_that_outgrows_its_bound_over_several_frames_is_refused():
             ),
             0.0,
         )
+
+
+def test_a_pass_that_ends_at_a_group_it_left_out_leaves_that_to_the_next():
+    """The token that a node carried becomes the root, which the next pass computes again with its group below it."""
+    settings = Settings(max_new_tokens=20, rule="speculative", sampling=Sampling(1.0))
+    server = ServerSession(open_frame(settings=settings), terms(), 0.0)
+    server.receive(grow(3, (1, 0, 4, -0.1), (2, 1, 2, -0.2), (3, 1, 5, -0.9)), 0.0)
+    work = server.plan(4)
+    assert [node.id for node in work.nodes] == [1]
+    progress = server.complete(work, decide(work.question, [4, 2]), 1.0)
+    assert (progress.replies, progress.nodes_kept, progress.accepted) == ((Commit(0, 3, (4,), seen=3),), (), 1)
+    assert (server.tree.frontier, server.processed) == (4, 3)
+    work = server.plan(4)
+    assert (work.chain, [node.id for node in work.nodes]) == ((4,), [2, 3])
+    progress = server.complete(work, decide(work.question, [5, 1, 1]), 2.0)
+    assert progress.replies == (Commit(0, 4, (5, 1), seen=3),)
+    assert server.tree.frontier - server.processed == 1

@@ -1,0 +1,40 @@
+"""Whether counts fit the chances that a law gives: Pearson's chi-square, and how rarely honest counts are as far off.
+
+Only statistics may live here; what is counted belongs to the experiments and the tests.
+"""
+
+from math import inf
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+_FEWEST = 5.0  # expected in a cell that is compared alone
+
+
+def chi_square(counts: ArrayLike, chances: ArrayLike) -> tuple[float, int]:
+    """Pearson's statistic and its degrees of freedom. Rare cells are compared together; one that has no chance must be
+    empty, else the statistic is infinite."""
+    seen, chance = np.asarray(counts, float).ravel(), np.asarray(chances, float).ravel()
+    expected = chance / chance.sum() * seen.sum()
+    rare = expected < _FEWEST
+    cells = [*zip(seen[~rare], expected[~rare], strict=True)]
+    if expected[rare].sum() >= _FEWEST:
+        cells.append((seen[rare].sum(), expected[rare].sum()))
+    if seen[chance == 0].any():
+        return inf, max(1, len(cells) - 1)
+    return float(sum((count - mean) ** 2 / mean for count, mean in cells)), len(cells) - 1
+
+
+def p_value(counts: ArrayLike, chances: ArrayLike) -> float:
+    """How often counts of these chances lie at least as far from them."""
+    statistic, freedom = chi_square(counts, chances)
+    return beyond(statistic, freedom) if freedom else 1.0
+
+
+def beyond(statistic: float, freedom: int) -> float:
+    """The chance that a chi-square of so many degrees of freedom is larger."""
+    if statistic == inf:
+        return 0.0
+    half = torch.tensor([freedom / 2, statistic / 2], dtype=torch.float64)
+    return float(torch.special.gammaincc(half[0], half[1]))

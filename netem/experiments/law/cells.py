@@ -1,0 +1,138 @@
+"""One cell of the experiment: many short answers at one timing with one shape of tree, through the real conversation,
+drafting loop, server sessions and engine on the virtual clock.
+
+May know how client and server are put together. It may not know what law the answers should follow.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from client.answering import AnswerOptions
+from client.conversation import Conversation
+from client.demo.asking import unwatched
+from client.drafting import DraftingLoop
+from client.policies import LOCKSTEP, STREAM, Policy
+from common.drafters.best_first import Expansion
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.sampling import Sampling
+from common.protocol.terms import Terms
+from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables, TableTarget
+from netem.links.profile import Direction, LinkProfile
+from netem.links.way import both_ways
+from netem.virtual.clock import VirtualWorker, run_virtually
+from netem.virtual.tcp import connect
+from netem.virtual.wire import VirtualStream
+from server.engine import Engine
+from server.pace import Pace
+from server.room import Bounds
+from server.sessions import Sessions
+
+PROMPT = (1, 2)
+TOKENS = 3  # of an answer that are counted; one more is asked for, so that each of these may have been drafted
+
+_CAPACITY = 4096
+_TERMS = Terms("law", VOCABULARY, 64, frozenset({END}), lambda tokens: "")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What passes and levels cost, how far away the server is, and how both behave meanwhile."""
+
+    name: str
+    pace: Pace
+    level_s: float
+    way: Direction
+    idle: str = "eager"
+    policy: Policy = STREAM
+    clients: int = 1  # that ask at the same time
+    pass_tokens: int = 512
+
+
+def _timing(
+    name: str, pass_ms: float, level_ms: float, way_ms: float, jitter_ms: float = 0.0, **more: object
+) -> Timing:
+    way = Direction(rate_bits_per_s=1e8, delay_ms=way_ms, jitter_ms=jitter_ms)
+    return Timing(name, Pace(pass_ms / 1000), level_ms / 1000, way, **more)  # type: ignore[arg-type]
+
+
+TIMINGS: tuple[Timing, ...] = (
+    _timing("next door", 17, 5, 1),
+    _timing("next door, faster", 8.5, 2.5, 0.4),
+    _timing("next door, slower", 34, 10, 2),
+    _timing("next door, patient", 17, 5, 1, 2, idle="patient"),
+    _timing("passes of four levels", 21, 5, 2, 2),
+    _timing("passes of six levels", 31, 5, 2, 2),
+    _timing("slow levels", 40, 11, 5, 4),
+    _timing("a city away", 30, 5, 10, 4),
+    _timing("an ocean away", 30, 5, 45, 8),
+    _timing("rounds that nobody waits for", 36, 5, 3, 3, policy=LOCKSTEP),
+    replace(_timing("tokens that cost", 17, 5, 3, 3, clients=3), pace=Pace(0.017, 0.002)),
+    _timing("passes of twelve tokens", 17, 5, 3, 3, clients=3, pass_tokens=12),
+)
+
+SHAPES: dict[str, Expansion | None] = {
+    "two wide, one child": Expansion(breadth=2, children=1, nodes=64, least_probability=0.02),
+    "two wide, eight children": Expansion(breadth=2, children=8, nodes=64, least_probability=0.02),
+    "eight wide, eight children": Expansion(breadth=8, children=8, nodes=62, least_probability=0.005),
+    "the controller's": None,
+}
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How often a token of each rank came at each place of an answer, and what that took."""
+
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((TOKENS, len(CHANCES)), np.int64))
+    passes: list[int] = field(default_factory=list)  # of each answer
+
+
+def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> Sampled:
+    """So many answers, each with a seed of its own. Deterministic."""
+    return run_virtually(_sample(timing, shape, tables, answers, seed))
+
+
+async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> Sampled:
+    clock = asyncio.get_running_loop().time
+    sessions = Sessions(_TERMS, Bounds(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
+    target = TableTarget(tables, _CAPACITY)
+    engine = Engine(sessions, target, timing.pace, clock=clock, hire=VirtualWorker)
+    running = asyncio.create_task(engine.run())
+    sampled = Sampled()
+    seeds = iter(range(seed * answers, (seed + 1) * answers))
+
+    async def ask_in_turn() -> None:
+        up, down = both_ways(LinkProfile(timing.name, "of the law", timing.way, timing.way))
+        for each in seeds:
+            stream = VirtualStream(engine, *connect(up, down))
+            await _ask(stream, timing, shape, tables, each, sampled)
+
+    try:
+        await asyncio.gather(*(ask_in_turn() for _ in range(timing.clients)))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    return sampled
+
+
+async def _ask(
+    stream: VirtualStream, timing: Timing, shape: Expansion | None, tables: Tables, seed: int, sampled: Sampled
+) -> None:
+    policy = replace(timing.policy, tree=shape)
+    session = ClientSession(f"{seed:032x}", Limits(_TERMS.fingerprint, VOCABULARY, _TERMS.context, _TERMS.max_nodes))
+    loop = DraftingLoop(session, policy, has_drafter=True, ends=_TERMS.end_tokens)
+    clock = asyncio.get_running_loop().time
+    drafter = TableDrafter(tables, seed)
+    conversation = Conversation(stream, loop, drafter, drafter.kind, timing.level_s, shape, clock, VirtualWorker)
+    sampling = Sampling(temperature=1.0, seed=seed)
+    options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
+    try:
+        answer = await conversation.answer(PROMPT, options.settings(), unwatched)
+    finally:
+        conversation.close()
+        stream.close()
+    for place, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
+        sampled.counts[place, rank] += 1
+    sampled.passes.append(answer.stats.passes)

@@ -1,0 +1,112 @@
+"""A target and a drafter whose distributions are written in tables, so that hundreds of thousands of answers take
+minutes and the law of each token is known exactly.
+
+They stand where networks stand: the target keeps tokens in the slots where a network keeps K/V, and computes from what
+it finds there. May know segments, rules and views. It may not know sessions, links or time.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.drafters.best_first import Expansion
+from common.drafters.drawing import choose_groups
+from common.protocol.messages import Draw, State, StateRequest
+from common.protocol.rules import RULES
+from common.protocol.rules.question import Question
+from common.protocol.views import Proposal, TreeView
+from server.batch import Case, Outcome
+
+Distribution = NDArray[np.float64]
+
+END = 0  # which no table gives any probability
+VOCABULARY = 6
+CHANCES = (0.6, 0.12, 0.1, 0.1, 0.08)
+"""Of the target, likeliest first."""
+
+_POWERS = (1.0, 1.2)  # of the target's chances, that a draft draws from
+_SHARES = 1000  # of a Draw, about
+
+
+@dataclass(frozen=True)
+class Tables:
+    """By the last token, what follows it: by the target, and by the draft. The target's chances are always CHANCES, of
+    other tokens in each table, so that of every token its rank has the same law."""
+
+    ranked: tuple[tuple[int, ...], ...]  # tokens, the target's likeliest first
+    target: tuple[Distribution, ...]
+    draft: tuple[Draw, ...]
+
+    def ranks(self, last: int, tokens: Sequence[int]) -> list[int]:
+        """The rank of each token among those that could have come there."""
+        return [self.ranked[before].index(token) for before, token in pairwise((last, *tokens))]
+
+
+def make_tables(seed: int) -> Tables:
+    """The likeliest token has six tenths; the draft is as sure of it as the target, surer, or less sure."""
+    dice = np.random.default_rng(seed)
+    ranked, target, draft = [], [], []
+    for last in range(VOCABULARY):
+        order = 1 + dice.permutation(VOCABULARY - 1)
+        p = np.zeros(VOCABULARY)
+        p[order] = CHANCES
+        q = p ** _POWERS[last % len(_POWERS)]
+        weights = np.ceil(q / q.sum() * _SHARES).astype(int)
+        tokens = np.flatnonzero(weights)
+        ranked.append(tuple(order.tolist()))
+        target.append(p)
+        draft.append(Draw(tuple(tokens.tolist()), tuple(weights[tokens].tolist())))
+    return Tables(tuple(ranked), tuple(target), tuple(draft))
+
+
+class TableTarget:
+    """Decides as a target does."""
+
+    def __init__(self, tables: Tables, capacity: int):
+        self._tables = tables
+        self._held = [END] * capacity
+
+    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+        return [self._decide(case) for case in cases]
+
+    def _decide(self, case: Case) -> Outcome:
+        segment = case.segment
+        for token, slot in zip(segment.tokens, segment.slots, strict=True):
+            self._held[slot] = int(token)
+        if case.question is None:
+            return []
+        root = segment.tokens[segment.wanted[0]]
+        return RULES[case.question.rule].walk(case.question, _TableRows(case.question, self._tables, root))
+
+
+class _TableRows:
+    def __init__(self, question: Question, tables: Tables, root: int):
+        self._question, self._tables, self._root = question, tables, root
+
+    def choice(self, row: int) -> int:
+        return int(self.probabilities(row).argmax())
+
+    def probabilities(self, row: int) -> Distribution:
+        path = self._question.path(row)
+        return self._tables.target[path[-1] if path else self._root].copy()
+
+
+class TableDrafter:
+    """Draws groups as the drafters with networks do."""
+
+    kind = "table"
+    state: StateRequest | None = None
+
+    def __init__(self, tables: Tables, seed: int):
+        self.expansion = Expansion()
+        self._tables = tables
+        self._random = random.Random(seed)
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        last = {0: view.tokens[-1]} | {node.id: node.token for node in view.nodes}
+        offers = {id_: self._tables.draft[token] for id_, token in last.items()}
+        return choose_groups(view, offers, self.expansion, self._random)

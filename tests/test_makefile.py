@@ -19,6 +19,7 @@ def house(tmp_path: Path) -> Path:
     """With a Python that installs nothing."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(HOME / name, tmp_path / name)
+    shutil.copytree(HOME / "hashes", tmp_path / "hashes")
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(PIP)
@@ -39,7 +40,7 @@ def make(where: Path) -> list[str]:
 def test_an_install_says_what_it_does_before_it_does_it_and_lets_pip_speak(house: Path) -> None:
     said = make(house)
     pips = [place for place, line in enumerate(said) if line.startswith("pip was run with")]
-    assert len(pips) == 2
+    assert len(pips) == 3
     assert "some minutes" in said[0]
     assert all("Installing" in said[place - 1] for place in pips)
     assert all("--quiet" not in said[place] and " -q" not in said[place] for place in pips)

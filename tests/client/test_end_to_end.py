@@ -13,12 +13,12 @@ from subprocess import PIPE
 
 import pytest
 import torch
-from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from client.assembly import describe
 from client.render import AnswerView
 from client.text import chat_prompt, chat_tokens, raw_tokens
+from common.console import PlainConsole
 from tests.client.test_cli import outrider
 from tests.daemon import outriderd
 from tests.families import make_checkpoint
@@ -206,7 +206,7 @@ def test_a_question_that_does_not_fit_is_dropped_and_the_chat_goes_on(monkeypatc
 
 def test_names_are_shown_as_they_are(monkeypatch, capsys, slow_server, cache):
     _, address = slow_server
-    monkeypatch.setattr("client.commands.chat.Console", partial(Console, force_terminal=True, width=200))
+    monkeypatch.setattr("client.commands.chat.PlainConsole", partial(PlainConsole, force_terminal=True, width=200))
     code, _, err = chat(monkeypatch, capsys, "/quit\n", address, cache)
     assert code == 0
     assert NAME in err

@@ -8,19 +8,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from client.stops import before_stop
-from common.models.shipped import FAMILIES
 from common.protocol.errors import MisuseError
 from netem.experiments.drafts.bench import Bench
 from netem.experiments.drafts.contenders import Ground
-from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, Prompt, read_prompts
+from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, read_prompts
 from netem.experiments.experiment import Request
 from netem.experiments.tasks.humaneval import chat_task, completion_task, read_problems
 from netem.experiments.tasks.tasks import Task, prompt_tokens, tasks_of
-from training.demo.prompts import SHIPPED_SEED, held_out_prompts
-
-_CODE = "code"
-_GENERATED = 600
-"""Held-out tasks of the demo's generator that are looked at; three in four have long answers."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +27,13 @@ class Asked:
 
 
 def find_tasks(request: Request, ground: Ground, bench: Bench) -> Sequence[Task]:
-    """HumanEval where the request has a folder of public data; else the held-out tasks of the models' folder, which
-    those of the shipped one's generator follow.
+    """HumanEval where the request has a folder of public data; else the held-out tasks of the models' folder.
 
     Raises MisuseError where there are none.
     """
     if request.data is not None:
         as_task = chat_task if bench.tokenizer.chat_template else completion_task
         return [as_task(problem) for problem in read_problems(request.data / "eval" / "HumanEval.jsonl.gz")]
-    if ground.prompts == FAMILIES["demo"].folder / ground.prompts.name:
-        # The shipped ones are the first of these.
-        drawn = held_out_prompts(_CODE, _GENERATED, SHIPPED_SEED)
-        return tasks_of(Prompt(_CODE, "", each.prompt, each.tests) for each in drawn)
     tasks = tasks_of(prompt for prompt in read_prompts(ground.prompts) if prompt.split != HELD_OUT_FAMILY)
     if not tasks:
         raise MisuseError(f"{ground.prompts} has no prompt with tests; name HumanEval's folder with --data")

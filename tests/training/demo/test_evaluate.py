@@ -92,7 +92,7 @@ def test_shipped_prompts_are_held_out_and_apart_from_the_judged_ones(tmp_path: P
     assert len({record["prompt"] for record in records}) == len(records)
     code = [record for record in records if record["category"] == "code"]
     splits = [record["split"] for record in code]
-    assert (splits.count("held-out instance"), splits.count("held-out family")) == (60, 20)
+    assert (splits.count("held-out instance"), splits.count("held-out family")) == (200, 40)
     for name in CATEGORIES:
         assert sum(record["category"] == name for record in records) == 40
     for record in records:

@@ -3,10 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from common.models.shipped import FAMILIES
 from common.protocol.errors import MisuseError
 from netem.experiments.drafts.contenders import find_ground
-from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, read_prompts
 from netem.experiments.offline.asked import before_stops, find_tasks, long_answers
 from netem.experiments.tasks.tasks import prompt_tokens
 from tests.netem.experiments.drafts.folder import write_prompts
@@ -24,14 +22,6 @@ def test_a_folder_without_tests_is_misuse(request_for, bench, tmp_path):
     ground = replace(find_ground(request_for()), prompts=tmp_path / "prompts.jsonl")
     with pytest.raises(MisuseError, match="no prompt with tests"):
         find_tasks(request_for(), ground, bench)
-
-
-def test_the_shipped_tasks_come_first_of_all_that_their_generator_draws(request_for, bench):
-    shipped = FAMILIES["demo"].folder / "prompts.jsonl"
-    own = [each for each in read_prompts(shipped) if each.tests and each.split != HELD_OUT_FAMILY]
-    tasks = find_tasks(request_for(), replace(find_ground(request_for()), prompts=shipped), bench)
-    assert [task.prompt for task in tasks[: len(own)]] == [each.text for each in own]
-    assert len({task.prompt for task in tasks}) == len(tasks) > 3 * len(own)
 
 
 def test_humaneval_is_read_from_the_folder_of_public_data(request_for, bench, tmp_path):

@@ -5,14 +5,14 @@ What may live here: the card's text, made from finished numbers. It may not trai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from training.demo.answering import LONGEST_ANSWER_TOKENS
 from training.demo.batching import ROW_LENGTHS
 from training.demo.evaluate import Scores, SetScore
 from training.demo.public_data import SOURCES
-from training.demo.registry import families, held_out_families
+from training.demo.registry import FIRST_HELD_OUT, FURTHER_HELD_OUT, families
 from training.demo.split import HELD_OUT_SHARE
 from training.demo.training_loop import LoopSettings, Progress
 
@@ -54,7 +54,6 @@ def heading(trained: Trained) -> str:
 
 
 def data_section(public: Sequence[str]) -> str:
-    every, held_out = families(), held_out_families()
     rows = [
         "| code, math, reading, rewriting, stories, chat | the generators in `training/demo` | Apache-2.0 |",
         *(f"| `{source.file}` | {source.origin} | {source.licence} |" for source in SOURCES if source.file in public),
@@ -62,12 +61,20 @@ def data_section(public: Sequence[str]) -> str:
     return (
         "## Data\n\n| data | origin | licence |\n|---|---|---|\n"
         + "\n".join(rows)
-        + "\n\nOf the tokens about 36% are code, 16% math, 17% reading, 14% rewriting, 8% stories and 9% chat. "
+        + "\n\nOf the tokens about 32% are code, 16% math, 21% reading, 14% rewriting, 8% stories and 9% chat. "
         "Generated conversations are drawn fresh for every step. What a prompt leaves open, such as the wording of an "
         "answer, is decided by words of the prompt and not by chance, except for the argument of an example in code. "
-        f"One wording in {HELD_OUT_SHARE}, by a hash of the prompt, is never trained on. Code comes from {len(every)} "
-        f"families, of which {len(held_out)} are never trained on: {', '.join(f'`{name}`' for name in held_out)}."
+        f"One wording in {HELD_OUT_SHARE}, by a hash of the prompt, is never trained on. "
+        f"Code comes from {len(families())} families. Two sets of them are never trained on. The "
+        f"first {len(FIRST_HELD_OUT)} were chosen before the "
+        f"families were composed from parts: {quoted_names(FIRST_HELD_OUT)}. Their parts were then given to other "
+        f"families, with these in view. The further {len(FURTHER_HELD_OUT)} were chosen among the composed families: "
+        f"{quoted_names(FURTHER_HELD_OUT)}."
     )
+
+
+def quoted_names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def recipe_section(trained: Trained, seed: int) -> str:
@@ -104,13 +111,17 @@ def measured_section(scores: Scores) -> str:
     return (
         "## Measured\n\nOn the weights as saved here, loaded and computed in float32, greedy, at most "
         f"{LONGEST_ANSWER_TOKENS} new tokens, on held-out prompts. Right means: code passes tests that were computed "
-        "by running the generator's own answer; the last number of a math answer is the result; the last sentence "
+        "by running the generator's own answer, where no constant would pass them; the last number of a math answer is "
+        "the result, which for a list of sums is that of the last one; the last sentence "
         "of a reading answer holds what was asked for and no competing value, or refuses where the text does not say; "
-        "a rewriting ends in the wanted text, word for word. No program judges stories and chat. "
+        "a rewriting ends in the wanted text, word for word, so that another good wording counts as wrong. No program "
+        "judges stories and chat, and none of their families is held out. "
         "Verbatim means the generator's own answer, word for word. A held-out prompt has a wording that training never "
         "saw; its parts all occurred, so this measures filling in known patterns, and only the held-out "
-        "families measure recombination. Exercises (look-up in lists, editing of lists) are judged apart from the "
-        "texts that they prepare for.\n\n"
+        "families measure recombination: in code, reading and rewriting each of their parts is trained on, but not "
+        "together, and in math the same sums stand in other stories. Exercises (sums, look-up "
+        "in lists, editing of lists) are judged apart from the tasks that they prepare for. Only the first exchange of "
+        "a conversation is judged.\n\n"
         "| prompts | count | right | verbatim | median answer tokens | looping | ended by itself | loss |\n"
         f"|---|---|---|---|---|---|---|---|\n{rows}\n\nAn answer counts as looping when some stretch repeats with a "
         "period of at most 40 tokens for three periods and 24 tokens; near-repetition is not counted. Loss is in nats "

@@ -91,7 +91,8 @@ def concludes(answer: str, result: Sequence[str], wrong: Sequence[str] = ()) -> 
 
 
 def has_words(text: str, part: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
+    """Whether the text holds `part` as whole words; a sentence may begin with it."""
+    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def ends_in_text(answer: str, result: Sequence[str], wrong: Sequence[str] = ()) -> bool:

@@ -47,7 +47,7 @@ class Scores:
 
     @property
     def pass_at_1(self) -> tuple[float, float]:
-        """Shares of coding prompts that pass their tests: known families, held-out families."""
+        """Shares of coding prompts that pass their tests: known families, the first held-out families."""
         return self.sets["code"].right or 0.0, self.sets[HELD_OUT_FAMILIES].right or 0.0
 
 

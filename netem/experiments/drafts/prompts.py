@@ -14,7 +14,8 @@ HELD_OUT_FAMILY = "held-out family"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`tests` judge an answer in code, `result` lists what a right answer in words contains; either may be empty.
+    """`tests` judge an answer in code, `result` lists what a right answer in words contains and `wrong` what its
+    conclusion may not; each may be empty.
 
     `split` says what was kept from training: this prompt, or all of its family.
     """
@@ -24,6 +25,7 @@ class Prompt:
     text: str
     tests: tuple[str, ...] = ()
     result: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ def read_prompts(file: Path) -> list[Prompt]:
                 text=str(entry["prompt"]),
                 tests=tuple(map(str, entry.get("tests", ()))),
                 result=tuple(map(str, entry.get("result", ()))),
+                wrong=tuple(map(str, entry.get("wrong", ()))),
             )
             for entry in entries
         ]

@@ -91,9 +91,7 @@ def _enter(
 
 def judge(prompt: Prompt, answer: str) -> bool | None:
     """Whether the answer passes its tests or states its result; None where no program can tell."""
-    return is_right(
-        HeldOut(prompt.category, "", prompt.text, answer="", tests=prompt.tests, result=prompt.result), answer
-    )
+    return is_right(HeldOut(prompt.category, "", prompt.text, "", prompt.tests, prompt.result, prompt.wrong), answer)
 
 
 def make_report(tallies: Mapping[str, Tally], sizes: Mapping[str, int], longest: int) -> Report:

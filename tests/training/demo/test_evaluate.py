@@ -11,16 +11,25 @@ from training.demo.architecture import Shape, new_model
 from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
 from training.demo.evaluate import Scores, evaluate, is_right
-from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut, judged_prompts, write_prompts
+from training.demo.prompts import (
+    FURTHER_HELD_OUT_FAMILIES,
+    HELD_OUT_FAMILIES,
+    UNSEEN_QUESTIONS,
+    HeldOut,
+    constant_passes,
+    judged_prompts,
+    write_prompts,
+)
 from training.demo.public_data import SOURCES
-from training.demo.registry import HELD_OUT
+from training.demo.registry import FIRST_HELD_OUT, FURTHER_HELD_OUT, HELD_OUT
+from training.demo.smalltalk import TOPICS
 from training.demo.split import is_held_out_prompt
 from training.demo.talks.categories import CATEGORIES, judged_sets
 from training.demo.tokenizer import train_tokenizer
 from training.demo.training_loop import LoopSettings, Progress
 
 TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
-SETS = {"code", HELD_OUT_FAMILIES, *judged_sets()}
+SETS = {"code", HELD_OUT_FAMILIES, FURTHER_HELD_OUT_FAMILIES, *judged_sets()}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +79,9 @@ def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores:
         (HeldOut("reading", "", "", "", result=("7",)), "It is 7 or 8.", False),
         (HeldOut("reading", "", "", "", result=("no",), wrong=("yes",)), "It is red. So the answer is no.", True),
         (HeldOut("reading", "", "", "", result=("no",), wrong=("yes",)), "So the answer is yes.", False),
+        (HeldOut("reading", "", "", "", result=("no",), wrong=("yes",)), "No.", True),
+        (HeldOut("reading", "", "", "", result=("the cafe",), wrong=("the bar",)), "The cafe opens first.", True),
+        (HeldOut("reading", "", "", "", result=("the cafe",), wrong=("the bar",)), "The bar or the cafe.", False),
         (HeldOut("reading", "", "", "", result=("does not say",)), "The text does not say where.", True),
         (HeldOut("reading", "", "", "", result=("does not say",), wrong=("Oslo",)), "It does not say Oslo.", False),
         (HeldOut("rewriting", "", "", "", result=("- a\n- b",)), "The list:\n\n- a\n- b", True),
@@ -100,12 +112,35 @@ def test_shipped_prompts_are_held_out_and_apart_from_the_judged_ones(tmp_path: P
         assert record["family"] in HELD_OUT or is_held_out_prompt(record["prompt"])
         assert bool(record["tests"]) == (record["category"] == "code")
         assert bool(record["result"]) == (record["category"] in ("math", "reading", "rewriting"))
+        assert not record["wrong"] or record["category"] == "reading"
         assert all(test.startswith("assert candidate(") for test in record["tests"])
+    assert any(record["wrong"] for record in records)
     judged = {item.prompt for items in judged_prompts(40).values() for item in items}
     shared = judged & {record["prompt"] for record in records}
     assert len(shared) <= 5, "two draws from one large space"
 
 
 def test_judged_prompts_are_distinct() -> None:
-    for items in judged_prompts(100).values():
-        assert len(items) == len({item.prompt for item in items}) == 100
+    for items in judged_prompts(60).values():
+        assert len(items) == len({item.prompt for item in items}) == 60
+
+
+def test_the_two_sets_of_held_out_families_are_judged_apart() -> None:
+    assert not FIRST_HELD_OUT & FURTHER_HELD_OUT
+    judged = judged_prompts(60)
+    assert {item.family for item in judged[HELD_OUT_FAMILIES]} == FIRST_HELD_OUT
+    assert {item.family for item in judged[FURTHER_HELD_OUT_FAMILIES]} == FURTHER_HELD_OUT
+
+
+def test_no_constant_passes_the_tests_of_a_judged_prompt() -> None:
+    assert constant_passes(("assert candidate([1]) == []", "assert candidate([2]) == []"))
+    assert constant_passes(("assert candidate([1]) == 0", "assert candidate([2]) == 0.0"))
+    assert not constant_passes(("assert candidate([1]) == []", "assert candidate([2]) == [2]"))
+    coded = [item for items in judged_prompts(60).values() for item in items if item.tests]
+    assert len(coded) == 180
+    assert not any(constant_passes(item.tests) for item in coded)
+
+
+def test_unseen_questions_are_not_those_of_small_talk() -> None:
+    asked = {ask for topic in TOPICS for ask in topic.asks}
+    assert not asked & {question.lower().rstrip("?.") for question in UNSEEN_QUESTIONS}

@@ -20,9 +20,9 @@ SYSTEM_PROMPTS = ("You are a helpful assistant.", "You are the Outrider demo.", 
 
 # Shares count conversations: the wanted percentage of tokens over the mean length of a conversation in tokens.
 CATEGORY_WEIGHTS = {
-    "code": 36 / 198,
+    "code": 34 / 175,
     "math": 16 / 115,
-    "reading": 17 / 119,
+    "reading": 19 / 138,
     "rewriting": 14 / 110,
     "stories": 8 / 223,
     "chat": 9 / 110,

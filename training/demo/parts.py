@@ -92,6 +92,8 @@ def composed(draw: Draw, make: Callable[[Draw], Condition]) -> Condition:
     if chance < 0.64:
         return first
     if chance < 0.72:
+        while first.slug == "not":
+            first = make(draw)
         return negated(first)
     second = make(draw)
     while second.slug == first.slug:

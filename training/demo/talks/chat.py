@@ -16,6 +16,8 @@ from training.demo.talks.lexicon import city as city_of
 from training.demo.talks.talk import Talk, Turn, capital, listed
 
 RELATIVES = ("brother", "sister", "mother", "father", "uncle", "aunt", "friend", "neighbour", "teacher", "grandmother")
+WOMEN_OF = {"brother": "sister", "father": "mother", "uncle": "aunt"}
+MEN_OF = {"sister": "brother", "mother": "father", "aunt": "uncle", "grandmother": "grandfather"}
 GREETINGS = ("", "", "", "Hello! ", "Hi! ", "Hey there! ", "Good morning. ", "Good evening. ")
 
 
@@ -146,6 +148,7 @@ def gift(rng: Random) -> Turn:
     """A present for somebody with two interests and for some money."""
     who, (one, two), money = rng.choice(RELATIVES), rng.sample(list(GIFTS), 2), rng.choice((10, 20, 30, 50, 80))
     name = person(rng)
+    who = (WOMEN_OF if name.they == "she" else MEN_OF).get(who, who)
     form = rng.choice(
         (
             "What can I give my {who}? The person likes {one} and {two}, and I have {money} dollars.",

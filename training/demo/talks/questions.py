@@ -144,6 +144,8 @@ def same(rng: Random, passage: Passage) -> Question | None:
 def count(rng: Random, passage: Passage) -> Question | None:
     """How many subjects share a value: one line of evidence for each."""
     fact = told(passage, rng)
+    if len(passage.of(fact.field)) < len({other.subject.name for other in passage.facts}):
+        return None
     found = [other for other in passage.of(fact.field) if other.value == fact.value]
     if len(found) == 1 and rng.random() < 0.5:
         return None
@@ -196,6 +198,8 @@ def extreme(rng: Random, passage: Passage) -> Question | None:
     if found is None:
         return None
     order, facts = found
+    if len(facts) < len({fact.subject.name for fact in passage.facts}):
+        return None
     most = rng.random() < 0.5
     best = (max if most else min)(facts, key=lambda fact: int(fact.value))
     ask = order.most if most else order.least
@@ -225,6 +229,8 @@ def above(rng: Random, passage: Passage) -> Question | None:
     if found is None:
         return None
     order, facts = found
+    if len(facts) < len({fact.subject.name for fact in passage.facts}):
+        return None
     bound = max(1, int(rng.choice(facts).value) - rng.randint(1, 3))
     chosen = [fact for fact in facts if int(fact.value) > bound]
     if not chosen:

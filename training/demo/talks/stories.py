@@ -229,6 +229,8 @@ class Plot:
 def draw_plot(rng: Random, ask: str) -> Plot:
     """Chance decides what the prompt will name; kind and trait decide the rest."""
     hero, kind, trait = person(rng), rng.choice(KINDS), rng.choice(TRAITS)
+    if kind in ("girl", "boy"):
+        kind = "girl" if hero.they == "she" else "boy"
     return Plot(
         hero,
         kind,

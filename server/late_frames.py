@@ -1,5 +1,5 @@
-"""Frames that can change nothing: about an answer that is over, and pings. What is on its way when an answer ends is
-free; what comes beyond is paid for, and who does not stop is ended. Pure: time is an argument, in seconds.
+"""Frames that can change nothing: about an answer that is over, repeats, and pings. What is on its way when an answer
+ends is free; what comes beyond is paid for, and who does not stop is ended. Pure: time is an argument, in seconds.
 
 It may not know streams or passes.
 """
@@ -7,7 +7,7 @@ It may not know streams or passes.
 import math
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import Ack, Cancel, FromClient, Grow, Ping, StateAck
+from common.protocol.messages import Ack, Cancel, Extend, FromClient, Grow, Ping, StateAck
 from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
 
@@ -19,11 +19,25 @@ _FADING_PER_S = 1024
 _UNITS_OF_FRAME = 8  # times what a node takes to read
 
 
+_TOKENS_OF_UNIT = 4  # of a question, which are read as fast as one node
+
+
 def comes_late(session: ServerSession, message: FromClient) -> bool:
     is_over = session.state is ServerState.FINISHED
+    if isinstance(message, Extend):
+        return message.turn <= session.turn
+    if isinstance(message, Grow) and message.nodes and all(node.id <= session.tree.last_id for node in message.nodes):
+        return True
     if isinstance(message, Grow | Ack | Cancel):
         return is_over or message.turn < session.turn
     return isinstance(message, Ping) or (is_over and isinstance(message, StateAck))
+
+
+def reading_units(message: FromClient) -> int:
+    """What there is to read of a frame beside the frame itself, in nodes."""
+    if isinstance(message, Extend):
+        return len(message.tokens) // _TOKENS_OF_UNIT
+    return len(message.nodes) if isinstance(message, Grow) else 0
 
 
 class LateFrames:
@@ -32,11 +46,11 @@ class LateFrames:
         self._since = -math.inf
 
     def take(self, nodes: int, now: float) -> int:
-        """Counts a frame with so many nodes; returns what is to be paid for it, in tokens. Raises PeerError where too
+        """Counts a frame with so much to read; returns what is to be paid for it, in tokens. Raises PeerError where too
         many have come."""
         units = _UNITS_OF_FRAME + nodes
         self._units = max(0.0, self._units - (now - self._since) * _FADING_PER_S) + units
         self._since = now
         if self._units > _MOST:
-            raise PeerError("the client goes on about an answer that is over")
+            raise PeerError("the client goes on about what is over or was said before")
         return 1 + nodes if self._units > _FREE else 0

@@ -75,7 +75,7 @@ class Room:
 
         Raises TurnedAwayError where there is no room.
         """
-        need, reserved = self._promised(prompt, limit), self._line.reserved(who, now)
+        need, reserved = self._promised(prompt, limit), self._line.reserved(who, now, self._turnover.seconds)
 
         def lacks(running: Collection[Member]) -> Reason | None:
             if len(running) >= self._bounds.running:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
-from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Grow, Open
+from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Open
 from common.protocol.terms import Terms
 from common.protocol.work import Progress
 from server.assistance import Assistance, Level, claim_assistance, dismiss_one_aide
@@ -18,7 +18,7 @@ from server.books import Books
 from server.counters import Counters
 from server.events import Tell, unheard
 from server.exports import Export, claim
-from server.late_frames import comes_late
+from server.late_frames import comes_late, reading_units
 from server.member import Listener, Member
 from server.mishap import Alone, failing_alone
 from server.pass_cost import PassCost
@@ -287,7 +287,7 @@ class Sessions:
         session = member.session
         turn, stale, states = session.turn, session.tree.stale, member.arrived_states
         if comes_late(session, message):
-            self._books.late(member, len(message.nodes) if isinstance(message, Grow) else 0, now)
+            self._books.late(member, reading_units(message), now)
         if isinstance(message, Extend) and message.turn > turn:
             member.active = now
             self._roster.check_turn(member, message, now)

@@ -24,10 +24,14 @@ class Turnover:
             self._seconds += _GAIN * (seconds - self._seconds)
             self.tokens += _GAIN * (tokens - self.tokens)
 
+    @property
+    def seconds(self) -> float:
+        """What an answer usually takes."""
+        return _UNKNOWN_SECONDS if self._seconds is None else self._seconds
+
     def wait(self, running: int, now: float) -> float:
         """Seconds after which one who is turned away now may find room: each time a little later than who was turned
         away before, but never later than all that run now have ended."""
-        seconds = _UNKNOWN_SECONDS if self._seconds is None else self._seconds
-        turn = max(now, self._next_turn) + seconds / max(1, running)
-        self._next_turn = min(turn, now + seconds)
+        turn = max(now, self._next_turn) + self.seconds / max(1, running)
+        self._next_turn = min(turn, now + self.seconds)
         return max(_LEAST_WAIT, self._next_turn - now)

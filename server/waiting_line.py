@@ -1,14 +1,21 @@
-"""Admission by age: a prompt that was refused for want of K/V is not overtaken for ever by shorter ones. Pure: time is
-an argument, in seconds.
+"""Admission by age: a prompt that was refused for want of K/V is not overtaken for ever by shorter ones, and
+holds these up for a bounded time. Pure: time is an argument, in seconds.
 
 May know how many tokens somebody waits for, and no session, stream or prompt.
 """
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
 _GRACE_S = 2.0
 """How much later than it was told somebody may come back and still keep its age."""
+
+_LEAST_HOLD_S = 5.0
+_MOST_HOLD_S = 60.0
+_ANSWERS_OF_A_HOLD = 2.0
+"""Times as long as answers take usually, the oldest may hold up others: by then most of those that ran have ended. One
+for whom that was not enough would else keep everybody out for as long as a single answer is drawn out."""
 
 _MOST_WAITING = 256
 """Who comes when so many wait is served as chance will have it."""
@@ -19,11 +26,13 @@ class _Place:
     tokens: float
     ends: float  # when it is given up
     has_returned: bool
+    holds_until: float | None = None  # once it has begun to hold up others
 
 
 class WaitingLine:
     def __init__(self) -> None:
         self._places: dict[Hashable, _Place] = {}  # the oldest first
+        self._rests_until = -math.inf
 
     def __len__(self) -> int:
         return len(self._places)
@@ -40,15 +49,25 @@ class WaitingLine:
     def served(self, who: Hashable) -> None:
         self._places.pop(who, None)
 
-    def reserved(self, who: Hashable, now: float) -> float:
+    def reserved(self, who: Hashable, now: float, answer_s: float) -> float:
         """Tokens that this one must leave free for the oldest that came back when it was told to: who asks once and
-        stays away holds up nobody."""
+        stays away holds up nobody. Answers usually take `answer_s`.
+
+        After a hold that was in vain, nobody holds up others for as long again, whoever asks.
+        """
         self._forget(now)
+        hold_s = min(_MOST_HOLD_S, max(_LEAST_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
         for each, place in self._places.items():
-            if each == who:
+            if each == who or now < self._rests_until:
                 return 0.0
             if place.has_returned:
-                return place.tokens
+                if place.holds_until is None:
+                    place.holds_until = now + hold_s
+                if now < place.holds_until:
+                    return place.tokens
+                del self._places[each]
+                self._rests_until = now + hold_s
+                return 0.0
         return 0.0
 
     def _forget(self, now: float) -> None:

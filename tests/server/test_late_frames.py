@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import Ack, Cancel, FailureCode, FromClient, Grow, GrownNode, Ping, Settings
+from common.protocol.messages import Ack, Cancel, Extend, FailureCode, FromClient, Grow, GrownNode, Ping, Settings
 from server.late_frames import LateFrames
 from server.quotas import Allowance, Quotas
 from server.sessions import Sessions
@@ -32,7 +32,7 @@ def test_what_does_not_stop_is_paid_for_and_then_ended() -> None:
     for _ in range(31):
         paid += late.take(512, now=1.0)
     assert paid > 10_000
-    with pytest.raises(PeerError, match="goes on about an answer that is over"):
+    with pytest.raises(PeerError, match="goes on about what is over"):
         late.take(512, now=1.0)
 
 
@@ -49,7 +49,7 @@ def test_a_session_ends_that_goes_on_about_its_last_answer(frame: FromClient) ->
         sent += 1
     assert flooding.failed is not None
     assert flooding.failed.code is FailureCode.PROTOCOL
-    assert "an answer that is over" in flooding.failed.message
+    assert "what is over or was said before" in flooding.failed.message
     again = Client(sessions, "again", client="bob")
     again.open(prompt_of(3, 3), Settings(max_new_tokens=2))
     assert (again.failed is not None) == (frame is MANY), "nodes cost most"
@@ -80,3 +80,20 @@ def test_an_answer_that_is_made_is_not_about_anything_over() -> None:
     for _ in range(5000):
         client.say(Ack(0, 3), now=1.0)
     assert client.failed is None
+
+
+AGAIN = Grow(0, 3, tuple(GrownNode(number, 0, number % VOCAB, -1.0) for number in range(1, 301)))
+
+
+@pytest.mark.parametrize("frame", [AGAIN, Extend(0, 3, (7,) * 40_000, PATIENT)], ids=["Grow", "Extend"])
+def test_a_session_ends_that_repeats_itself_while_its_answer_is_made(frame: FromClient) -> None:
+    sessions = Sessions(ENDLESS, BOUNDS, 2000)
+    repeating = Client(sessions, "repeating")
+    repeating.open(prompt_of(1, 3), PATIENT)
+    repeating.say(AGAIN)
+    assert repeating.failed is None
+    for _ in range(100):
+        repeating.say(frame, now=1.0)
+    assert repeating.failed is not None
+    assert repeating.failed.code is FailureCode.PROTOCOL
+    assert "was said before" in repeating.failed.message

@@ -5,6 +5,7 @@ Blocking torch code, called from one worker thread. It may not know sessions, tr
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -14,6 +15,7 @@ from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
+from common.protocol.rules.question import Question
 from common.sampling.decide import UnusableLogitsError, decide
 from server.batch import Case, Outcome
 from server.mishap import named
@@ -72,8 +74,25 @@ class Target:
             try:
                 outcomes.append(decide(case.question, logits[rows], tokens[rows], finite[rows]))
             except UnusableLogitsError:
-                outcomes.append(PeerError(_UNUSABLE, FailureCode.INTERNAL))
+                has_nodes = len(case.question.tokens) > 1
+                outcomes += self._decide([_without_nodes(case, case.question)]) if has_nodes else [_unusable()]
         return outcomes
+
+
+def _unusable() -> PeerError:
+    return PeerError(_UNUSABLE, FailureCode.INTERNAL)
+
+
+def _without_nodes(case: Case, question: Question) -> Case:
+    """The chain alone. Attention gives hidden entries no weight, but no weight times a number that is none is none: a
+    drafted token whose keys or values are not finite spoils every row of its segment."""
+    segment = case.segment
+    rows = segment.wanted[0] + 1
+    chain = Segment(
+        segment.tokens[:rows], segment.slots[:rows], segment.parents[:rows], segment.past_slots, (rows - 1,)
+    )
+    root = replace(question, tokens=question.tokens[:1], parents=question.parents[:1], draws={}, deferred=frozenset())
+    return Case(chain, root)
 
 
 def load_target(

@@ -16,7 +16,8 @@ from server.target import Target
 
 
 class Scripted:
-    """A packed model that answers token t with logits of argmax t + 1; 7 gives NaN and 8 an exception."""
+    """A packed model that answers token t with logits of argmax t + 1; 7 gives NaN, 8 an exception, and 9 NaN
+    everywhere in its segment, as keys and values that are not finite do."""
 
     def __init__(self) -> None:
         self.passes = 0
@@ -27,7 +28,8 @@ class Scripted:
         if any(8 in segment.tokens for segment in segments):
             raise RuntimeError("no kernel image")
         logits = torch.nn.functional.one_hot(torch.tensor(tokens, dtype=torch.long) + 1, 12).double()
-        logits[[index for index, token in enumerate(tokens) if token == 7]] = float("nan")
+        spoilt = [9 in segment.tokens for segment in segments for _ in segment.wanted]
+        logits[[index for index, token in enumerate(tokens) if token == 7 or spoilt[index]]] = float("nan")
         return SimpleNamespace(logits=logits)
 
 
@@ -45,7 +47,7 @@ def test_each_case_gets_its_own_tokens() -> None:
 
 
 def test_numbers_that_are_none_fail_their_case_alone() -> None:
-    cases = [case(1, wanted=[0]), case(6, 7, wanted=[0, 1]), case(2, wanted=[0])]
+    cases = [case(1, wanted=[0]), case(6, 7, wanted=[1]), case(2, wanted=[0])]
     first, broken, last = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
     assert (first, last) == ([2], [3])
     assert isinstance(broken, PeerError)
@@ -59,6 +61,16 @@ def test_numbers_that_are_none_matter_only_where_the_walk_comes(rule: str) -> No
     segment = Segment([1, 2, 7], slots=range(3), parents=[-1, 0, 0], wanted=range(3))
     question = Question(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
     assert Target(Scripted()).decide([Case(segment, question)]) == [[2, 3]]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
+def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
+    segment = Segment([3, 1, 2, 9], slots=range(4), parents=[-1, 0, 1, 1], wanted=range(1, 4))
+    question = Question(rule, LIKELIEST, 2, (1, 2, 9), (-1, 0, 0))
+    cases = [Case(segment, question), case(9, wanted=[0])]
+    good, broken = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
+    assert good == [2]
+    assert isinstance(broken, PeerError)
 
 
 def test_a_pass_that_raises_is_run_again_for_each_case() -> None:

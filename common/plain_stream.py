@@ -42,8 +42,10 @@ def guard_streams() -> None:
 
 
 def drawable(stream: TextIO) -> TextIO:
-    """The stream that does what it is commanded."""
-    return cast(TextIO, getattr(stream, "rich_proxied_file", stream))
+    """The stream that does what it is commanded, behind all that stand before it."""
+    while hasattr(stream, "rich_proxied_file"):
+        stream = cast(TextIO, stream.rich_proxied_file)
+    return stream
 
 
 def _guarded(stream: TextIO) -> TextIO:

@@ -34,6 +34,8 @@ def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
 
     Raises `CheckpointError` where there is no such directory or hub id, or where it has no configuration.
     """
+    if not str(path_or_id):  # which would be the directory that the program was started in
+        raise CheckpointError("the checkpoint's name is empty; give a directory or a hub id.")
     directory = Path(path_or_id).expanduser()
     if directory.suffix.lower() == _GGUF and not directory.is_dir():
         raise CheckpointError(f"{path_or_id} is a GGUF file: GGUF {_NOT_READ}.")

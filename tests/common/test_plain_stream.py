@@ -108,6 +108,20 @@ def test_a_bar_is_drawn_and_its_description_is_plain(monkeypatch):
     assert "\x1b]" not in shown
 
 
+def test_a_bars_own_commands_reach_the_terminal_while_it_is_drawn(monkeypatch):
+    err = guarded(monkeypatch)[1]
+    console = PlainConsole(stderr=True, force_terminal=True, color_system="standard", width=200)
+    with Progress(TextColumn("{task.description}", style="bold"), console=console) as progress:
+        progress.add_task("fetching", total=1)
+        progress.refresh()
+        progress.refresh()
+        shown = err.getvalue()
+    assert "\x1b[2K" in shown
+    assert "\x1b[1mfetching" in shown
+    assert "[2K" not in shown.replace("\x1b[2K", "")
+    assert "[1m" not in shown.replace("\x1b[1m", "")
+
+
 @pytest.mark.parametrize("package", ["common", "client", "server", "training", "netem"])
 def test_no_module_makes_another_console(package):
     for file in (PROJECT / package).rglob("*.py"):

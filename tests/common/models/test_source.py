@@ -77,3 +77,10 @@ def test_gguf_is_told_as_such_and_with_what_is_read(monkeypatch, tmp_path, name)
         checkpoint_directory(asked, with_weights=False)
     assert "is not read here; give the model that it was made from" in str(told.value)
     assert "safetensors" in str(told.value)
+
+
+def test_an_empty_name_is_not_the_directory_that_the_program_was_started_in(tmp_path, monkeypatch):
+    make_checkpoint(tmp_path, "llama")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match=r"^the checkpoint's name is empty; give a directory or a hub id\.$"):
+        checkpoint_directory("", with_weights=False)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from client.bundle_check import check_intact
 from client.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
 from client.conversation import Conversation
-from client.draft_loader import DraftChoice, DraftLoader, telling_damage
+from client.draft_loader import DraftChoice, DraftLoader
 from client.drafting import DraftingLoop
 from client.errors import RefusedError
 from client.known_servers import recall, remember
@@ -209,6 +209,6 @@ async def client_for(
         # Which takes seconds, so that whoever misspelt the server's name has heard of it before.
         from common.models.checkpoint import load_tokenizer
 
-        with telling_damage(bundle, manifest), ended_by_second_interrupt():
+        with ended_by_second_interrupt():
             tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
         yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip, hitch)

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from client import options as option
-from client.loading import loading
+from client.loading import STOPPED, loading
 from client.offline import LIMIT, PATIENCE_SECONDS
 from client.piped import is_something_piped
 from common.command_line import FAILURE, Version
@@ -202,7 +202,7 @@ def doctor(
     credentials: option.Credentials,
 ) -> None:
     """Check this machine, and a server from here, and say what to mend."""
-    with ended_at_once("outrider: stopped"):
+    with ended_at_once(STOPPED):
         import asyncio
 
         from client.commands.doctor import Choice

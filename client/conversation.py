@@ -16,7 +16,7 @@ from client.errors import RefusedError
 from client.first_of import first_of
 from client.lifeline import Dial, Lifeline, Stream, Told, unheard
 from client.link_state import LinkState
-from client.offline import Offline
+from client.offline import Offline, Waited
 from client.pace import Levels, PacedDrafter
 from client.provisional import ProvisionalTally
 from client.stats import Clock, Meter, Stats, Traffic, per
@@ -298,8 +298,7 @@ class Conversation:
     async def _draft(self, turn: "_Turn") -> None:
         """Returns where an answer that is written alone has come to its end."""
         loop = self._loop
-        waited = 0.0  # seconds with nothing to write alone, since the server last brought a token
-        passes = loop.session.passes
+        waited = Waited(loop.session.passes)
         while True:
             self._changed.clear()
             is_alone = not self._lifeline.is_good
@@ -312,16 +311,15 @@ class Conversation:
                 if not is_alone:
                     await self._changed.wait()
                     continue
-                if passes != loop.session.passes:
-                    waited, passes = 0.0, loop.session.passes
                 patience = 0.0 if self._lifeline.is_held else self.offline.patience
-                if waited >= patience:
+                left = waited.left(patience, loop.session.passes)
+                if left <= 0:
                     return
                 began = self._clock()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(patience - waited):
+                    async with asyncio.timeout(left):
                         await self._changed.wait()
-                waited += self._clock() - began
+                waited.add(self._clock() - began)
                 continue
             is_first = self._levels == turn.levels_before
             began = self._clock()

@@ -87,7 +87,7 @@ class DraftLoader:
             self.vocab_size,
             StateRequest(self.manifest.draft, layers, self.choice.state),
         )
-        with telling_damage(self.bundle, self.manifest):
+        with _telling_damage(self.bundle, self.manifest):
             make = load_draft(self.manifest.kind, site)
         if layers and make().state is None:
             raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0")
@@ -150,7 +150,7 @@ class DraftLoader:
 
 
 @contextmanager
-def telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
+def _telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
     """A checkpoint that cannot be used may have been damaged since it was fetched; then a pull mends it."""
     from common.models.errors import CheckpointError
 

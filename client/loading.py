@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from common.interruption import ended_at_once
 from common.plain_stream import drawable
 
+STOPPED = "outrider: stopped"
+"""What Ctrl-C says where nothing had begun."""
+
 _SENTENCE = "loading ..."
-_STOPPED = "outrider: stopped"
 _ERASE_LINE = "\r\x1b[K"
 
 
@@ -34,7 +36,7 @@ def loading() -> Iterator[Callable[[], None]]:
     if is_shown:
         stream.write(_SENTENCE)
         stream.flush()
-    with ended_at_once(_STOPPED) as may_end_well:
+    with ended_at_once(STOPPED) as may_end_well:
         try:
             yield loaded
         finally:

@@ -1,4 +1,5 @@
-"""What a person wants done while the server is out of reach. Data only; `conversation` gives it effect."""
+"""What a person wants done while the server is out of reach, and how long it has been waited for. Pure: times are
+arguments, in seconds; `conversation` gives it effect."""
 
 from dataclasses import dataclass
 
@@ -16,3 +17,21 @@ class Offline:
     limit: int = LIMIT
     patience: float = PATIENCE_SECONDS
     keep: bool = False
+
+
+class Waited:
+    """Seconds for which the server was waited for with nothing to write alone, since it last brought a token."""
+
+    def __init__(self, passes: int):
+        """`passes` is how many the server has told of, here and later: each of them has brought a token."""
+        self._passes = passes
+        self._seconds = 0.0
+
+    def left(self, patience: float, passes: int) -> float:
+        """What is left of so much patience."""
+        if passes != self._passes:
+            self._seconds, self._passes = 0.0, passes
+        return patience - self._seconds
+
+    def add(self, seconds: float) -> None:
+        self._seconds += seconds

@@ -17,6 +17,7 @@ from client.pace import Levels
 from client.private import Prompt
 from client.repetition import STOPPED
 from client.stats import Clock, Meter, Stats, Traffic
+from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason, Settings, State
 
@@ -60,11 +61,9 @@ class Confidant:
         nothing drafts here. What `watch` raises is raised.
         """
         self._abandoned = False
-        if len(prompt.tokens) >= self._bounds.context:
-            raise MisuseError(
-                f"the prompt has {len(prompt.tokens)} tokens, but the target's context holds {self._bounds.context} "
-                "and needs room for an answer; shorten the prompt"
-            )
+        too_long = prompt_fault(len(prompt.tokens), self._bounds.context)
+        if too_long:
+            raise MisuseError(too_long)
         if self._alone is None and prompt.private is None:
             return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
         meter, fetch = Meter(self._clock), _Fetch()

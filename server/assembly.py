@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import CollectorRegistry
 
 from common.address import Address
-from common.rpc.channel import MOST_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
+from common.rpc.channel import INCOMING_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
 from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server import journal
@@ -75,7 +75,7 @@ def assemble(options: ServeOptions) -> Assembled:
 
 def _make_server(gate: CallGate, connections: int) -> grpc.aio.Server:
     remember_who_begins_tasks(asyncio.get_running_loop())
-    options = (*SERVER_OPTIONS, (MOST_CONNECTIONS, connections))
+    options = (*SERVER_OPTIONS, (INCOMING_CONNECTIONS, connections))
     return grpc.aio.server(interceptors=[gate], options=options, compression=NO_COMPRESSION)
 
 

@@ -37,7 +37,6 @@ PROGRAM = Program(
     "outriderd", (user_file("outriderd.toml"), Path("/etc/outrider/outriderd.toml")), frozenset({"doctor"})
 )
 
-
 _STOPPED = "outriderd: stopped"
 
 

@@ -16,6 +16,7 @@ _COLLECT_SECONDS = 1.0
 """How soon: many calls that hang together are collected at once."""
 
 _begun_by: "weakref.WeakKeyDictionary[asyncio.Task[Any], weakref.ref[asyncio.Task[Any]]]" = weakref.WeakKeyDictionary()
+_collecting: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.TimerHandle]" = weakref.WeakKeyDictionary()
 
 
 def remember_who_begins_tasks(loop: asyncio.AbstractEventLoop) -> None:
@@ -33,9 +34,6 @@ async def hang_up() -> None:
     task.cancel()
     _collect_soon(asyncio.get_running_loop())
     await asyncio.sleep(0)
-
-
-_collecting: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.TimerHandle]" = weakref.WeakKeyDictionary()
 
 
 def _collect_soon(loop: asyncio.AbstractEventLoop) -> None:

@@ -25,6 +25,11 @@ class Leases:
         return len(self._away)
 
     @property
+    def seconds(self) -> float:
+        """For which a session is kept; 0 where none is."""
+        return self._seconds
+
+    @property
     def members(self) -> list[Member]:
         return [member for _, member in self._away.values()]
 
@@ -66,5 +71,7 @@ class Leases:
             self.drop_oldest()
 
     def end(self) -> None:
+        """Nobody is kept any more."""
+        self._seconds = 0.0
         while self.drop_oldest():
             pass

@@ -3,27 +3,46 @@ most. Its own words may quote what a session holds, which no log may."""
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 _log = logging.getLogger(__name__)
 
 Owner = TypeVar("Owner")
-
-Alone = Callable[[Owner], AbstractContextManager[None]]
-"""A context in which whatever is raised ends that owner's session and no other."""
+Answer = TypeVar("Answer")
 
 
-@contextmanager
-def failing_alone(when: str, fail: Callable[[], None]) -> Iterator[None]:
-    """Whatever is raised within is logged, and then `fail` ends the one session that it belongs to."""
-    try:
-        yield
-    except Exception as error:
-        _log.error("a session failed %s: %s", when, named(error))
-        fail()
+class Alone(Generic[Owner]):
+    """Whatever one session raises ends that session and no other: it is logged, with `when`, and `fail` is called."""
+
+    def __init__(self, when: str, fail: Callable[[Owner], None]):
+        self._when = when
+        self._fail = fail
+
+    @contextmanager
+    def __call__(self, owner: Owner) -> Iterator[None]:
+        """A context for what is done with one of them."""
+        try:
+            yield
+        except Exception as error:
+            self._failed(owner, error)
+
+    def ask_each(self, owners: Iterable[Owner], ask: Callable[[Owner], Answer]) -> list[tuple[Owner, Answer]]:
+        """What each says; one that cannot be asked fails alone."""
+        answers = []
+        for owner in list(owners):
+            # No context of its own: the engine asks everybody at every turn of its loop.
+            try:
+                answers.append((owner, ask(owner)))
+            except Exception as error:
+                self._failed(owner, error)
+        return answers
+
+    def _failed(self, owner: Owner, error: Exception) -> None:
+        _log.error("a session failed %s: %s", self._when, named(error))
+        self._fail(owner)
 
 
 def named(error: BaseException) -> str:

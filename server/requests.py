@@ -86,7 +86,8 @@ class TargetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTargetRequest(TargetRequest):
-    """The same where there may be none yet, because what names it is at fault; the empty name stands for none."""
+    """For a doctor, which also runs where no target is named or the configuration that names it is at fault: the name
+    is empty then."""
 
     target: Target = ""
 

@@ -84,7 +84,7 @@ class Room:
             is_alone = not running and not reserved
             return None if is_alone or promised + need + reserved <= self._capacity else Reason.CACHE
 
-        yielding, reason = _least(running, lacks, now)
+        yielding, reason = _fewest_to_yield(running, lacks, now)
         if reason is Reason.RUNNING:
             raise self._busy(len(running), now)
         if reason is Reason.CACHE:
@@ -102,7 +102,7 @@ class Room:
         def lacks(running: Collection[Member]) -> Reason | None:
             return Reason.RUNNING if len(running) >= _RETURNING * self._bounds.running else None
 
-        yielding, reason = _least(running, lacks, now)
+        yielding, reason = _fewest_to_yield(running, lacks, now)
         if reason is not None:
             raise self._busy(len(running), now)
         return yielding
@@ -135,11 +135,11 @@ def _waiting(members: Iterable[Member], now: float) -> list[Member]:
     return sorted((each for each in long_ago if each.session.waits_for_its_client), key=lambda each: each.active)
 
 
-def _least(
+def _fewest_to_yield(
     running: Collection[Member], lacks: Callable[[Collection[Member]], Reason | None], now: float
 ) -> tuple[list[Member], Reason | None]:
-    """The fewest of those that wait for their clients without whom nothing lacks; nobody, and what lacks, where their
-    going would not help."""
+    """The fewest of those that wait for their clients whose going makes room, the longest waiting first; or nobody, and
+    what is lacking, where not even all of them would do."""
     reason = lacks(running)
     if reason is None:
         return [], None

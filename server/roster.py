@@ -161,6 +161,11 @@ class Roster:
         self._forget(member)
         self.leases.keep(member, now)
 
+    def part_with(self, member: Member, now: float) -> None:
+        """Its stream is gone or of no more use: it is kept for as long as anybody is."""
+        self._books.left(member, self.leases.seconds)
+        self.put_away(member, now)
+
     def due(self, member: Member) -> float:
         """When something is to be done about it: a pass, or the end of the patience with a client for which its answer
         waits. Infinite where that is up to its client."""
@@ -176,9 +181,8 @@ class Roster:
         return member.session.due() <= now
 
     def _send_away(self, member: Member, now: float) -> None:
-        self._books.left(member, self._bounds.lease_seconds)
+        self.part_with(member, now)
         member.listener.end()
-        self.put_away(member, now)
 
     def _patience_end(self, member: Member) -> float:
         return member.active + (self._bounds.lease_seconds or math.inf)

@@ -5,7 +5,6 @@ pass and then calls `complete`. Passes do not overlap, so a slot given back in m
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
@@ -20,7 +19,7 @@ from server.events import Tell, unheard
 from server.exports import Export, claim
 from server.late_frames import comes_late, reading_units
 from server.member import Listener, Member
-from server.mishap import Alone, failing_alone
+from server.mishap import Alone
 from server.pass_cost import PassCost
 from server.quotas import Quotas
 from server.room import Bounds
@@ -29,11 +28,8 @@ from server.scheduler import share
 from server.turned_away import Reason, TurnedAwayError
 from server.width import worthwhile_demands
 
-Answer = TypeVar("Answer")
-
 _BEFORE_PASS = "before its pass"
 _BEFORE_LEVEL = "before a level"
-_BEFORE_STATE = "before its draft state"
 
 
 class Sessions:
@@ -132,7 +128,7 @@ class Sessions:
         """The stream is gone: its session, if it still has one, is kept for a while."""
         member = self._roster.of(listener)
         if member is not None:
-            self._part_with(member, now)
+            self._roster.part_with(member, now)
 
     def fail(self, listener: Listener, error: PeerError) -> None:
         """Ends one stream and its session, if it has one, with a sentence for the person. What was merely refused may
@@ -167,19 +163,17 @@ class Sessions:
     def next_due(self) -> float:
         """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
         their clients."""
-        when = "while nothing was due"
-        here = self._ask_each(self._roster.members, self._roster.due, when)
-        owed = self._ask_each(self._owed, lambda member: member.session.due(), when)
+        alone = self._alone("while nothing was due")
+        here = alone.ask_each(self._roster.members, self._roster.due)
+        owed = alone.ask_each(self._owed, lambda member: member.session.due())
         return min([self._roster.leases.next_end, *(due for _, due in (*here, *owed))])
 
     def plan(self, now: float) -> Batch[Member] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        asked = self._ask_each(self._roster.members, lambda member: self._roster.is_due(member, now), _BEFORE_PASS)
+        due = self._those(self._roster.members, lambda member: self._roster.is_due(member, now), _BEFORE_PASS)
         self._roster.leases.expire(now)
-        due = [member for member, is_due in asked if is_due]
         self._make_room(due)
-        asked = self._ask_each(self._owed, lambda member: member.session.due() <= now, _BEFORE_PASS)
-        due += [member for member, is_due in asked if is_due]
+        due += self._those(self._owed, lambda member: member.session.due() <= now, _BEFORE_PASS)
         due = [member for member in due if self._roster.keeps(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
         shares = share(worthwhile_demands(due, budget, self._cost.estimate, self._alone(_BEFORE_PASS)), budget)
@@ -212,10 +206,7 @@ class Sessions:
 
     def claim_assistance(self) -> Assistance[Member] | None:
         """A level that is to be drafted here, if any; its result must be handed to `assist` before the next claim."""
-        asked_each = self._ask_each(
-            self._roster.members, lambda member: member.session.asks_for_assistance, _BEFORE_LEVEL
-        )
-        asking = [member for member, asks in asked_each if asks]
+        asking = self._those(self._roster.members, lambda member: member.session.asks_for_assistance, _BEFORE_LEVEL)
         self._pulse.rivals = max(1, len(asking))
         self._level += 1
         asked = claim_assistance(asking, self._level, self._alone(_BEFORE_LEVEL))
@@ -247,7 +238,7 @@ class Sessions:
 
     def claim_state(self) -> list[Export[Member]]:
         """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
-        return claim(self._roster.members, self._alone(_BEFORE_STATE))
+        return claim(self._roster.members, self._alone("before its draft state"))
 
     def send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], now: float) -> None:
         """Takes what was encoded for each export; None where it could not be made. That session goes on without."""
@@ -271,17 +262,10 @@ class Sessions:
             self._deliver(member, [frame], now)
 
     def _alone(self, when: str) -> Alone[Member]:
-        return lambda member: failing_alone(when, lambda: self._fail_internally(member))
+        return Alone(when, self._fail_internally)
 
-    def _ask_each(
-        self, members: Iterable[Member], ask: Callable[[Member], Answer], when: str
-    ) -> list[tuple[Member, Answer]]:
-        """What each session says; one that cannot be asked fails alone."""
-        answers, alone = [], self._alone(when)
-        for member in list(members):
-            with alone(member):
-                answers.append((member, ask(member)))
-        return answers
+    def _those(self, members: Iterable[Member], is_meant: Callable[[Member], bool], when: str) -> list[Member]:
+        return [member for member, is_one in self._alone(when).ask_each(members, is_meant) if is_one]
 
     def _hear(self, member: Member, message: FromClient, now: float) -> None:
         session = member.session
@@ -381,13 +365,13 @@ class Sessions:
 
     def _deliver(self, member: Member, replies: Sequence[FromServer], now: float) -> None:
         member.sequence.cut(member.session.processed)
-        if not self._roster.has(member):
-            # On lease: its session tells what was computed meanwhile when its client is back.
-            self._books.delivered(member, replies, now)
-            return
-        for reply in replies:
-            member.listener.put(reply)
+        is_here = self._roster.has(member)
+        if is_here:
+            for reply in replies:
+                member.listener.put(reply)
         self._books.delivered(member, replies, now)
+        if not is_here:
+            return  # on lease: its session tells what was computed meanwhile when its client is back
         if member.listener.ended:
             # It does not read. What waited was dropped, so the answer cannot go on.
             self._books.failed(member.listener, member, FailureCode.OVERLOADED)
@@ -399,22 +383,14 @@ class Sessions:
         """Ends the stream of a session from which nothing can come any more."""
         if not member.is_running:
             if self._draining or member.silent:
-                self._part_with(member, now)
+                self._roster.part_with(member, now)
                 member.listener.end()
         elif member.silent and member.session.waits_for_its_client:
-            self._part_with(member, now)
+            self._roster.part_with(member, now)
             # For whoever closed a side on purpose. Of a broken connection nobody hears it, and nobody is at fault.
             sentence = "the answer cannot go on without acknowledgements, but the client has closed its side"
             member.listener.put(Failed(FailureCode.PROTOCOL, sentence))
             member.listener.end()
-
-    def _part_with(self, member: Member, now: float) -> None:
-        """Its stream is gone or of no more use: it is kept for a while, but not by a server that goes away."""
-        self._books.left(member, 0.0 if self._draining else self._bounds.lease_seconds)
-        if self._draining:
-            self._roster.drop(member)
-        else:
-            self._roster.put_away(member, now)
 
     def _fail_internally(self, member: Member) -> None:
         if self._roster.has(member):

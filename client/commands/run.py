@@ -56,7 +56,8 @@ async def run(
         client.require_rule(options.rule)
         client.require_idle(options.idle)
         tokenizer, context = client.tokenizer, client.description.context
-        check_characters(len(prompt), most_characters(tokenizer, context), context)
+        if len(prompt) > context:  # what is shorter fits, and a large vocabulary takes long to look through
+            check_characters(len(prompt), most_characters(tokenizer, context), context)
         asked = raw_prompt(tokenizer, prompt) if raw else chat_prompt(tokenizer, [{"role": "user", "content": prompt}])
         drafter = client.load_drafter() if options.policy.drafts else None
         loaded()

@@ -26,6 +26,7 @@ from client.monologue import SPENT
 from client.private import Prompt, has_marks
 from client.secluded import Confidant
 from client.text import chat_prompt, check_characters, decode, most_characters, raw_prompt
+from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason
 from common.protocol.rules import default_rule
@@ -92,9 +93,9 @@ class Service:
             raise wrong(parameter, str(error)) from error
         if not prompt.tokens:
             raise wrong(parameter, "the prompt is empty; give it some text")
-        if len(prompt.tokens) >= context:
-            message = f"the prompt has {len(prompt.tokens)} tokens, but the target holds {context} with its answer"
-            raise wrong(parameter, message, "context_length_exceeded")
+        too_long = prompt_fault(len(prompt.tokens), context)
+        if too_long:
+            raise wrong(parameter, too_long, "context_length_exceeded")
         return prompt
 
     def options(self, asked: Asked, prompt: Prompt) -> AnswerOptions:

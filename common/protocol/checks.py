@@ -77,12 +77,19 @@ def check_sequence(tokens: Sequence[int], terms: Terms) -> None:
 
 
 def check_prompt(length: int, terms: Terms) -> None:
-    if length >= terms.context:
-        raise PeerError(
-            f"the prompt has {length} tokens, but the target's context holds {terms.context} "
-            "and needs room for an answer; shorten the prompt",
-            FailureCode.INVALID,
-        )
+    fault = prompt_fault(length, terms.context)
+    if fault:
+        raise PeerError(fault, FailureCode.INVALID)
+
+
+def prompt_fault(length: int, context: int) -> str:
+    """Why a prompt of so many tokens cannot be answered; empty where it can."""
+    if length < context:
+        return ""
+    return (
+        f"the prompt has {length} tokens, but the target's context holds {context} and needs room for an answer; "
+        "shorten the prompt"
+    )
 
 
 def check_settings(settings: Settings) -> None:

@@ -111,8 +111,7 @@ class TokenTree:
         grown = []
         for node in nodes:
             parent = node.parent or self.root
-            # The difference of two sums may lie outside by rounding.
-            logp = max(LEAST_LOGP, min(0.0, node.score - parent.score))
+            logp = _bounded(node.score - parent.score)  # of two sums, which rounding may take outside
             grown.append(GrownNode(node.id, self._parent_id(node), node.token, logp, node.draw))
         return grown
 
@@ -252,8 +251,7 @@ class TokenTree:
         elif self.grouped and not self._joins(parent, grown):
             self.stale += 1
             return None
-        # A drafter of this side's own may say anything, NaN included.
-        score = parent.score + min(0.0, max(LEAST_LOGP, grown.logp))
+        score = parent.score + _bounded(grown.logp)  # a drafter of this side's own may say anything
         node = Node(grown.id, parent, grown.token, parent.position + 1, score, grown.draw)
         parent.children[grown.token] = node
         self._live[grown.id] = node
@@ -271,3 +269,8 @@ class TokenTree:
             self._size -= 1
             for alias in (node.id, *node.aliases):
                 del self._live[alias]
+
+
+def _bounded(logp: float) -> float:
+    """Within what a node may have; NaN is the least."""
+    return min(0.0, max(LEAST_LOGP, logp))

@@ -20,7 +20,7 @@ _SERVER_PING_MS = 60_000
 _PERMITTED_PING_MS = 10_000
 _PING_TIMEOUT_MS = 20_000
 
-HANDSHAKE_MS = 10_000
+_HANDSHAKE_MS = 10_000
 """Until a connection speaks HTTP/2, TLS included; gRPC's own two minutes let whoever says nothing hold it as long."""
 
 _IDLE_MS = 120_000  # for which a connection without a call is kept
@@ -65,8 +65,8 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_concurrent_streams", _MAX_STREAMS),
     ("grpc.keepalive_time_ms", _SERVER_PING_MS),
     ("grpc.http2.min_ping_interval_without_data_ms", _PERMITTED_PING_MS),
-    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
-    ("grpc.http2.settings_timeout", HANDSHAKE_MS),
+    ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+    ("grpc.http2.settings_timeout", _HANDSHAKE_MS),
     ("grpc.max_connection_idle_ms", _IDLE_MS),
     # Else the window follows the bandwidth, up to megabytes of each call that nobody has asked for.
     ("grpc.http2.bdp_probe", 0),
@@ -75,5 +75,5 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.so_reuseport", 0),
 )
 
-MOST_CONNECTIONS = "grpc.max_allowed_incoming_connections"
-"""An option of servers."""
+INCOMING_CONNECTIONS = "grpc.max_allowed_incoming_connections"
+"""An option of servers: how many may stand."""

@@ -7,8 +7,8 @@ from client.link_state import LinkState
 from client.offline import Offline
 from common.protocol.messages import FailureCode, Settings
 from common.rpc.errors import LinkError
+from tests.client.conversations import COUNT, PROMPT, Refusing, Server, Shown, ask, conversation
 from tests.client.fakes import ChainDrafter, FakeStream, decoded, sometimes, target
-from tests.client.test_conversation_offline import COUNT, PROMPT, Refusing, Server, Shown, ask, conversation
 
 
 async def test_a_server_that_was_never_reached_verifies_when_it_appears():

@@ -7,8 +7,8 @@ import pytest
 from client.conversation import OFFLINE
 from client.offline import Offline
 from common.protocol.messages import Grow, Settings
+from tests.client.conversations import COUNT, PROMPT, Server, Shown, ask, conversation
 from tests.client.fakes import ChainDrafter, FakeStream, decoded, sometimes, target
-from tests.client.test_conversation_offline import COUNT, PROMPT, Server, Shown, ask, conversation
 
 FOREVER = Offline(limit=8, patience=1e9)
 

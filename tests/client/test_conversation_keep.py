@@ -2,8 +2,8 @@
 
 from client.conversation import Conversation
 from client.offline import Offline
+from tests.client.conversations import COUNT, PROMPT, Server, ask, conversation
 from tests.client.fakes import END, ChainDrafter, FakeStream, decoded, target, wrong
-from tests.client.test_conversation_offline import COUNT, PROMPT, Server, ask, conversation
 
 
 class Speaker:

@@ -8,8 +8,8 @@ import pytest
 from client.errors import RefusedError
 from client.link_state import LinkWatch
 from common.protocol.messages import Extend, Failed, FailureCode, Open, Settings
+from tests.client.conversations import COUNT, Shown, ask, conversation, until
 from tests.client.fakes import FakeStream, decoded
-from tests.client.test_conversation_offline import COUNT, Shown, ask, conversation, until
 
 PROMPT = [3, 1, 4]
 WAIT = 0.4

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from grpc_health.v1 import health_pb2
+
 from common.bundle import BundleManifest
 from common.rpc.channel import MAX_FROM_CLIENT_BYTES
 from common.rpc.convert import file_request_frame
@@ -39,11 +41,11 @@ def _unfinished(path: str) -> HostileCall:
     return HostileCall(begin)
 
 
-def _watch(name: bytes = b"", window: int = 65_535) -> HostileCall:
+def _watch(name: str = "", window: int = 65_535) -> HostileCall:
     """A health check that never ends, of a service of that name."""
 
     async def begin(connection: Connection, _: BundleManifest) -> None:
-        request = b"\x0a" + _varint(len(name)) + name if name else b""
+        request = health_pb2.HealthCheckRequest(service=name).SerializeToString()
         await connection.say(await connection.call(f"{_HEALTH}Watch"), request, last=True)
 
     return HostileCall(begin, window)
@@ -55,20 +57,12 @@ async def _fetch(connection: Connection, bundle: BundleManifest) -> None:
     await connection.say(await connection.call(f"{_OUTRIDER}FetchBundle"), request, last=True)
 
 
-def _varint(number: int) -> bytes:
-    rest = b""
-    while number >= 128:
-        rest += bytes((number % 128 + 128,))
-        number //= 128
-    return rest + bytes((number,))
-
-
 HOSTILE_CALLS: Mapping[str, HostileCall] = {
     "a health check without a request": _silent(f"{_HEALTH}Check"),
     "a health check whose request does not end": _unfinished(f"{_HEALTH}Check"),
     "a watcher": _watch(),
     "a watcher that reads nothing": _watch(window=0),
-    "a watcher of a service with a name of 0.9 MB": _watch(b"x" * 900_000),
+    "a watcher of a service with a name of 0.9 MB": _watch("x" * 900_000),
     "a question without a request": _silent(f"{_OUTRIDER}Describe"),
     "a question whose request does not end": _unfinished(f"{_OUTRIDER}Describe"),
     "a download without a request": _silent(f"{_OUTRIDER}FetchBundle"),
@@ -76,5 +70,5 @@ HOSTILE_CALLS: Mapping[str, HostileCall] = {
     "a download whose request does not end": _unfinished(f"{_OUTRIDER}FetchBundle"),
     "a stream without its Open": _silent(f"{_OUTRIDER}Generate"),
     "a stream whose Open does not end": _unfinished(f"{_OUTRIDER}Generate"),
-    "a call of no method": _silent("/outrider.v1.Outrider/Nothing"),
+    "a call of no method": _silent(f"{_OUTRIDER}Nothing"),
 }

@@ -143,7 +143,6 @@ async def connected(
     finally:
         listening.cancel()
         connection.close()
-
         with suppress(asyncio.CancelledError):
             await listening
 

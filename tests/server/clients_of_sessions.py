@@ -1,6 +1,7 @@
 """Clients, passes and bounds for tests of `Sessions`, without a model and without a link."""
 
 import random
+from dataclasses import replace
 
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError
@@ -21,6 +22,8 @@ TERMS = Terms("f", VOCAB, 400, frozenset({END}), lambda tokens: "", idle="eager"
 LIMITS = Limits("f", VOCAB, 400, 64)
 BOUNDS = Bounds(max_sessions=16, pass_tokens=48)
 SETTINGS = Settings(max_new_tokens=40)
+CAPACITY = 2000
+LEASE = 60.0
 
 
 class Client:
@@ -95,3 +98,32 @@ def answer(client: Client, sessions: Sessions, thinker: Thinker) -> None:
 def prompt_of(index: int, length: int) -> list[int]:
     dice = random.Random(index)
     return [1 + dice.randrange(VOCAB - 1) for _ in range(length)]
+
+
+# Sessions that outlive their streams.
+
+
+def leasing(capacity: int = CAPACITY, **bounds: int) -> Sessions:
+    return Sessions(TERMS, replace(BOUNDS, lease_seconds=LEASE, **bounds), capacity)
+
+
+def lose(client: Client, now: float = 0.0) -> None:
+    client.inbox.clear()
+    client.sessions.leave(client, now)
+
+
+def returned(client: Client) -> Client:
+    """The same client on a new stream."""
+    fresh = renewed(client)
+    if client.session.finished is None:
+        client.session.lost()
+    for message in client.session.reopen():
+        fresh.say(message)
+    return fresh
+
+
+def renewed(client: Client) -> Client:
+    """The same client on a new stream, on which it has said nothing yet."""
+    fresh = Client(client.sessions, "unused", client=client.client)
+    fresh.session, fresh.states = client.session, client.states
+    return fresh

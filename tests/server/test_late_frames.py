@@ -74,8 +74,7 @@ def test_late_nodes_are_not_looked_at_and_name_none_of_the_servers_own() -> None
 
 
 def test_an_answer_that_is_made_is_not_about_anything_over() -> None:
-    sessions, client = Sessions(ENDLESS, BOUNDS, 2000), Client(Sessions(ENDLESS, BOUNDS, 2000), "s")
-    client.sessions = sessions
+    client = Client(Sessions(ENDLESS, BOUNDS, 2000), "s")
     client.open(prompt_of(1, 3), PATIENT)
     for _ in range(5000):
         client.say(Ack(0, 3), now=1.0)

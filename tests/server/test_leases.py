@@ -102,3 +102,5 @@ def test_at_the_end_nothing_is_left(pool: SlotPool) -> None:
         leases.keep(member(pool, str(index)), float(index))
     leases.end()
     assert (len(leases), leases.next_end, pool.free) == (0, math.inf, 20)
+    leases.keep(member(pool, "late"), 4.0)
+    assert (len(leases), leases.seconds, pool.free) == (0, 0.0, 20), "nobody is kept any more"

@@ -1,7 +1,6 @@
 """Whatever one session raises ends that session, with a sentence for its client and a line in the log, and no other."""
 
 import logging
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from common.protocol.messages import FailureCode, Grow, GrownNode, Settings
 from common.protocol.server_session import ServerSession
 from server.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, one_pass, prompt_of
+from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, prompt_of
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing
 from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
@@ -136,9 +135,3 @@ def test_nodes_that_are_as_good_as_impossible_reach_nobody_else(
     while not honest.done:
         clock.go_on(honest)
     assert honest.session.answer == decode(prompt_of(len("honest"), 200), 40, end=-1)
-
-
-def test_a_session_that_is_due_never_costs_no_pass(sessions: Sessions) -> None:
-    """So that the tests above cannot pass because nothing was asked."""
-    assert sessions.next_due() == math.inf
-    assert one_pass(sessions, Thinker()) == 0

@@ -1,22 +1,19 @@
 """A session belongs to the token that opened it: who knows its id and bears another finds nothing there."""
 
-from dataclasses import replace
-
 import pytest
 
 from common.protocol.messages import Commit
 from server.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import SETTINGS, Client, answer, leasing, one_pass, prompt_of, returned
 from tests.server.thinker import Thinker, decode
 
-CAPACITY = 2000
 PROMPT = prompt_of(1, 40)
 TRUTH = decode(PROMPT, SETTINGS.max_new_tokens)
 
 
 @pytest.fixture
 def sessions() -> Sessions:
-    return Sessions(TERMS, replace(BOUNDS, lease_seconds=60.0), CAPACITY)
+    return leasing()
 
 
 @pytest.fixture
@@ -51,12 +48,7 @@ def test_another_token_with_the_id_hears_nothing_and_ends_nothing(
     assert heard(thief) == []
     assert (len(sessions), sessions.away, sessions.counters.sessions) == (1 if is_away else 2, int(is_away), 2)
     if is_away:
-        owner.session.lost()
-        back = Client(sessions, "s", client="alice")
-        back.session = owner.session
-        for message in owner.session.reopen():
-            back.say(message)
-        owner = back
+        owner = returned(owner)
         assert sessions.counters.sessions == 2  # it was resumed
     for client in (owner, thief):
         answer(client, sessions, thinker)
@@ -67,11 +59,7 @@ def test_another_token_with_the_id_hears_nothing_and_ends_nothing(
 def test_the_same_token_comes_back_and_so_does_who_needs_none(sessions: Sessions, thinker: Thinker, token: str) -> None:
     """Another secret of the same name, as after a rotation, is the same token."""
     owner = begun(sessions, thinker, token)
-    owner.session.lost()
-    back = Client(sessions, "s", client=token)
-    back.session = owner.session
-    for message in owner.session.reopen():
-        back.say(message)
+    back = returned(owner)
     assert owner.ended
     assert (len(sessions), sessions.counters.sessions) == (1, 1)
     answer(back, sessions, thinker)

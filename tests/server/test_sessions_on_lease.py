@@ -1,4 +1,4 @@
-"""Sessions that outlive their streams: resumed without computing anything twice, dropped for time, room or the end."""
+"""Sessions that outlive their streams: resumed without computing anything twice, dropped for time or the end."""
 
 import math
 from dataclasses import replace
@@ -8,16 +8,23 @@ import pytest
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, FailureCode, Finished, FromServer, Open, Opened, Settings
 from server.sessions import Bounds, Sessions
-from tests.server.clients_of_sessions import BOUNDS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import (
+    BOUNDS,
+    CAPACITY,
+    LEASE,
+    SETTINGS,
+    TERMS,
+    Client,
+    answer,
+    leasing,
+    lose,
+    one_pass,
+    prompt_of,
+    renewed,
+    returned,
+)
 from tests.server.proposers import guessing, knowing
 from tests.server.thinker import VOCAB, Thinker, decode
-
-CAPACITY = 2000
-LEASE = 60.0
-
-
-def leasing(capacity: int = CAPACITY, **bounds: int) -> Sessions:
-    return Sessions(TERMS, replace(BOUNDS, lease_seconds=LEASE, **bounds), capacity)
 
 
 @pytest.fixture
@@ -25,24 +32,18 @@ def sessions() -> Sessions:
     return leasing()
 
 
-def returned(client: Client) -> Client:
-    """The same client on a new stream."""
-    fresh = Client(client.sessions, "unused")
-    fresh.session, fresh.states = client.session, client.states
-    if client.session.finished is None:
-        client.session.lost()
-    for message in client.session.reopen():
-        fresh.say(message)
-    return fresh
-
-
-def lose(client: Client, now: float = 0.0) -> None:
-    client.inbox.clear()
-    client.sessions.leave(client, now)
-
-
 def nothing_is_held(sessions: Sessions) -> bool:
     return (len(sessions), sessions.away, sessions.free_slots, sessions.held_slots) == (0, 0, CAPACITY, 0)
+
+
+def answer_next_turn(client: Client, thinker: Thinker) -> None:
+    """A question two tokens behind the last answer, on a new stream."""
+    client.session.lost()
+    fresh = renewed(client)
+    prompt = [*client.session.tree.tokens, 7, 8]
+    fresh.say(fresh.session.extend(len(prompt) - 2, [7, 8], Settings(max_new_tokens=1)))
+    answer(fresh, fresh.sessions, thinker)
+    assert fresh.session.answer == decode(prompt, 1)
 
 
 @pytest.mark.parametrize("passes", range(1, 12))
@@ -133,19 +134,6 @@ def test_a_session_whose_stream_broke_before_any_pass_gets_one_and_no_more(
     assert (client.failed is None) == (poison is None)
 
 
-def test_nobody_makes_room_for_a_pass_that_an_absent_session_is_owed() -> None:
-    sessions, thinker = leasing(capacity=20), Thinker()
-    present, absent = Client(sessions, "present"), Client(sessions, "absent")
-    present.open(prompt_of(1, 20), Settings(max_new_tokens=1))
-    answer(present, sessions, thinker)
-    assert sessions.free_slots == 0
-    absent.open(prompt_of(2, 10))
-    lose(absent)
-    assert sessions.plan(0.0) is None
-    assert sessions.next_due() == LEASE
-    assert sessions.held_slots == 20
-
-
 def test_the_prompt_of_a_session_that_came_back_in_mid_pass_is_not_computed_again(sessions: Sessions) -> None:
     thinker, client, prompt = Thinker(), Client(sessions, "s"), prompt_of(1, 40)
     client.open(prompt)
@@ -203,13 +191,7 @@ def test_a_next_turn_on_a_new_stream_goes_on_from_what_is_held(sessions: Session
     answer(client, sessions, thinker)
     packed = sessions.counters.packed_tokens
     lose(client)
-    client.session.lost()
-    fresh = Client(sessions, "unused")
-    fresh.session = client.session
-    prompt = [*client.session.tree.tokens, 7, 8]
-    fresh.say(fresh.session.extend(len(prompt) - 2, [7, 8], Settings(max_new_tokens=1)))
-    answer(fresh, sessions, thinker)
-    assert fresh.session.answer == decode(prompt, 1)
+    answer_next_turn(client, thinker)
     assert sessions.counters.packed_tokens - packed <= 4
     assert sessions.counters.recomputed_tokens == 0
 
@@ -226,13 +208,7 @@ def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Se
         lose(client)
     assert client.ended
     assert (len(sessions), sessions.away) == (0, 1)
-    client.session.lost()
-    fresh = Client(sessions, "unused")
-    fresh.session = client.session
-    prompt = [*client.session.tree.tokens, 7, 8]
-    fresh.say(fresh.session.extend(len(prompt) - 2, [7, 8], Settings(max_new_tokens=1)))
-    answer(fresh, sessions, thinker)
-    assert fresh.session.answer == decode(prompt, 1)
+    answer_next_turn(client, thinker)
     assert sessions.counters.packed_tokens - packed <= 4
     assert sessions.counters.failures == 0
 
@@ -277,52 +253,6 @@ def test_a_lease_that_is_over_costs_a_computation_and_no_token(sessions: Session
     answer(client, sessions, thinker)
     assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)
     assert sessions.counters.sessions == 2
-
-
-def test_absent_sessions_make_room_for_slots_before_finished_ones_and_the_first_to_leave_goes_first() -> None:
-    sessions, thinker = leasing(capacity=100), Thinker()
-    short = Settings(max_new_tokens=1)
-    present = Client(sessions, "present")
-    present.open(prompt_of(0, 20), short)
-    answer(present, sessions, thinker)
-    absent = [Client(sessions, f"absent {index}") for index in range(2)]
-    for index, client in enumerate(absent):
-        client.open(prompt_of(index + 1, 20), short)
-        answer(client, sessions, thinker)
-        lose(client, now=float(index))
-    assert sessions.free_slots == 40
-    comer = Client(sessions, "comer")
-    comer.open(prompt_of(9, 45), short)
-    answer(comer, sessions, thinker)
-    assert comer.failed is None
-    assert sessions.away == 1
-    held = {member.session.id: len(member.sequence) for member in sessions._roster.members}
-    assert held[present.session.id] == 20, "parked although somebody absent could go"
-    last = Client(sessions, "last")
-    last.open(prompt_of(10, 30), short)
-    answer(last, sessions, thinker)
-    assert (last.failed, sessions.away) == (None, 0)
-
-
-def test_absent_sessions_count_among_the_most_and_go_when_somebody_comes() -> None:
-    sessions, thinker = leasing(max_sessions=2), Thinker()
-    clients = [Client(sessions, str(index)) for index in range(4)]
-    for client in clients[:2]:
-        client.open(prompt_of(1, 10))
-        lose(client)
-    assert sessions.away == 2
-    clients[2].open(prompt_of(2, 10))
-    assert (len(sessions), sessions.away) == (1, 1)
-    second = returned(clients[1])
-    assert (len(sessions), sessions.away, second.failed) == (2, 0, None)
-    clients[3].open(prompt_of(3, 10))
-    assert clients[3].failed is not None
-    assert clients[3].failed.code is FailureCode.OVERLOADED
-    first = returned(clients[0])
-    assert first.failed is not None
-    assert first.failed.code is FailureCode.OVERLOADED
-    answer(second, sessions, thinker)
-    assert second.session.answer == decode(prompt_of(1, 10), SETTINGS.max_new_tokens)
 
 
 @pytest.mark.parametrize("drains_first", [False, True])
@@ -398,18 +328,6 @@ def test_what_stale_streams_say_of_a_session_that_moved_on_is_ignored(sessions: 
     lose(client)
     assert (len(sessions), sessions.away, fresh.failed) == (1, 0, None)
     assert one_pass(sessions, thinker) == 1
-
-
-def test_who_left_with_the_last_slot_ends_nobody_else() -> None:
-    sessions, thinker = leasing(capacity=64), Thinker()
-    client = Client(sessions, "s")
-    client.open(prompt_of(1, 64), Settings(max_new_tokens=1))
-    while one_pass(sessions, thinker):
-        pass
-    assert sessions.free_slots == 0
-    lose(client)
-    assert sessions.plan(0.0) is None
-    assert sessions.away == 1
 
 
 def test_a_lease_of_no_seconds_keeps_nothing() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from client.demo.family import choose_prompts, find_family
 from client.demo.systems import SYSTEMS
-from client.policies import Policy
 from client.text import chat_tokens
 from common.protocol.errors import OutriderError
 from netem.experiments.speed.costs import VIRTUAL_COSTS
@@ -63,8 +62,3 @@ def compare_virtually(
             for name, run in runs.items()
         },
     }
-
-
-def _system(name: str, policy: Policy, draft: Draft) -> System:
-    """With the idle policy that it has in real time."""
-    return System(name, policy, policy.idle, draft if policy.drafts else None)

@@ -1,0 +1,86 @@
+"""Absent sessions hold nothing that anybody present wants: who goes for slots, for places and for a pass."""
+
+from common.protocol.messages import FailureCode, Settings
+from tests.server.clients_of_sessions import (
+    LEASE,
+    SETTINGS,
+    Client,
+    answer,
+    leasing,
+    lose,
+    one_pass,
+    prompt_of,
+    returned,
+)
+from tests.server.thinker import Thinker, decode
+
+
+def test_nobody_makes_room_for_a_pass_that_an_absent_session_is_owed() -> None:
+    sessions, thinker = leasing(capacity=20), Thinker()
+    present, absent = Client(sessions, "present"), Client(sessions, "absent")
+    present.open(prompt_of(1, 20), Settings(max_new_tokens=1))
+    answer(present, sessions, thinker)
+    assert sessions.free_slots == 0
+    absent.open(prompt_of(2, 10))
+    lose(absent)
+    assert sessions.plan(0.0) is None
+    assert sessions.next_due() == LEASE
+    assert sessions.held_slots == 20
+
+
+def test_absent_sessions_make_room_for_slots_before_finished_ones_and_the_first_to_leave_goes_first() -> None:
+    sessions, thinker = leasing(capacity=100), Thinker()
+    short = Settings(max_new_tokens=1)
+    present = Client(sessions, "present")
+    present.open(prompt_of(0, 20), short)
+    answer(present, sessions, thinker)
+    absent = [Client(sessions, f"absent {index}") for index in range(2)]
+    for index, client in enumerate(absent):
+        client.open(prompt_of(index + 1, 20), short)
+        answer(client, sessions, thinker)
+        lose(client, now=float(index))
+    assert sessions.free_slots == 40
+    comer = Client(sessions, "comer")
+    comer.open(prompt_of(9, 45), short)
+    answer(comer, sessions, thinker)
+    assert comer.failed is None
+    assert sessions.away == 1
+    held = {member.session.id: len(member.sequence) for member in sessions._roster.members}
+    assert held[present.session.id] == 20, "parked although somebody absent could go"
+    last = Client(sessions, "last")
+    last.open(prompt_of(10, 30), short)
+    answer(last, sessions, thinker)
+    assert (last.failed, sessions.away) == (None, 0)
+
+
+def test_absent_sessions_count_among_the_most_and_go_when_somebody_comes() -> None:
+    sessions, thinker = leasing(max_sessions=2), Thinker()
+    clients = [Client(sessions, str(index)) for index in range(4)]
+    for client in clients[:2]:
+        client.open(prompt_of(1, 10))
+        lose(client)
+    assert sessions.away == 2
+    clients[2].open(prompt_of(2, 10))
+    assert (len(sessions), sessions.away) == (1, 1)
+    second = returned(clients[1])
+    assert (len(sessions), sessions.away, second.failed) == (2, 0, None)
+    clients[3].open(prompt_of(3, 10))
+    assert clients[3].failed is not None
+    assert clients[3].failed.code is FailureCode.OVERLOADED
+    first = returned(clients[0])
+    assert first.failed is not None
+    assert first.failed.code is FailureCode.OVERLOADED
+    answer(second, sessions, thinker)
+    assert second.session.answer == decode(prompt_of(1, 10), SETTINGS.max_new_tokens)
+
+
+def test_who_left_with_the_last_slot_ends_nobody_else() -> None:
+    sessions, thinker = leasing(capacity=64), Thinker()
+    client = Client(sessions, "s")
+    client.open(prompt_of(1, 64), Settings(max_new_tokens=1))
+    while one_pass(sessions, thinker):
+        pass
+    assert sessions.free_slots == 0
+    lose(client)
+    assert sessions.plan(0.0) is None
+    assert sessions.away == 1

@@ -26,10 +26,13 @@ def comes_late(session: ServerSession, message: FromClient) -> bool:
     is_over = session.state is ServerState.FINISHED
     if isinstance(message, Extend):
         return message.turn <= session.turn
-    if isinstance(message, Grow) and message.nodes and all(node.id <= session.tree.last_id for node in message.nodes):
+    if isinstance(message, Grow | Ack | Cancel) and (is_over or message.turn < session.turn):
         return True
-    if isinstance(message, Grow | Ack | Cancel):
-        return is_over or message.turn < session.turn
+    if isinstance(message, Ack):
+        return message.frontier <= session.acked
+    if isinstance(message, Grow):
+        is_known = all(node.id <= session.tree.last_id for node in message.nodes)
+        return is_known and (bool(message.nodes) or message.frontier <= session.answered_at)
     return isinstance(message, Ping) or (is_over and isinstance(message, StateAck))
 
 

@@ -85,8 +85,8 @@ class ServerSession:
         if self.resumes(opened):
             known = len(opened.tokens)
             self.tree.rewrite(self.tree.frontier, ())
-            self._acked = known
-            self._answered_at = self._exhausted_at = 0
+            self.acked = known
+            self.answered_at = self._exhausted_at = 0
             self._response_time.restart()
             self.greeting = (Opened(self.id), *self._replay(known), *self._end_if_fed())
         else:
@@ -115,8 +115,8 @@ class ServerSession:
         if len(self.tree) > most:
             raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {most} allowed")
         self._acknowledge(grow.frontier, now)
-        self._answered_at = max(self._answered_at, grow.frontier)
-        if self.tree.names > self._terms.max_names(self.tree.frontier - self._acked):
+        self.answered_at = max(self.answered_at, grow.frontier)
+        if self.tree.names > self._terms.max_names(self.tree.frontier - self.acked):
             raise PeerError(f"the tree repeats itself: {self.tree.names} ids for {len(self.tree)} nodes")
         if not grow.nodes:
             self._exhausted_at = grow.frontier
@@ -182,7 +182,7 @@ class ServerSession:
             return math.inf
         waiting = Waiting(
             nodes=len(self.tree),
-            answered=self._answered_at == self.tree.frontier,
+            answered=self.answered_at == self.tree.frontier,
             exhausted=self._exhausted_at == self.tree.frontier,
             since=self._since,
             response_time=self._response_time.allowance(),
@@ -198,7 +198,7 @@ class ServerSession:
     @property
     def stalled(self) -> bool:
         """Whether its client must acknowledge what it got before the answer goes on."""
-        ahead = self.tree.frontier - self._acked
+        ahead = self.tree.frontier - self.acked
         return ahead >= most_ahead(self._terms.run_ahead, self.tempo.speed, self._response_time)
 
     @property
@@ -338,8 +338,8 @@ class ServerSession:
         self.tree.grouped = RULES[settings.rule].grouped
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
-        self._acked = self.tree.frontier
-        self._answered_at = 0  # the frontier of the client's latest Grow
+        self.acked = self.tree.frontier
+        self.answered_at = 0  # the frontier of the client's latest Grow
         self._exhausted_at = 0  # and of its latest empty one
         self._resting_at = 0  # the frontier at which the server has nothing to draft
         self._since = now
@@ -379,8 +379,8 @@ class ServerSession:
         return cut(answer, fresh, end_tokens=terms.end_tokens, stop=stop, room=room, detokenise=terms.detokenise)
 
     def _acknowledge(self, frontier: int, now: float) -> None:
-        if frontier > self._acked:
-            self._acked = frontier
+        if frontier > self.acked:
+            self.acked = frontier
             self.tree.forget(frontier)
         self._response_time.acknowledged(frontier, now)
 

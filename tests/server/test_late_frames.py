@@ -73,25 +73,29 @@ def test_late_nodes_are_not_looked_at_and_name_none_of_the_servers_own() -> None
     assert "too large" in client.failed.message
 
 
-def test_an_answer_that_is_made_is_not_about_anything_over() -> None:
+def test_a_hundred_frames_a_second_with_nothing_new_are_free_for_ever() -> None:
     client = Client(Sessions(ENDLESS, BOUNDS, 2000), "s")
     client.open(prompt_of(1, 3), PATIENT)
-    for _ in range(5000):
-        client.say(Ack(0, 3), now=1.0)
+    for number in range(5000):
+        client.say(Ack(0, 3), now=1.0 + number / 100)
     assert client.failed is None
 
 
 AGAIN = Grow(0, 3, tuple(GrownNode(number, 0, number % VOCAB, -1.0) for number in range(1, 301)))
 
 
-@pytest.mark.parametrize("frame", [AGAIN, Extend(0, 3, (7,) * 40_000, PATIENT)], ids=["Grow", "Extend"])
+@pytest.mark.parametrize(
+    "frame",
+    [AGAIN, Grow(0, 3, ()), Ack(0, 3), Extend(0, 3, (7,) * 40_000, PATIENT)],
+    ids=["Grow", "empty Grow", "Ack", "Extend"],
+)
 def test_a_session_ends_that_repeats_itself_while_its_answer_is_made(frame: FromClient) -> None:
     sessions = Sessions(ENDLESS, BOUNDS, 2000)
     repeating = Client(sessions, "repeating")
     repeating.open(prompt_of(1, 3), PATIENT)
     repeating.say(AGAIN)
     assert repeating.failed is None
-    for _ in range(100):
+    for _ in range(2100):
         repeating.say(frame, now=1.0)
     assert repeating.failed is not None
     assert repeating.failed.code is FailureCode.PROTOCOL

@@ -26,10 +26,13 @@ def test_when_groups_come_does_not_follow_from_what_was_drawn(timing: str, shape
 def test_a_report_names_what_does_not_follow_the_law(tmp_path) -> None:
     honest = np.round(1000 * np.array([CHANCES] * TOKENS)).astype(int)
     biased = honest + np.array([[0] * 5, [-90, 90, 0, 0, 0], [0] * 5])
-    rows = [Row(TIMINGS[0], SHAPE, sampled, p_values(sampled)) for sampled in map(counted, (honest, biased))]
-    report = make_report(rows)
-    (fault,) = report.faults
-    assert "token 2 at 'next door'" in fault
+    report = make_report([Row(TIMINGS[0], SHAPE, counted(honest)), Row(TIMINGS[1], WIDE, counted(biased))])
+    assert {fault.partition(" does")[0] for fault in report.faults} == {
+        "token 2 at 'next door, faster' with the tree 'eight wide, eight children'",
+        "token 2 at 'next door, faster' with the tree 'all'",
+        "token 2 at 'all' with the tree 'eight wide, eight children'",
+        "token 2 at 'all' with the tree 'all'",
+    }
     origin = {
         "commit": "",
         "uncommitted_changes": False,
@@ -41,6 +44,17 @@ def test_a_report_names_what_does_not_follow_the_law(tmp_path) -> None:
     }
     write_report(report, origin, tmp_path)
     assert "| next door | two wide, one child | 1000 |" in (tmp_path / "table.md").read_text()
+
+
+def test_a_deviation_too_small_for_every_row_is_seen_in_all_of_them_together() -> None:
+    slightly = np.round(1000 * np.array([CHANCES] * TOKENS)).astype(int) + np.array(
+        [[0] * 5, [-40, 40, 0, 0, 0], [0] * 5]
+    )
+    rows = [Row(timing, SHAPE, counted(slightly)) for timing in TIMINGS]
+    assert [fault.partition(" does")[0] for fault in make_report(rows).faults] == [
+        f"token 2 at 'all' with the tree '{SHAPE}'",
+        "token 2 at 'all' with the tree 'all'",
+    ]
 
 
 def counted(counts: np.ndarray) -> Sampled:

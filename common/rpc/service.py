@@ -57,8 +57,10 @@ def register(service: OutriderService, server: grpc.aio.Server) -> None:
 
 
 def _is_no_clients_fault(record: logging.LogRecord) -> bool:
-    """gRPC writes a traceback of every request that it cannot decode, as many as a client sends."""
-    return record.exc_info is None or record.exc_info[0] is not DecodeError
+    """gRPC writes a traceback of every request that it cannot decode, and of every message to a client that is gone, as
+    many as clients like."""
+    raised = record.exc_info[0] if record.exc_info else None
+    return raised is None or not issubclass(raised, (DecodeError, grpc.aio.InternalError))
 
 
 class _Servicer(OutriderServicer):

@@ -154,4 +154,6 @@ async def _main(address: str, token: str, seed: str) -> None:
 
 
 if __name__ == "__main__":
+    # It stands for other machines, whose work would not be done by this one's processors.
+    os.nice(19)
     asyncio.run(_main(*sys.argv[1:4]))

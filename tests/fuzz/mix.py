@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -62,6 +63,7 @@ class Mixed:
     base_bytes: int
     peak_bytes: int
     ceiling_bytes: float
+    log_bytes: int
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -80,7 +82,8 @@ class Mixed:
             f"  first token p95 {1000 * np.quantile(self.quiet.first, 0.95):.0f} -> "
             f"{1000 * np.quantile(self.hostile.first, 0.95):.0f} ms\n"
             f"  the server's resident memory {self.base_bytes / 1e6:.0f} MB when it was quiet, at most "
-            f"{self.peak_bytes / 1e6:.0f} MB, below a stated {self.ceiling_bytes / 1e6:.0f} MB"
+            f"{self.peak_bytes / 1e6:.0f} MB, below a stated {self.ceiling_bytes / 1e6:.0f} MB; it logged "
+            f"{self.log_bytes / 1e3:.0f} kB"
         )
 
 
@@ -104,6 +107,14 @@ class _Run:
         self._server = psutil.Process(process.pid)
         self._truth: dict[int, list[int]] = {}
         self._peak = 0
+        # What nobody reads would hold the server as soon as the pipe is full.
+        self._log = ""
+        self._reading = threading.Thread(target=self._read_log, daemon=True)
+        self._reading.start()
+
+    def _read_log(self) -> None:
+        assert self._process.stderr is not None
+        self._log = self._process.stderr.read()
 
     async def run(self, seconds: float, quiet_seconds: float, clients: int) -> Mixed:
         async with connect(self._address, token=_HONEST) as connection:
@@ -118,7 +129,8 @@ class _Run:
             for number, truth in self._truth.items():
                 if await self._ask(connection, said, number, Honest()) != truth:
                     raise FuzzError("an answer is another one after all of it")
-        return Mixed(quiet, hostile, counts, base, self._peak, base + await self._stated() + _ALLOWED_BESIDE)
+        ceiling = base + await self._stated() + _ALLOWED_BESIDE
+        return Mixed(quiet, hostile, counts, base, self._peak, ceiling, len(self._log))
 
     async def _phase(self, seconds: float, clients: int, said: ServerDescription) -> Honest:
         honest, end = Honest(), time.monotonic() + seconds
@@ -212,10 +224,11 @@ class _Run:
     async def _stated(self) -> float:
         """Bytes that those without a session can make it hold, as it says; it has to end well, too."""
         self._process.send_signal(signal.SIGTERM)
-        _, said = await asyncio.to_thread(self._process.communicate, timeout=60)
+        await asyncio.to_thread(self._process.wait, 60)
+        await asyncio.to_thread(self._reading.join, 60)
         if self._process.returncode:
-            raise FuzzError(f"the server ended with {self._process.returncode}: {said[-500:]}")
-        return float(said.split("at most ")[2].split(" GB for ", 1)[0]) * 1e9
+            raise FuzzError(f"the server ended with {self._process.returncode}: {self._log[-500:]}")
+        return float(self._log.split("at most ")[2].split(" GB for ", 1)[0]) * 1e9
 
 
 def _check(mixed: Mixed, most_ratio: float) -> None:
@@ -232,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--clients", type=int, default=4, help="honest ones")
     parser.add_argument("--most-ratio", type=float, default=1.5, help="of honest gaps; 0 only reports it")
     parser.add_argument("--target", default="demo")
-    parser.add_argument("--pace-pass", default="30ms", help="what a pass costs, as a datacenter's takes")
+    parser.add_argument("--pace-pass", default="80ms", help="what a pass costs, as a datacenter's takes")
     parser.add_argument("--seed", default="0", help="what questions and hostility follow from")
     asked = parser.parse_args(arguments)
     quiet = asked.quiet_seconds or min(60.0, max(5.0, asked.seconds / 4))

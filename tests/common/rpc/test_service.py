@@ -2,15 +2,18 @@
 
 import asyncio
 import gc
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
+import grpc
 import pytest
+from google.protobuf.message import DecodeError
 
 from common.protocol.messages import FromClient, FromServer, Opened
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
-from common.rpc.service import OutriderService, _Servicer
+from common.rpc.service import OutriderService, _Servicer, register
 
 
 class Endless(OutriderService):
@@ -64,3 +67,16 @@ async def test_a_call_that_is_over_has_given_back_what_it_held() -> None:
         assert held
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(("raised", "is_told"), [(grpc.aio.InternalError, 0), (DecodeError, 0), (ValueError, 1)])
+async def test_no_traceback_is_written_of_what_a_client_can_bring_about(
+    caplog: pytest.LogCaptureFixture, raised: type[Exception], is_told: int
+) -> None:
+    """gRPC raises the first of these for every message to a call that its client has reset."""
+    register(Endless(), grpc.aio.server())
+    try:
+        raise raised
+    except Exception:
+        logging.getLogger("grpc._cython.cygrpc").exception("raised in core by servicer method")
+    assert len(caplog.records) == is_told

@@ -13,7 +13,7 @@ from common.protocol.messages import StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
-from server.mishap import Alone
+from server.mishap import FaultIsolation
 from server.sequence import HeldSequence
 
 
@@ -93,10 +93,12 @@ class Assistance(Generic[Owner]):
         return owner.wanted == self.wanted and held_its_slots and owner.session.tree is self.tree
 
 
-def claim_assistance(candidates: Iterable[Owner], number: int, alone: Alone[Owner]) -> Assistance[Owner] | None:
+def claim_assistance(
+    candidates: Iterable[Owner], number: int, isolation: FaultIsolation[Owner]
+) -> Assistance[Owner] | None:
     """The level of that number, for the session that has waited longest; None where no session should have one."""
     for owner in sorted(candidates, key=lambda each: each.assisted):
-        with alone(owner):
+        with isolation(owner):
             session = owner.session
             view = session.assistance(owner.in_pass)
             if view is None:

@@ -82,14 +82,14 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
     def _refusing(self, kind: CallKind, refusal: Refusal) -> Any:
         async def refuse(_: Any, context: Any) -> None:
-            if not await self._refuse(kind, refusal, _Reader(context, self._stall_seconds)):
+            if not await self._refuse(kind, refusal, _StallTimedContext(context, self._stall_seconds)):
                 await hang_up()
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
     async def _admit(self, handler: Any, kind: CallKind, client: str, requests: Any, context: Any) -> bool:
         """Whether the call could be ended as calls are."""
-        reader = _Reader(context, self._stall_seconds)
+        reader = _StallTimedContext(context, self._stall_seconds)
         try:
             async with asyncio.timeout(None) as patience:
                 call = _Call(self._pools, self._clock, patience, context.peer(), client)
@@ -105,7 +105,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         except TimeoutError:
             return await self._refuse(kind, call.given_up or Refusal.SLOW, reader)
 
-    async def _answer(self, handler: Any, call: "_Call", requests: Any, reader: "_Reader") -> None:
+    async def _answer(self, handler: Any, call: "_Call", requests: Any, reader: "_StallTimedContext") -> None:
         if handler.request_streaming:
             on_stream_end.set(partial(call.enter, CallKind.ENDED))
             request = call.left_when_opened(requests)
@@ -134,7 +134,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         except DecodeError as error:
             raise NoPlaceError(Refusal.REQUEST) from error
 
-    async def _refuse(self, kind: CallKind, refusal: Refusal, reader: "_Reader") -> bool:
+    async def _refuse(self, kind: CallKind, refusal: Refusal, reader: "_StallTimedContext") -> bool:
         """Says so; whether the client listens."""
         self._pools.count(kind, refusal, self._clock())
         if reader.is_writing:
@@ -152,7 +152,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return False
 
 
-class _Reader:
+class _StallTimedContext:
     """A call's context that knows whether the client keeps us waiting. The rest is gRPC's."""
 
     def __init__(self, context: Any, stall_seconds: float):

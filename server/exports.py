@@ -13,7 +13,7 @@ import numpy as np
 from common.protocol.messages import StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.state_feed import Span
-from server.mishap import Alone
+from server.mishap import FaultIsolation
 from server.sequence import HeldSequence
 
 POSITIONS_OF_STEP = 128
@@ -50,7 +50,7 @@ class Export(Generic[Owner]):
     ask: Ask
 
 
-def claim(candidates: Iterable[Owner], alone: Alone[Owner]) -> list[Export[Owner]]:
+def claim(candidates: Iterable[Owner], isolation: FaultIsolation[Owner]) -> list[Export[Owner]]:
     """Claims one frame of each session in turn, while there is room in the step; those that waited longest first."""
     waiting = deque(sorted((each for each in candidates if each.wanted is not None), key=lambda each: each.fed))
     claims = waiting[-1].fed if waiting else 0
@@ -58,7 +58,7 @@ def claim(candidates: Iterable[Owner], alone: Alone[Owner]) -> list[Export[Owner
     positions = 0
     while waiting and positions < POSITIONS_OF_STEP:
         owner = waiting.popleft()
-        with alone(owner):
+        with isolation(owner):
             span = owner.session.next_span()
             if span is None or owner.wanted is None:
                 continue

@@ -14,7 +14,7 @@ Owner = TypeVar("Owner")
 Answer = TypeVar("Answer")
 
 
-class Alone(Generic[Owner]):
+class FaultIsolation(Generic[Owner]):
     """Whatever one session raises ends that session and no other: it is logged, with `when`, and `fail` is called."""
 
     def __init__(self, when: str, fail: Callable[[Owner], None]):

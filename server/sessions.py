@@ -19,7 +19,7 @@ from server.events import Tell, unheard
 from server.exports import Export, claim
 from server.late_frames import comes_late, reading_units
 from server.member import Listener, Member
-from server.mishap import Alone
+from server.mishap import FaultIsolation
 from server.pass_cost import PassCost
 from server.quotas import Quotas
 from server.room import Bounds
@@ -163,9 +163,9 @@ class Sessions:
     def next_due(self) -> float:
         """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
         their clients."""
-        alone = self._alone("while nothing was due")
-        here = alone.ask_each(self._roster.members, self._roster.due)
-        owed = alone.ask_each(self._owed, lambda member: member.session.due())
+        isolation = self._isolating("while nothing was due")
+        here = isolation.ask_each(self._roster.members, self._roster.due)
+        owed = isolation.ask_each(self._owed, lambda member: member.session.due())
         return min([self._roster.leases.next_end, *(due for _, due in (*here, *owed))])
 
     def plan(self, now: float) -> Batch[Member] | None:
@@ -176,7 +176,7 @@ class Sessions:
         due += self._those(self._owed, lambda member: member.session.due() <= now, _BEFORE_PASS)
         due = [member for member in due if self._roster.keeps(member)]
         budget = min(self._bounds.pass_tokens, self._pool.free)
-        shares = share(worthwhile_demands(due, budget, self._cost.estimate, self._alone(_BEFORE_PASS)), budget)
+        shares = share(worthwhile_demands(due, budget, self._cost.estimate, self._isolating(_BEFORE_PASS)), budget)
         self._pass += 1
         parts = [
             self._part(member, tokens)
@@ -197,9 +197,9 @@ class Sessions:
         """Takes what the target decided for each part."""
         self._pulse.passed(now - batch.began)
         self._cost.observe(batch.tokens, now - batch.began)
-        alone = self._alone("after its pass")
+        isolation = self._isolating("after its pass")
         for part, outcome in zip(batch.parts, outcomes, strict=True):
-            with alone(part.owner):
+            with isolation(part.owner):
                 self._complete(part, outcome, now)
 
     # What the server drafts itself.
@@ -209,7 +209,7 @@ class Sessions:
         asking = self._those(self._roster.members, lambda member: member.session.asks_for_assistance, _BEFORE_LEVEL)
         self._pulse.rivals = max(1, len(asking))
         self._level += 1
-        asked = claim_assistance(asking, self._level, self._alone(_BEFORE_LEVEL))
+        asked = claim_assistance(asking, self._level, self._isolating(_BEFORE_LEVEL))
         self._pulse.is_drafting = asked is not None
         if asked is not None and asked.aide is None:
             dismiss_one_aide([*self._roster.leases.members, *self._roster.members])
@@ -231,21 +231,21 @@ class Sessions:
             self._pulse.drafted_first(seconds)
         else:
             self._pulse.drafted(seconds)
-        with self._alone("after a level")(member):
+        with self._isolating("after a level")(member):
             member.session.assist(asked.epoch, asked.view, level.proposals)
 
     # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
 
     def claim_state(self) -> list[Export[Member]]:
         """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
-        return claim(self._roster.members, self._alone("before its draft state"))
+        return claim(self._roster.members, self._isolating("before its draft state"))
 
     def send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], now: float) -> None:
         """Takes what was encoded for each export; None where it could not be made. That session goes on without."""
-        alone = self._alone("with its draft state")
+        isolation = self._isolating("with its draft state")
         for export, payload in zip(exports, payloads, strict=True):
             if self._roster.has(export.owner):
-                with alone(export.owner):
+                with isolation(export.owner):
                     self._send_state(export, payload, now)
 
     # Details.
@@ -261,11 +261,11 @@ class Sessions:
             self.counters.state_sent(frame.kind, len(payload))
             self._deliver(member, [frame], now)
 
-    def _alone(self, when: str) -> Alone[Member]:
-        return Alone(when, self._fail_internally)
+    def _isolating(self, when: str) -> FaultIsolation[Member]:
+        return FaultIsolation(when, self._fail_internally)
 
     def _those(self, members: Iterable[Member], is_meant: Callable[[Member], bool], when: str) -> list[Member]:
-        return [member for member, is_one in self._alone(when).ask_each(members, is_meant) if is_one]
+        return [member for member, is_one in self._isolating(when).ask_each(members, is_meant) if is_one]
 
     def _hear(self, member: Member, message: FromClient, now: float) -> None:
         session = member.session
@@ -320,7 +320,7 @@ class Sessions:
         slots: list[int] = []
         if member.meter is not None:
             member.meter.passes += 1
-        with self._alone(_BEFORE_PASS)(member):
+        with self._isolating(_BEFORE_PASS)(member):
             try:
                 work = member.session.plan(tokens)
                 slots = self._pool.take(len(work))

@@ -10,21 +10,23 @@ from common.protocol.selection import chances
 from common.protocol.tree import TokenTree
 from server.budget import Cost, worthwhile
 from server.member import Member
-from server.mishap import Alone
+from server.mishap import FaultIsolation
 from server.scheduler import Demand
 
 _FREE = 1.05
 """Times what a pass costs without nodes, up to which nodes count as free."""
 
 
-def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost, alone: Alone[Member]) -> list[Demand]:
+def worthwhile_demands(
+    due: Sequence[Member], budget: int, cost: Cost, isolation: FaultIsolation[Member]
+) -> list[Demand]:
     demands = [member.demand for member in due]
     chains = sum(demand.chain for demand in demands)
     if cost(min(budget, sum(demand.tokens for demand in demands))) <= _FREE * cost(chains):
         return demands
     decoding = [place for place, demand in enumerate(demands) if demand.decodes]
     counts = worthwhile(
-        [_chances_of(due[place], alone) for place in decoding],
+        [_chances_of(due[place], isolation) for place in decoding],
         roots=len(decoding),
         other_tokens=min(budget, chains) - len(decoding),
         most=max(0, budget - chains),
@@ -35,10 +37,10 @@ def worthwhile_demands(due: Sequence[Member], budget: int, cost: Cost, alone: Al
     return demands
 
 
-def _chances_of(member: Member, alone: Alone[Member]) -> list[float]:
+def _chances_of(member: Member, isolation: FaultIsolation[Member]) -> list[float]:
     """None of a session that cannot be weighed."""
     weighed: list[float] = []
-    with alone(member):
+    with isolation(member):
         weighed += chances(member.session.tree, member.session.tempo.believable)
     return weighed
 

@@ -3,6 +3,7 @@ they have configured counts for nothing."""
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -30,3 +31,8 @@ def _no_journal_of_another_test() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     own.setLevel(level)
+
+
+def pytest_configure() -> None:
+    """Who runs tests in the background may have had Ctrl-C ignored, which every program that they start inherits."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

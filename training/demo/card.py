@@ -89,8 +89,8 @@ def recipe_section(trained: Trained, seed: int) -> str:
         f"peak rate of {settings.matrix_rate:g} for the matrices of the layers, weight decay "
         f"{settings.weight_decay:g}; AdamW at {settings.vector_rate:g} for embeddings and norms; "
         f"{settings.warmup_steps} steps of warm-up, linear decay to zero over the last {settings.decay_share:.0%} of "
-        f"the tokens, float32 weights with bfloat16 autocast where that is faster. Each row of a batch holds one conversation of at most "
-        f"{ROW_LENGTHS[-1]} tokens; batches of "
+        f"the tokens, float32 weights with bfloat16 autocast where that is faster. Each row of a batch holds one "
+        f"conversation of at most {ROW_LENGTHS[-1]} tokens; batches of "
         f"about 4,096 tokens group conversations of similar length.{earlier if trained.earlier else ''}"
     )
 

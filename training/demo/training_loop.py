@@ -17,6 +17,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from training.demo.batching import Batch
+from training.demo.muon import Muon
 
 PAUSE_FACTOR = 4.0
 
@@ -76,10 +77,10 @@ def run(
     clock: Callable[[], float] = time.monotonic,
 ) -> Progress:
     """Train `model` in place until the tokens are used; continue from `checkpoint` where it exists."""
-    optimisers = new_optimisers(model, settings)
+    bfloat16 = bfloat16_is_faster()
+    optimisers = new_optimisers(model, settings, torch.bfloat16 if bfloat16 else torch.float32)
     progress = restore(model, optimisers, checkpoint) if checkpoint.exists() else Progress()
     model.train()
-    bfloat16 = bfloat16_is_faster()
     while progress.tokens < settings.tokens:
         started = clock()
         batch = batches(progress.step)
@@ -121,12 +122,13 @@ def advance(progress: Progress, batch: Batch, loss: float, elapsed: float) -> No
     progress.learned_tokens += len(batch.targets)
 
 
-def new_optimisers(model: LlamaForCausalLM, settings: LoopSettings) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, AdamW for the rest; each group keeps its peak rate."""
+def new_optimisers(model: LlamaForCausalLM, settings: LoopSettings, dtype: torch.dtype) -> list[torch.optim.Optimizer]:
+    """Muon, which iterates in `dtype`, for the matrices of the layers, AdamW for the rest; each group keeps its peak
+    rate."""
     matrices = [parameter for parameter in model.model.layers.parameters() if parameter.ndim == 2]
     inside = set(map(id, matrices))
     others = [parameter for parameter in model.parameters() if id(parameter) not in inside]
-    muon = torch.optim.Muon(matrices, lr=settings.matrix_rate, weight_decay=settings.weight_decay)
+    muon = Muon(matrices, lr=settings.matrix_rate, weight_decay=settings.weight_decay, dtype=dtype)
     adamw = torch.optim.AdamW(others, lr=settings.vector_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     for optimiser in (muon, adamw):
         for group in optimiser.param_groups:

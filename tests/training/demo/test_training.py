@@ -72,7 +72,7 @@ def test_a_run_on_its_plateau_may_be_made_longer(feed: Feed, tmp_path: Path) -> 
 
 def test_every_parameter_has_one_optimiser_and_matrices_of_layers_have_muon(feed: Feed) -> None:
     model = new_model(TINY, feed.tokenizer, seed=1)
-    muon, adamw = new_optimisers(model, LoopSettings(tokens=1))
+    muon, adamw = new_optimisers(model, LoopSettings(tokens=1), torch.float32)
     trained = {id(p): kind for kind in (muon, adamw) for group in kind.param_groups for p in group["params"]}
     for name, parameter in model.named_parameters():
         assert trained.pop(id(parameter)) is (muon if ".layers." in name and parameter.ndim == 2 else adamw)

@@ -12,7 +12,7 @@ import pytest
 
 from client import cli, progress
 from common.bundle import BundleFile, make_manifest
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 
 
 def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from client.private import BEGIN, END
+from client.private.spans import BEGIN, END
 from common.protocol.messages import Extend, Open
 from tests.client.test_cli import outrider
 from tests.client.test_private_wire import STATE_ALONE, check_silence

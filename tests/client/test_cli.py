@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from client import cli, progress
+from client import cli
+from client.terminal import progress
 from common.bundle import BundleFile, make_manifest
 from common.programs.console import PlainConsole
 

@@ -12,8 +12,8 @@ from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, Commit, Grow, Opened, Settings
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal
+from tests.client.drafting.test_loop import PROMPT
 from tests.client.fakes import LIMITS, SESSION
-from tests.client.test_drafting import PROMPT
 from tests.common.protocol.test_tree import paths
 
 VOCABULARY = 4

@@ -25,8 +25,8 @@ from common.protocol.messages import (
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal
+from tests.client.drafting.test_loop import GUESS, PROMPT, begun, state
 from tests.client.fakes import LIMITS, REQUEST, SESSION
-from tests.client.test_drafting import GUESS, PROMPT, begun, state
 from tests.common.protocol.test_tree import paths
 
 VOCABULARY = 4

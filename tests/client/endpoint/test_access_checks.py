@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from client.endpoint import gate as gate_module
+from client.endpoint import access_checks as gate_module
 from client.endpoint.access_checks import MOST_BYTES, Gate, guard_for
 
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from client.endpoint import desk as desk_module
+from client.endpoint import conversation_pool as desk_module
 from client.endpoint.conversation_pool import Desk
 from client.endpoint.faults import FaultError
 

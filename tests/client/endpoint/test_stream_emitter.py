@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from client.endpoint import teller as teller_module
+from client.endpoint import stream_emitter as teller_module
 from client.endpoint.openai_responses import Piece
 from client.endpoint.stream_emitter import Teller
 from client.link.link_state import LinkState

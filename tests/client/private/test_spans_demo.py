@@ -17,7 +17,7 @@ from common.address import parse_address
 from common.protocol.messages import Settings
 from tests.daemon import outriderd
 
-MODELS = Path(__file__).parents[2] / "models" / "demo"
+MODELS = Path(__file__).parents[3] / "models" / "demo"
 _QUESTION_FIRST = re.compile(r"(?!Text)([^\n]{5,110}\n)(.{120,})", re.DOTALL)
 
 

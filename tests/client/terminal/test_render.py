@@ -17,7 +17,7 @@ from client.terminal.render import (
     unreached_line,
 )
 from client.text import raw_tokens
-from tests.client.terminal import Terminal
+from tests.client.emulated_terminal import Terminal
 from tests.client.test_stats import ONE
 from tests.families import make_tokenizer
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from client.terminal.screen import Screen, wrapped
 from common.protocol.plain import printable
-from tests.client.terminal import Terminal
+from tests.client.emulated_terminal import Terminal
 
 TEXTS = st.text(alphabet="ab \n日🦊", max_size=30)
 JOINING = st.text(alphabet="ab \n👩\u200d\ufe0f", max_size=30)

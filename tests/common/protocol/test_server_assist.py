@@ -41,7 +41,7 @@ def level(*tokens, logp=-0.1, parent=0) -> list[Proposal]:
 @pytest.mark.parametrize("idle", ASSISTING)
 def test_a_drafted_level_meets_the_target_in_the_next_pass(idle):
     server = assisted(idle)
-    view = server.passes.server_drafting(in_pass=False)
+    view = server.assistance(in_pass=False)
     assert view.tokens == (1, 2, 3, 4)
     server.assist(0, view, [*level(5), Proposal(-1, 2, -0.1)])
     assert run_pass(server, [5, 2, 3]).replies == (Commit(0, 4, (5, 2, 3)),)
@@ -50,7 +50,7 @@ def test_a_drafted_level_meets_the_target_in_the_next_pass(idle):
 def test_the_view_says_how_the_target_will_choose():
     sampling = Sampling(0.8, top_k=3, seed=5)
     server = assisted(settings=Settings(20, rule="coupled", sampling=sampling))
-    view = server.passes.server_drafting(in_pass=False)
+    view = server.assistance(in_pass=False)
     assert (view.rule, view.sampling) == ("coupled", sampling)
 
 
@@ -66,7 +66,7 @@ def test_the_view_says_how_the_target_will_choose():
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_there_is_nothing_to_draft_where(server, why):
-    assert server.passes.server_drafting(in_pass=False) is None, why
+    assert server.assistance(in_pass=False) is None, why
 
 
 @pytest.mark.parametrize("idle", ASSISTING)
@@ -84,31 +84,31 @@ def test_while_a_pass_runs_only_policies_that_overlap_are_drafted_for(idle, draf
 def test_the_server_waits_for_its_own_level_and_goes_on_once_more_would_add_too_little():
     server = assisted()
     assert server.due() > 1.0
-    server.assist(0, server.passes.server_drafting(in_pass=False), level(5, logp=-4.0))
+    server.assist(0, server.assistance(in_pass=False), level(5, logp=-4.0))
     assert server.due() == 1.0
 
 
 def test_a_drafter_with_nothing_to_propose_rests_until_the_next_commit():
     server = assisted()
-    server.assist(0, server.passes.server_drafting(in_pass=False), [])
-    assert server.passes.server_drafting(in_pass=False) is None
+    server.assist(0, server.assistance(in_pass=False), [])
+    assert server.assistance(in_pass=False) is None
     assert server.due() == 1.0
     run_pass(server, [5], now=2.0)
-    assert server.passes.server_drafting(in_pass=False) is not None
+    assert server.assistance(in_pass=False) is not None
     assert server.due() > 2.0
 
 
 def test_an_empty_level_of_an_older_frontier_puts_nobody_to_rest():
     server = assisted()
-    view = server.passes.server_drafting(in_pass=True)
+    view = server.assistance(in_pass=True)
     run_pass(server, [5], now=2.0)
     server.assist(0, view, [])
-    assert server.passes.server_drafting(in_pass=False) is not None
+    assert server.assistance(in_pass=False) is not None
 
 
 def test_a_level_that_a_commit_overtook_goes_on_below_it():
     server = assisted()
-    view = server.passes.server_drafting(in_pass=True)
+    view = server.assistance(in_pass=True)
     run_pass(server, [5], now=2.0)
     server.assist(0, view, [*level(5, 3), Proposal(-1, 2, -0.1)])
     assert [node.token for node in server.plan(64).nodes] == [2]
@@ -117,7 +117,7 @@ def test_a_level_that_a_commit_overtook_goes_on_below_it():
 @pytest.mark.parametrize("over", [False, True])
 def test_a_level_of_an_earlier_turn_is_dropped(over):
     server = assisted()
-    view = server.passes.server_drafting(in_pass=False)
+    view = server.assistance(in_pass=False)
     server.receive(Cancel(0), 2.0)
     if not over:
         server.receive(Extend(1, 4, (2,), SETTINGS), 2.0)
@@ -129,7 +129,7 @@ def test_without_help_the_session_goes_on_at_once():
     server = assisted()
     assert server.due() > 1.0
     server.forgo_assistance()
-    assert server.passes.server_drafting(in_pass=False) is None
+    assert server.assistance(in_pass=False) is None
     assert server.due() == 1.0
 
 
@@ -139,15 +139,15 @@ def test_help_that_failed_in_one_answer_is_not_sought_in_the_next():
     server.receive(Cancel(0), 2.0)
     server.receive(Extend(1, 4, (2,), SETTINGS), 2.0)
     run_pass(server, [5])
-    assert server.passes.server_drafting(in_pass=False) is None
+    assert server.assistance(in_pass=False) is None
 
 
 def test_the_server_plants_no_more_than_it_may_and_leaves_the_client_all_its_own():
     server = assisted(planted_nodes=3, max_nodes=4)
-    view = server.passes.server_drafting(in_pass=False)
+    view = server.assistance(in_pass=False)
     server.assist(0, view, level(1, 2, 3, 4, 5))
     assert len(server.tree) == 3
-    assert server.passes.server_drafting(in_pass=False) is None
+    assert server.assistance(in_pass=False) is None
     server.receive(grow(4, (1, 0, 4, -0.1), (2, 1, 1, -0.1), (3, 1, 2, -0.1), (4, 1, 3, -0.1)), 2.0)
     assert len(server.tree) == 3 + 4
     with pytest.raises(PeerError, match="more than the 7 allowed"):
@@ -156,7 +156,7 @@ def test_the_server_plants_no_more_than_it_may_and_leaves_the_client_all_its_own
 
 def test_a_level_that_was_begun_before_the_client_filled_the_tree_is_cut():
     server = assisted(planted_nodes=3, max_nodes=4)
-    view = server.passes.server_drafting(in_pass=False)
+    view = server.assistance(in_pass=False)
     server.receive(grow(4, (1, 0, 4, -0.1), (2, 1, 1, -0.1)), 2.0)
     server.assist(0, view, level(1, 2, 3))
     assert sorted(node.token for node in server.tree.root.children.values()) == [1, 4]
@@ -172,7 +172,7 @@ def test_a_server_that_plants_nothing_lends_its_room_to_nobody():
 def test_commits_name_the_clients_newest_node_and_never_the_servers_own():
     server = assisted()
     server.receive(grow(4, (7, 0, 5, -0.1)), 2.0)
-    server.assist(0, server.passes.server_drafting(in_pass=False), level(4))
+    server.assist(0, server.assistance(in_pass=False), level(4))
     (commit,) = run_pass(server, [1, 1, 1]).replies
     assert commit.seen == 7
 
@@ -184,7 +184,7 @@ def test_commits_name_the_clients_newest_node_and_never_the_servers_own():
 )
 def test_a_client_cannot_name_the_servers_own_nodes(node):
     server = assisted()
-    server.assist(0, server.passes.server_drafting(in_pass=False), level(5))
+    server.assist(0, server.assistance(in_pass=False), level(5))
     with pytest.raises(PeerError, match=r"too large|never sent"):
         server.receive(grow(4, node), 2.0)
 
@@ -203,10 +203,10 @@ def test_a_crowd_ends_the_help_of_auto_which_comes_back_when_the_crowd_leaves():
 def test_a_resumed_stream_drops_what_was_planted_and_is_helped_again():
     """The client's nodes come anew under new ids, and so do the server's own."""
     server = assisted()
-    server.assist(0, server.passes.server_drafting(in_pass=False), level(5))
+    server.assist(0, server.assistance(in_pass=False), level(5))
     server.reopen(open_frame((1, 2, 3, 4), 3), 2.0)
     assert len(server.tree) == 0
-    server.assist(0, server.passes.server_drafting(in_pass=False), level(5))
+    server.assist(0, server.assistance(in_pass=False), level(5))
     assert run_pass(server, [5, 2]).replies == (Commit(0, 4, (5, 2)),)
 
 
@@ -263,10 +263,10 @@ def test_a_level_and_a_commit_change_how_long_the_next_one_is_waited_for():
     """What a level promises is remembered only for the tree that it was read from."""
     server = assisted()
     assert server.due() > 1.0
-    server.assist(0, server.passes.server_drafting(in_pass=False), level(5, logp=-4.0))
+    server.assist(0, server.assistance(in_pass=False), level(5, logp=-4.0))
     assert server.due() == 1.0
     run_pass(server, [1], now=2.0)
-    server.assist(0, server.passes.server_drafting(in_pass=False), level(6))
+    server.assist(0, server.assistance(in_pass=False), level(6))
     assert server.due() > 2.0
 
 
@@ -282,14 +282,14 @@ def test_how_often_drafts_have_missed_decides_how_long_they_are_waited_for(right
     """At first one token in six, where a level that is right with 0.8 is waited for and one with 0.3 is not."""
     server, now = assisted(settings=Settings(200)), 1.0
     drafted = level(5, logp=math.log(chance))
-    server.assist(0, server.passes.server_drafting(in_pass=False), drafted)
+    server.assist(0, server.assistance(in_pass=False), drafted)
     assert (server.due() > now) is not waits
     for _ in range(40):
         now += 1.0
-        server.assist(0, server.passes.server_drafting(in_pass=False), level(5))
+        server.assist(0, server.assistance(in_pass=False), level(5))
         run_pass(server, [5, 1] if right else [1, 1], now=now)
         server.receive(Ack(0, server.tree.frontier), now)
-    server.assist(0, server.passes.server_drafting(in_pass=False), drafted)
+    server.assist(0, server.assistance(in_pass=False), drafted)
     assert (server.due() > now) is waits
 
 
@@ -304,5 +304,5 @@ def test_how_long_a_person_thinks_slows_no_answer():
         for _ in range(4):
             now += 0.1
             run_pass(server, [1], now=now)
-        server.assist(server.epoch, server.passes.server_drafting(in_pass=False), level(5, logp=math.log(0.5)))
+        server.assist(server.epoch, server.assistance(in_pass=False), level(5, logp=math.log(0.5)))
         assert server.due() == now

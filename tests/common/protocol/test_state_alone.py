@@ -141,7 +141,7 @@ def test_no_help_is_wanted_for_an_answer_that_is_not():
     )
     run_pass(server, [])
     assert not server.asks_for_assistance
-    assert server.passes.server_drafting(in_pass=False) is None
+    assert server.assistance(in_pass=False) is None
 
 
 def test_an_answer_may_follow_in_the_next_turn():

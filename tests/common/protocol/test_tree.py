@@ -68,7 +68,7 @@ def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab):
         server_receives()
     while down:
         client_receives()
-    assert client.tokens == server.security.tokens
+    assert client.tokens == server.tokens
     assert paths(client) == paths(server)
     assert len(client) == len(paths(client))
     assert len(server) == len(paths(server))
@@ -268,7 +268,7 @@ def test_both_copies_hold_the_same_groups_in_the_same_order_whatever_was_in_flig
     def stream_breaks() -> None:
         server.rewrite(server.frontier, ())
         up[:] = [Grow(0, client.frontier, tuple(client.renumber()))]
-        down[:] = [server.security.tokens[client.frontier :]] if server.frontier > client.frontier else []
+        down[:] = [server.tokens[client.frontier :]] if server.frontier > client.frontier else []
 
     usual = [client_grows, client_grows, server_receives, server_commits, client_receives] * 3
     for _ in range(draw.randint(1, 60)):
@@ -277,6 +277,6 @@ def test_both_copies_hold_the_same_groups_in_the_same_order_whatever_was_in_flig
         server_receives()
     while down:
         client_receives()
-    assert client.tokens == server.security.tokens
+    assert client.tokens == server.tokens
     assert ordered_paths(client) == ordered_paths(server)
     assert len(client) == len(server) == len(paths(server))

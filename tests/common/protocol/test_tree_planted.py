@@ -95,10 +95,10 @@ def test_the_server_holds_the_clients_tree_and_its_own_nodes_whatever_was_in_fli
         client_receives()
 
     def live(those: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
-        final = tuple(server.security.tokens)
+        final = tuple(server.tokens)
         return {path for path in those if len(path) > len(final) and path[: len(final)] == final}
 
-    assert client.tokens == server.security.tokens
+    assert client.tokens == server.tokens
     assert paths(client) | live(surely) <= paths(server) <= paths(client) | live(surely) | live(perhaps)
     assert len(server) == len(paths(server))
     assert server.last_id <= client.last_id, "an id of the server's own was counted as the client's"

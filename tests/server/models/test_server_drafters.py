@@ -23,10 +23,10 @@ from server.passes.target import load_target
 from server.sessions.sessions import Bounds, Sessions
 from server.stated_pace import Pace
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.server.passes.test_state_maker import POISON, POOL, SlotNumbers
 from tests.server.player import EngineWire, play
 from tests.server.proposers import nothing
 from tests.server.reference import Reference
-from tests.server.test_state_maker import POISON, POOL, SlotNumbers
 
 CAPACITY = 4096
 TOKENS = 30

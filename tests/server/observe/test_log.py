@@ -95,7 +95,7 @@ def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
     busy.open([41, 42], SHORT)
     one_pass(busy.sessions, Thinker())
     (fault,) = (each for each in objects(capsys) if each["event"] == "fault")
-    assert fault["message"].startswith("a session failed before its pass: ArithmeticError in test_journal.py:")
+    assert fault["message"].startswith("a session failed before its pass: ArithmeticError in test_log.py:")
     assert "secret" not in fault["message"]
 
 

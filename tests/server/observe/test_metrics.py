@@ -25,7 +25,7 @@ from tests.server.proposers import knowing
 from tests.server.thinker import VOCAB, Thinker, decode
 
 ANY = Address("127.0.0.1", 0)
-PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
 
 
 class Observed:

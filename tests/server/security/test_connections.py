@@ -12,7 +12,8 @@ from common.protocol.errors import MisuseError
 from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.errors import HungUpError
 from common.rpc.stub import connect
-from server import assembly, connections
+from server import assembly
+from server.security import connections
 from server.security.connections import MOST_CONNECTIONS, most_connections
 from tests.hostile.http2 import connected
 from tests.server.harness import options_for, running

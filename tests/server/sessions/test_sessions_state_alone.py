@@ -7,7 +7,7 @@ import pytest
 from common.protocol.messages import Commit, Finished, FinishReason, Settings
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, one_pass, prompt_of
-from tests.server.test_sessions_state import KINDS, check_states, covered
+from tests.server.sessions.test_sessions_state import KINDS, check_states, covered
 from tests.server.thinker import STATE, STATE_KINDS, Thinker, decode
 
 STATEFUL = replace(TERMS, state_kinds=lambda request: STATE_KINDS, end_tokens=frozenset())

@@ -88,7 +88,7 @@ def test_however_dear_tokens_are_every_prompt_is_read_and_every_session_decodes(
     server = Server(steep)
     decoding = server.decoding("decoding", prompt_of(1, 100))
     grow(decoding, 8, logp=-0.5)
-    reading = Client(server.sessions.sessions, "reading")
+    reading = Client(server.sessions, "reading")
     reading.open(prompt_of(2, 40), LONG)
     batch = server.one_pass()
     assert {part.owner.listener: len(part.work.chain) for part in batch.parts} == {decoding: 1, reading: 40}
@@ -96,7 +96,7 @@ def test_however_dear_tokens_are_every_prompt_is_read_and_every_session_decodes(
 
 def test_before_any_pass_was_measured_all_nodes_are_taken() -> None:
     server = Server(steep)
-    client = Client(server.sessions.sessions, "s")
+    client = Client(server.sessions, "s")
     client.open([3], LONG)
     grow(client, 20, logp=-4.0)
     assert widths(server.one_pass()) == {client: 20}
@@ -106,7 +106,7 @@ def test_one_slow_pass_keeps_passes_narrow_only_for_a_while() -> None:
     """The first on a cold device, say. The narrow ones that follow would never show that wide ones are fast."""
     costs = iter([3.0])
     server = Server(lambda tokens: next(costs, 0.03))
-    client = Client(server.sessions.sessions, "s")
+    client = Client(server.sessions, "s")
     client.open(prompt_of(1, 30), Settings(max_new_tokens=200))
     for _ in range(6):
         server.one_pass()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from client.policies import LOCKSTEP, POLICIES, Policy
+from client.drafting.policies import LOCKSTEP, POLICIES, Policy
 from common.protocol.checks import check_settings
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Settings

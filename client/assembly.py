@@ -14,26 +14,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from client.bundle_check import check_intact
-from client.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
+from client.cache.bundle_check import check_intact
+from client.cache.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
+from client.cache.known_servers import recall, remember
+from client.cache.pins import keep_pin
 from client.conversation import Conversation
-from client.draft_loader import DraftChoice, DraftLoader
-from client.drafting import DraftingLoop
+from client.drafting.draft_loader import DraftChoice, DraftLoader
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import Policy
 from client.errors import RefusedError
-from client.known_servers import recall, remember
-from client.link import Access
-from client.monologue import Bounds
-from client.offline import Offline
-from client.pins import keep_pin
-from client.policies import Policy
-from client.secluded import Confidant
+from client.link.offline import Offline
+from client.link.shared_connection import Branch, Trunk
+from client.link.stream import Access
+from client.private.draft_only import Bounds
+from client.private.router import Confidant
 from client.text import decode
-from client.trunk import Branch, Trunk
 from common.address import Address
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.cache import cache_directory
 from common.drafters.drafter import Drafter
-from common.native_calls import ended_by_second_interrupt
+from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION

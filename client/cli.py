@@ -11,14 +11,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from client import options as option
-from client.loading import STOPPED, loading
-from client.offline import LIMIT, PATIENCE_SECONDS
-from client.piped import is_something_piped
-from common.command_line import FAILURE, Version
-from common.command_line import run as run_command_line
-from common.configuration import ConfigFile, Program, configure, user_file
-from common.folded_options import with_folded_options
-from common.interruption import ended_at_once
+from client.link.offline import LIMIT, PATIENCE_SECONDS
+from client.terminal.loading import STOPPED, loading
+from client.terminal.piped import is_something_piped
+from common.programs.command_line import FAILURE, Version
+from common.programs.command_line import run as run_command_line
+from common.programs.configuration import ConfigFile, Program, configure, user_file
+from common.programs.folded_options import with_folded_options
+from common.programs.interruption import ended_at_once
 
 app = typer.Typer(
     help="Talk to a large model over a bad link: a small one on this machine rides ahead of it.",
@@ -71,7 +71,7 @@ def run(
         import asyncio
 
         from client.commands.run import run as run_command
-        from client.draft_loader import DraftChoice
+        from client.drafting.draft_loader import DraftChoice
 
         access = credentials.access_to(server)
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
@@ -104,7 +104,7 @@ def chat(
     with loading() as loaded:
         from client.chat.settings import Wishes
         from client.commands.chat import chat as chat_command
-        from client.draft_loader import DraftChoice
+        from client.drafting.draft_loader import DraftChoice
 
         access = credentials.access_to(server)
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
@@ -152,9 +152,9 @@ def serve(
 
         from client.commands.serve import Listening
         from client.commands.serve import serve as serve_command
-        from client.draft_loader import DraftChoice
+        from client.drafting.draft_loader import DraftChoice
         from client.endpoint.service import Manner, find_wish
-        from client.offline import Offline
+        from client.link.offline import Offline
         from common.address import parse_address
         from common.rpc.credentials import read_token, warn_of_readable
 
@@ -220,7 +220,7 @@ def config(
     context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
 ) -> None:
     """Show which options are not as by default and what set them; every option of one COMMAND."""
-    from common.settings import show_settings
+    from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)
 
@@ -257,7 +257,7 @@ def demo(
 
 
 def _read_prompt(argument: str, private_file: Path | None) -> str:
-    from client.private import as_private, before_private
+    from client.private.spans import as_private, before_private
     from client.text import valid_text
     from common.protocol.errors import MisuseError
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from client.controller import Controller, FixedTree, Steering
-from client.drafting import DraftingLoop
+from client.drafting.controller import Controller, FixedTree, Steering
+from client.drafting.loop import DraftingLoop
+from client.drafting.pace import Levels, PacedDrafter
+from client.drafting.provisional import ProvisionalTally
 from client.errors import RefusedError
 from client.first_of import first_of
-from client.lifeline import Dial, Lifeline, Stream, Told, unheard
-from client.link_state import LinkState
-from client.offline import Offline, Waited
-from client.pace import Levels, PacedDrafter
-from client.provisional import ProvisionalTally
+from client.link.link_state import LinkState
+from client.link.offline import Offline, Waited
+from client.link.reconnecting_stream import Dial, Lifeline, Stream, Told, unheard
 from client.stats import Clock, Meter, Stats, Traffic, per
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter

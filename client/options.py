@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from client.offline import LIMIT, PATIENCE_SECONDS
+from client.link.offline import LIMIT, PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from client.answering import AnswerOptions
-    from client.link import Access
-    from client.offline import Offline
+    from client.link.offline import Offline
+    from client.link.stream import Access
 
 Server = Annotated[str, typer.Option("--server", metavar="HOST:PORT", help="Where outriderd listens.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="OUTRIDER_TOKEN", help="The server's bearer token.")]
@@ -111,7 +111,7 @@ class Credentials:
 
     def access_to(self, server: str) -> "Access":
         """Raises MisuseError for an address or a token file that cannot be used, and for plaintext off loopback."""
-        from client.link import Access
+        from client.link.stream import Access
         from common.address import parse_destination
         from common.protocol.errors import MisuseError
         from common.rpc.credentials import ClientTls, read_token, warn_of_readable
@@ -192,7 +192,7 @@ class OfflineRequest:
 
     def options(self) -> "Offline":
         """Raises MisuseError for an unknown wish."""
-        from client.offline import Offline
+        from client.link.offline import Offline
         from common.protocol.errors import MisuseError
 
         if self.on_reconnect not in (_VERIFY, _KEEP):

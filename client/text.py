@@ -6,8 +6,8 @@ Knows a tokenizer and nothing of sessions or screens.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from client.private import BEGIN, Prompt, before_private, without_marks
-from common.native_calls import ended_by_second_interrupt
+from client.private.spans import BEGIN, Prompt, before_private, without_marks
+from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
 

@@ -11,8 +11,8 @@ from typing import Protocol
 import torch
 
 from common.codec import encode
+from common.draft_models.exporters import StateExporter
 from common.drafters.drafter import Drafter
-from common.drafts.exporters import StateExporter
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.models.slots import SlotPool

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from common.command_line import FAILURE, Version, exit_with
-from common.command_line import run as run_command_line
+from common.programs.command_line import FAILURE, Version, exit_with
+from common.programs.command_line import run as run_command_line
 
 if TYPE_CHECKING:
     from netem.experiments.experiment import Advance, Experiment, Report, Request

@@ -17,30 +17,30 @@ from common.address import Address
 from common.rpc.channel import INCOMING_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
 from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
-from server import journal
-from server.access import open_port, port_credentials
-from server.aides import OwnAides, Site
-from server.assistance import MOST_AIDES
-from server.call_gate import CallGate
-from server.call_pools import CallPools
-from server.ceiling import Ceiling
-from server.connections import most_connections
-from server.drafts import load_exporters
 from server.engine import Engine
 from server.events import Event, Tell
-from server.hang_up import remember_who_begins_tasks
-from server.health_service import HealthService
-from server.metrics import Metrics, read, read_calls
-from server.metrics_port import MetricsPort, read_on
-from server.offer import describe, make_offer
+from server.models.offer import describe, make_offer
+from server.models.server_drafters import OwnAides, Site
+from server.models.state_drafts import load_exporters
+from server.observe import log as journal
+from server.observe.health_service import HealthService
+from server.observe.metrics import Metrics, read, read_calls
+from server.observe.metrics_port import MetricsPort, read_on
 from server.options import ServeOptions
-from server.quotas import Quotas
-from server.room import Bounds
+from server.passes.server_drafting import MOST_AIDES
+from server.passes.state_maker import StateMaker
+from server.passes.target import Target, load_target
+from server.security.access import open_port, port_credentials
+from server.security.call_gate import CallGate
+from server.security.call_pools import CallPools
+from server.security.connections import most_connections
+from server.security.memory_ceiling import Ceiling
+from server.security.reset_call import remember_who_begins_tasks
+from server.security.tokens import Tokens, read_tokens
 from server.servicer import Servicer
-from server.sessions import Sessions
-from server.state_maker import StateMaker
-from server.target import Target, load_target
-from server.tokens import Tokens, read_tokens
+from server.sessions.admission import Bounds
+from server.sessions.quotas import Quotas
+from server.sessions.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from common.command_line import FAILURE, Version, run
-from common.configuration import ConfigFile, Program, configure, user_file
-from common.folded_options import with_folded_options
-from common.interruption import ended_at_once
+from common.programs.command_line import FAILURE, Version, run
+from common.programs.configuration import ConfigFile, Program, configure, user_file
+from common.programs.folded_options import with_folded_options
+from common.programs.interruption import ended_at_once
 from server.options import ServeOptions
 from server.requests import (
     AccessRequest,
@@ -82,9 +82,9 @@ def health(
     import asyncio
 
     from common.address import parse_address, parse_destination
+    from common.programs.settings import value_of
     from common.rpc.credentials import ClientTls
-    from common.settings import value_of
-    from server.health import is_serving
+    from server.observe.health import is_serving
 
     tls = ClientTls(tls_ca, tls_cert, tls_key) if tls_ca or tls_cert or tls_key else None
     asked = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dialled_here
@@ -102,8 +102,8 @@ def bundle(
 ) -> None:
     """Write a client bundle as a directory."""
     _check_names(target, () if draft == "lookup" else (draft,))
-    from server.bundles import write_bundle
-    from server.offer import make_offer
+    from server.models.bundles import write_bundle
+    from server.models.offer import make_offer
 
     offer = make_offer(target, () if draft == "lookup" else (draft,))
     write_bundle(offer.lookup if draft == "lookup" else offer.drafts[0], offer.card, out)
@@ -125,8 +125,8 @@ def certs(
     Later on, with the same --out, the same authority signs more."""
     from datetime import UTC, datetime
 
-    from server.certs import issue
-    from server.certs_advice import advice
+    from server.security.certificates import issue
+    from server.security.certificates_advice import advice
 
     hosts = tuple(host or ())
     typer.echo(advice(issue(out, hosts, tuple(client or ()), days, datetime.now(UTC)), hosts))
@@ -157,7 +157,7 @@ def config(
     context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
 ) -> None:
     """Show which options are not as by default and what set them; every option of one COMMAND."""
-    from common.settings import show_settings
+    from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)
 

@@ -10,9 +10,9 @@ import signal
 import sys
 
 from server.assembly import Assembled, assemble
-from server.journal import keep_journal, note
+from server.observe.log import keep_journal, note
 from server.options import ServeOptions
-from server.sessions import Sessions
+from server.sessions.sessions import Sessions
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -17,18 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.cache import cache_directory
 from common.certificate import read_pem
-from common.configuration import Program
-from common.drafts.directory import read_draft_kind
-from common.findings import Finding, is_well, show
-from common.machine import (
-    amount,
-    check_clock,
-    check_device,
-    check_folder,
-    check_packages,
-    check_python,
-    free_memory,
-)
+from common.draft_models.directory import read_draft_kind
 from common.models.checkpoint import DTYPES, load_config, load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.families import SUPPORTED, check_family
@@ -37,14 +26,25 @@ from common.models.quantised import BITS, method_of, why_not
 from common.models.shipped import shipped_family
 from common.models.sizes import key_width
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
+from common.programs.configuration import Program
+from common.programs.findings import Finding, is_well, show
+from common.programs.machine import (
+    amount,
+    check_clock,
+    check_device,
+    check_folder,
+    check_packages,
+    check_python,
+    free_memory,
+)
+from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
-from common.settings import check_settings
-from server.access import open_port, port_credentials
-from server.bundles import checkpoint_name, find_independent
-from server.drafts import read_state_draft
+from server.models.bundles import checkpoint_name, find_independent
+from server.models.state_drafts import read_state_draft
 from server.options import AccessOptions, TargetOptions
-from server.tokens import read_tokens
+from server.security.access import open_port, port_credentials
+from server.security.tokens import read_tokens
 
 _TAIL_BYTES = 4 * 10**9  # of a target of 8 B parameters, at the deepest N of a draft
 

@@ -18,14 +18,14 @@ from typing import Protocol
 from common.pacing import Hire, PacedThread
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
-from server.assistance import Aides, Assistance, Level
-from server.batch import Case, Outcome
-from server.counters import Counters
-from server.exports import Ask, Export
-from server.member import Listener, Member
-from server.mishap import named
-from server.pace import Pace
-from server.sessions import Sessions
+from server.fault_isolation import named
+from server.passes.batch import Case, Outcome
+from server.passes.server_drafting import Aides, Assistance, Level
+from server.passes.state_export import Ask, Export
+from server.sessions.counters import Counters
+from server.sessions.entry import Listener, Member
+from server.sessions.sessions import Sessions
+from server.stated_pace import Pace
 
 Clock = Callable[[], float]
 _log = logging.getLogger(__name__)

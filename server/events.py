@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.protocol.messages import FailureCode, FinishReason
-from server.turned_away import Reason
+from server.sessions.refusal import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from server.pace import Pace
+from server.stated_pace import Pace
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 

@@ -19,7 +19,7 @@ from server.options import (
     TargetOptions,
     parse_duration,
 )
-from server.pace import Pace
+from server.stated_pace import Pace
 
 Target = Annotated[str, typer.Option(help="A checkpoint's directory, a hub id, or `demo`.")]
 Draft = Annotated[list[str] | None, typer.Option(help="A draft to hand out; may be repeated.")]

@@ -12,11 +12,11 @@ from common.protocol.messages import FailureCode, FromClient, FromServer
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService
-from server.bundles import Shelf
 from server.engine import Engine
-from server.mishap import named
-from server.stream import Stream
-from server.tokens import NOBODY, Tokens
+from server.fault_isolation import named
+from server.models.bundles import Shelf
+from server.security.tokens import NOBODY, Tokens
+from server.sessions.stream import Stream
 
 _log = logging.getLogger(__name__)
 

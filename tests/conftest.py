@@ -26,7 +26,7 @@ def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(autouse=True)
 def _no_journal_of_another_test() -> Iterator[None]:
     # A command that ran in this process would keep one for good, on a stderr that is closed by then.
-    root, own = logging.getLogger(), logging.getLogger("server.journal")
+    root, own = logging.getLogger(), logging.getLogger("server.observe.log")
     handlers, level = [*root.handlers], own.level
     yield
     root.handlers[:] = handlers

@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import torch
 
-from common.drafts.eagle import EagleConfig, EagleDraft, save_eagle
-from common.drafts.layers import LayerShape
-from common.drafts.medusa import MedusaConfig, MedusaDraft, save_medusa
-from common.drafts.moa import MoaConfig, MoaDraft, make_lsa, save_moa
+from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
+from common.draft_models.layers import LayerShape
+from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
+from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa, save_moa
 from common.models.checkpoint import load_config
 from common.models.fingerprint import fingerprint
 from common.models.sizes import key_width

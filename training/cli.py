@@ -13,9 +13,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from common.command_line import Version, run
+from common.programs.command_line import Version, run
 from common.protocol.errors import MisuseError
-from training.drafts.commands import add_draft_commands
+from training.draft_models.commands import add_draft_commands
 
 app = typer.Typer(
     help="Train the drafts and the demo models of Outrider.",

@@ -12,7 +12,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 
 LINE_SECONDS = 30.0
 """On a stream that is no terminal, a plain line appears at most this often."""

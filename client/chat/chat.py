@@ -20,13 +20,13 @@ from client.chat.statistics import stats_table
 from client.chat.talk import Talk
 from client.conversation import Answer, Watch
 from client.errors import BrokenOffError, TooLongError
-from client.interrupt import until_interrupted
-from client.keys import Keys
-from client.lifeline import Told
-from client.link_state import LinkState
-from client.private import BEGIN, END
-from client.render import AnswerView
+from client.link.link_state import LinkState
+from client.link.reconnecting_stream import Told
+from client.private.spans import BEGIN, END
 from client.stops import before_stop
+from client.terminal.interrupt import until_interrupted
+from client.terminal.keys import Keys
+from client.terminal.render import AnswerView
 from client.text import answer_text
 from common.protocol.messages import FinishReason
 from common.protocol.prefix import common_prefix

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from client.chat.multiline import Said
-from common.nearest import did_you_mean
+from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from client.answering import AnswerOptions
 from client.conversation import OFFLINE, Answer
-from client.render import (
+from client.terminal.render import (
     LivePaper,
     Paper,
     kept_line,

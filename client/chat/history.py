@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
-from client.private import has_marks
+from client.private.spans import has_marks
 
 _OWNER_ALONE = 0o600
 

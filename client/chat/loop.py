@@ -8,7 +8,7 @@ from client.chat.commands import called
 from client.chat.display import Display
 from client.chat.lines import Lines
 from client.chat.multiline import Said
-from client.private import before_private
+from client.private.spans import before_private
 from client.text import valid_text
 from common.protocol.errors import MisuseError, OutriderError
 

@@ -6,7 +6,7 @@ is open, no line of which may be taken for a message of its own.
 
 from dataclasses import dataclass
 
-from client.private import is_in_private
+from client.private.spans import is_in_private
 
 QUOTE, CONTINUATION = '"""', "\\"
 

@@ -12,8 +12,8 @@ from typing import Any, get_args, get_type_hints
 
 from client.answering import AnswerOptions
 from client.options import AnswerRequest, OfflineRequest, ScreenRequest
-from client.private import has_marks
-from common.nearest import did_you_mean
+from client.private.spans import has_marks
+from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 _DEFAULT = "default"

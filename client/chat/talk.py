@@ -13,10 +13,10 @@ from client.answering import AnswerOptions
 from client.assembly import Client
 from client.chat.transcript import Drafted, Exchange, Transcript, answered, messages
 from client.conversation import OFFLINE, Answer, Watch
+from client.drafting.policies import Policy
 from client.errors import TooLongError
-from client.lifeline import Told
-from client.offline import Offline
-from client.policies import Policy
+from client.link.offline import Offline
+from client.link.reconnecting_stream import Told
 from client.stats import Stats
 from client.stops import before_stop
 from client.text import answer_text, chat_prompt, chat_tokens

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from client.private import as_private, before_private
+from client.private.spans import as_private, before_private
 from client.text import Message, valid_text
 from common.protocol.errors import MisuseError
 

@@ -15,11 +15,11 @@ from client.chat.lines import Lines, PlainLines
 from client.chat.loop import converse
 from client.chat.settings import Wishes
 from client.chat.talk import Talk
-from client.draft_loader import DraftChoice
-from client.link import Access
-from client.progress import download_bar
-from client.render import unreached_line
-from common.console import PlainConsole
+from client.drafting.draft_loader import DraftChoice
+from client.link.stream import Access
+from client.terminal.progress import download_bar
+from client.terminal.render import unreached_line
+from common.programs.console import PlainConsole
 
 
 def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes, loaded: Callable[[], None]) -> bool:

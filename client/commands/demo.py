@@ -20,20 +20,20 @@ from client.conversation import Answer
 from client.demo.children import ended_by_signals, running
 from client.demo.comparison import Answers, Compared, Comparison, compare, is_identical, rotations
 from client.demo.family import choose_prompts, find_family
-from client.demo.lanes import Lane, lanes
 from client.demo.switch import LinkSwitch
 from client.demo.systems import systems
+from client.demo.systems_under_test import Lane, lanes
 from client.demo.virtual import compare_virtually
-from client.draft_loader import DraftChoice
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import STREAM
 from client.errors import DemoError
-from client.link import Access
-from client.offline import Offline
-from client.policies import STREAM
-from client.progress import share_bar
-from client.render import AnswerView, NoPaper, paper_for
+from client.link.offline import Offline
+from client.link.stream import Access
+from client.terminal.progress import share_bar
+from client.terminal.render import AnswerView, NoPaper, paper_for
 from common.address import Address, parse_destination
 from common.bundle import BundleManifest
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 from common.stated_costs import HALF_THE_CORES, IN_WORDS
 
 # Slower than what speeds are measured at: somebody is to follow it, and to reach for the switch in time.

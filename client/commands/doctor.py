@@ -11,13 +11,13 @@ import typer
 
 from client.doctor.road import check_road
 from client.doctor.welcome import check_welcome
-from client.link import Access
+from client.link.stream import Access
 from common.cache import cache_directory
-from common.configuration import Program
-from common.findings import Finding, is_well, show
-from common.machine import check_clock, check_device, check_folder, check_packages, check_python
+from common.programs.configuration import Program
+from common.programs.findings import Finding, is_well, show
+from common.programs.machine import check_clock, check_device, check_folder, check_packages, check_python
+from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
-from common.settings import check_settings
 
 _USUAL_BUNDLE_BYTES = 2 * 10**9  # with a model draft and its partial files
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import typer
 
 from client.assembly import describe, fetch_bundle
-from client.link import Access
-from client.progress import download_bar
+from client.link.stream import Access
+from client.terminal.progress import download_bar
 from common.cache import cache_directory
 
 

@@ -11,14 +11,15 @@ import typer
 from client.answering import AnswerOptions
 from client.assembly import client_for
 from client.conversation import OFFLINE
-from client.draft_loader import DraftChoice
+from client.drafting.draft_loader import DraftChoice
 from client.errors import BrokenOffError
-from client.link import Access
-from client.link_log import LinkLog
-from client.link_state import LinkState
-from client.offline import Offline
-from client.progress import download_bar
-from client.render import (
+from client.link.link_log import LinkLog
+from client.link.link_state import LinkState
+from client.link.offline import Offline
+from client.link.stream import Access
+from client.stops import before_stop
+from client.terminal.progress import download_bar
+from client.terminal.render import (
     AnswerView,
     NoPaper,
     kept_line,
@@ -29,9 +30,8 @@ from client.render import (
     stats_line,
     unreached_line,
 )
-from client.stops import before_stop
 from client.text import answer_text, chat_prompt, check_characters, most_characters, raw_prompt
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 
 
 async def run(

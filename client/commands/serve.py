@@ -12,20 +12,20 @@ from typing import Any
 import uvicorn
 
 from client.assembly import Client, client_for
-from client.draft_loader import DraftChoice
+from client.drafting.draft_loader import DraftChoice
+from client.endpoint.access_checks import guard_for
 from client.endpoint.app import OpenAiPaths, make_app
 from client.endpoint.connections import BACKLOG, TimedConnection
-from client.endpoint.desk import Desk
-from client.endpoint.gate import guard_for
+from client.endpoint.conversation_pool import Desk
 from client.endpoint.monitor import Monitor, Signs
 from client.endpoint.page import PagePaths, Scene, Switch
 from client.endpoint.service import Manner, Service
-from client.link import Access
-from client.link_state import LinkState
-from client.offline import Offline
-from client.progress import download_bar
-from client.render import unreached_line
-from client.trunk import Trunk
+from client.link.link_state import LinkState
+from client.link.offline import Offline
+from client.link.shared_connection import Trunk
+from client.link.stream import Access
+from client.terminal.progress import download_bar
+from client.terminal.render import unreached_line
 from common.address import Address
 from common.protocol.errors import MisuseError
 

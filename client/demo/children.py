@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from client.demo import leash
+from client.demo import die_with_parent as leash
 from client.errors import DemoError
-from common.configuration import without_settings
+from common.programs.configuration import without_settings
 
 _READY = "ready on "
 _SUMMARY = "summary "

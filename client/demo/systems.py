@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from client.answering import AnswerOptions
-from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.stated_costs import DRAFT_SECONDS
 
 # Lock-step at its best for these models, by the sweep of `outrider-lab run streaming`.

@@ -11,7 +11,7 @@ from datetime import datetime
 from client.doctor.trust import distrusted, refused
 from common.address import Address
 from common.certificate import Certificate, read_der
-from common.findings import Finding
+from common.programs.findings import Finding
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import ClientTls, client_credentials
 

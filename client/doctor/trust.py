@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from common.certificate import Certificate, read_pem
-from common.findings import Finding
+from common.programs.findings import Finding
 from common.rpc.credentials import ClientTls
 
 _TLS = "tls"

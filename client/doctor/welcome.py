@@ -8,14 +8,14 @@ import asyncio
 import time
 from pathlib import Path
 
-from client.bundles import bundle_directory, choose_bundle, is_complete
-from client.known_servers import recall
-from client.link import Access
-from client.pins import keep_pin
+from client.cache.bundles import bundle_directory, choose_bundle, is_complete
+from client.cache.known_servers import recall
+from client.cache.pins import keep_pin
+from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleManifest, first_damaged
-from common.findings import Finding
-from common.machine import amount, check_folder
+from common.programs.findings import Finding
+from common.programs.machine import amount, check_folder
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription

@@ -21,12 +21,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from client.endpoint.asked import Asked, Kind, read_chat, read_completion
+from client.endpoint.access_checks import Gate, Guard
 from client.endpoint.faults import Fault, FaultError, internal, no_such_path, wrong
-from client.endpoint.gate import Gate, Guard
+from client.endpoint.openai_requests import Asked, Kind, read_chat, read_completion
+from client.endpoint.openai_responses import Naming, Piece, Written, model, model_list
 from client.endpoint.service import Service
 from client.endpoint.sse import DONE, EventStream, event, until_gone
-from client.endpoint.told import Naming, Piece, Written, model, model_list
 from common.protocol.sampling import Sampling
 
 _IDS = {Kind.CHAT: "chatcmpl-", Kind.COMPLETION: "cmpl-"}

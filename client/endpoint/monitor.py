@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass
 
 from client.conversation import Conversation
-from client.link_state import LinkState
+from client.link.link_state import LinkState
+from client.link.shared_connection import Trunk
 from client.stats import Clock, Traffic, per
-from client.trunk import Trunk
 from common.protocol.errors import OutriderError
 from common.protocol.response_time import ResponseTime
 from common.rpc.errors import LinkError

@@ -17,11 +17,11 @@ from starlette.types import ASGIApp
 
 from client.assembly import Client
 from client.endpoint.app import read_json
-from client.endpoint.asked import read_chat
 from client.endpoint.faults import wrong
+from client.endpoint.live_answer import Change, Showing
 from client.endpoint.monitor import Monitor
+from client.endpoint.openai_requests import read_chat
 from client.endpoint.service import Service
-from client.endpoint.showing import Change, Showing
 from client.endpoint.sse import EventStream, event
 from common.protocol.sampling import Sampling
 

@@ -14,17 +14,17 @@ from typing import Any
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.conversation import OFFLINE, Answer, Conversation, Watch
-from client.endpoint.asked import Asked, Kind
-from client.endpoint.desk import Desk
+from client.endpoint.conversation_pool import Desk
 from client.endpoint.faults import Fault, FaultError, broken_off, refused, unreachable, wrong
-from client.endpoint.teller import Say, Teller
-from client.endpoint.told import Written
+from client.endpoint.openai_requests import Asked, Kind
+from client.endpoint.openai_responses import Written
+from client.endpoint.stream_emitter import Say, Teller
 from client.errors import RefusedError
-from client.lifeline import Told
-from client.link_state import LinkState
-from client.monologue import SPENT
-from client.private import Prompt, has_marks
-from client.secluded import Confidant
+from client.link.link_state import LinkState
+from client.link.reconnecting_stream import Told
+from client.private.draft_only import SPENT
+from client.private.router import Confidant
+from client.private.spans import Prompt, has_marks
 from client.text import chat_prompt, check_characters, decode, most_characters, raw_prompt
 from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError

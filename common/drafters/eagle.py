@@ -16,10 +16,10 @@ import torch
 from torch import nn
 
 from common.codec import decode
+from common.draft_models.eagle import KIND, EagleDraft
+from common.draft_models.vocabulary import trim_head
 from common.drafters.drafter import NOTHING
 from common.drafters.packed_layer import PackedLayer
-from common.drafts.eagle import KIND, EagleDraft
-from common.drafts.vocabulary import trim_head
 from common.models.segment import Segment
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest

@@ -9,9 +9,9 @@ from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
 from common.drafters.ranking import Rank, ranking_for
-from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG
+from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
 
@@ -87,10 +87,10 @@ def _independent(site: DraftSite) -> MakeDrafter:
 
 
 def _moa(site: DraftSite) -> MakeDrafter:
+    from common.draft_models.moa import load_moa
+    from common.draft_models.tail import load_tail
     from common.drafters.moa import MoaNetwork
     from common.drafters.tree_drafter import TreeDrafter
-    from common.drafts.moa import load_moa
-    from common.drafts.tail import load_tail
 
     draft, kept = load_moa(site.directory, site.request.layers)
     tail = load_tail(site.tail_directory, site.request.layers, site.device, site.dtype)
@@ -105,10 +105,10 @@ def _moa(site: DraftSite) -> MakeDrafter:
 
 
 def _eagle(site: DraftSite) -> MakeDrafter:
+    from common.draft_models.eagle import load_eagle
+    from common.draft_models.tail import load_tail
     from common.drafters.eagle import EagleNetwork
     from common.drafters.tree_drafter import TreeDrafter
-    from common.drafts.eagle import load_eagle
-    from common.drafts.tail import load_tail
 
     draft, kept = load_eagle(site.directory)
     tail = load_tail(site.tail_directory, 0, site.device, site.dtype)
@@ -124,9 +124,9 @@ def _eagle(site: DraftSite) -> MakeDrafter:
 
 
 def _medusa(site: DraftSite) -> MakeDrafter:
+    from common.draft_models.medusa import load_medusa
+    from common.draft_models.tail import load_tail
     from common.drafters.medusa import MedusaDrafter
-    from common.drafts.medusa import load_medusa
-    from common.drafts.tail import load_tail
 
     draft = load_medusa(site.directory)
     tail = load_tail(site.tail_directory, 0, site.device, site.dtype)

@@ -21,11 +21,11 @@ import torch
 from torch import nn
 
 from common.codec import decode
+from common.draft_models.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
 from common.drafters.drafter import NOTHING
 from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
-from common.drafts.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix

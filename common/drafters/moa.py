@@ -13,11 +13,11 @@ import torch
 from transformers import PreTrainedModel
 
 from common.codec import decode
+from common.draft_models.layers import full_attention
+from common.draft_models.moa import KIND, MoaDraft
+from common.draft_models.vocabulary import trim_head
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
-from common.drafts.layers import full_attention
-from common.drafts.moa import KIND, MoaDraft
-from common.drafts.vocabulary import trim_head
 from common.models.attention import ATTENTION, PassContext
 from common.models.plan import PassPlan
 from common.models.segment import Segment

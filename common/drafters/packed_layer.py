@@ -5,7 +5,7 @@ May know plans and K/V pools. May not know which network the layer belongs to.
 
 import torch
 
-from common.drafts.layers import Attention, LayerShape
+from common.draft_models.layers import Attention, LayerShape
 from common.models.attention import PassContext
 from common.models.key_values import KeyValuePool
 from common.models.plan import PassPlan, PlanLimits, plan_pass

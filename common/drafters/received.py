@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
+from common.draft_models.moa import MoaDraft
 from common.drafters.drafter import NOTHING
-from common.drafts.moa import MoaDraft
 from common.models.key_values import KeyValuePool
 from common.models.plan import PassPlan
 

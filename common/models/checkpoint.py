@@ -20,7 +20,6 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.models.errors import CheckpointError
 from common.models.families import check_family, check_positions
 from common.models.quantised import first_sentence, loading, method_of, quietly, settle
@@ -33,6 +32,7 @@ from common.models.source import (
     weight_files,
 )
 from common.models.tokenizer_growth import GROWING_STEPS, check_growth, check_growth_of_file
+from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 
 DTYPES = {
     "float64": torch.float64,

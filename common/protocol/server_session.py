@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from common.protocol.acceptance import Tempo
 from common.protocol.checks import check_nodes, check_open, check_prompt, check_sequence, check_settings
 from common.protocol.ends import cut
 from common.protocol.errors import MisuseError, PeerError
@@ -30,15 +31,14 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
+from common.protocol.pass_timings import Pulse
 from common.protocol.prefix import common_prefix
-from common.protocol.pulse import Pulse
 from common.protocol.response_time import ResponseTime
 from common.protocol.rules import RULES
 from common.protocol.rules.question import question_about
 from common.protocol.run_ahead import most_ahead
 from common.protocol.selection import LikelyGrowth, likeliest
 from common.protocol.state_feed import Span, StateFeed
-from common.protocol.tempo import Tempo
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
 from common.protocol.tree import TokenTree

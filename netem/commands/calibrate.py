@@ -5,7 +5,7 @@ import json
 import typer
 from rich.table import Table
 
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 from netem.links.backends import choose_backend
 from netem.links.calibrating.calibrate import calibrate
 from netem.links.calibrating.calibration import Calibration, WayMeasured

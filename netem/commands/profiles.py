@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rich.table import Table
 
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES

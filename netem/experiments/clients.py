@@ -17,10 +17,10 @@ from client.conversation import Answer
 from client.demo.asking import ask
 from client.demo.comparison import is_identical
 from client.demo.family import Family, choose_prompts, find_family
-from client.demo.lanes import serving
-from client.draft_loader import DraftChoice
-from client.link import Access
-from client.policies import STREAM
+from client.demo.systems_under_test import serving
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import STREAM
+from client.link.stream import Access
 from client.stats import combined
 from common.address import parse_destination
 from common.stated_costs import (

@@ -21,10 +21,10 @@ from client.assembly import Client, client_for
 from client.demo.asking import ask_tokens, prompt_tokens
 from client.demo.children import running
 from client.demo.family import find_family
-from client.demo.lanes import serving
-from client.draft_loader import DraftChoice
-from client.link import Access, QueuedStream
-from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from client.demo.systems_under_test import serving
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from client.link.stream import Access, QueuedStream
 from common.address import parse_destination
 from common.models.shipped import FAMILIES
 from common.models.shipped import Family as Shipped

@@ -20,10 +20,10 @@ from client.answering import AnswerOptions
 from client.assembly import Client, client_for
 from client.demo.asking import ask_tokens, prompt_tokens
 from client.demo.family import find_family
-from client.demo.lanes import serving
-from client.draft_loader import DraftChoice
-from client.link import Access
-from client.policies import STREAM
+from client.demo.systems_under_test import serving
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import STREAM
+from client.link.stream import Access
 from common.address import parse_destination
 from common.protocol.errors import MisuseError
 from common.stated_costs import HALF_THE_CORES

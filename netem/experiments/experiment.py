@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.nearest import did_you_mean
+from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 Advance = Callable[[str, float], None]
@@ -57,7 +57,7 @@ class Experiment:
         return find(request)
 
 
-_DRAFTS = "netem.experiments.drafts"
+_DRAFTS = "netem.experiments.one_device"
 _SPEED = "netem.experiments.speed"
 _OFFLINE = "netem.experiments.offline"
 

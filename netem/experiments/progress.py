@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 from netem.experiments.experiment import Advance
 
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from common.drafts.directory import EXPORTER_WEIGHTS, read_draft_kind
+from common.draft_models.directory import EXPORTER_WEIGHTS, read_draft_kind
 from common.models.fingerprint import fingerprint
 from common.models.source import CONFIG, WEIGHTS
 

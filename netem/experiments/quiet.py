@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from client.bundles import Advance
+from client.cache.bundles import Advance
 from common.bundle import BundleManifest
 
 

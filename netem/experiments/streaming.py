@@ -13,8 +13,8 @@ from client.answering import AnswerOptions
 from client.conversation import Answer
 from client.demo.comparison import Answers, Compared, Comparison, compare, is_identical, rotations
 from client.demo.family import Family, choose_prompts, find_family
-from client.demo.lanes import Lane, lanes
-from client.policies import CLOUD, LOCKSTEP, STREAM
+from client.demo.systems_under_test import Lane, lanes
+from client.drafting.policies import CLOUD, LOCKSTEP, STREAM
 from client.stats import combined
 from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, STATED
 from netem.experiments.experiment import Advance, Report, Request

@@ -12,7 +12,7 @@ they hold one round trip at full rate, and at least 100 ms of it.
 
 from dataclasses import replace
 
-from common.nearest import did_you_mean
+from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 from netem.links.burst_loss import Bursts
 from netem.links.outages import NEVER, Outages

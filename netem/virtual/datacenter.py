@@ -11,17 +11,17 @@ from pathlib import Path
 
 from common.stated_costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
 from netem.virtual.clock import VirtualWorker
-from server.aides import OwnAides, Site
-from server.drafts import load_exporters
 from server.engine import Engine
 from server.events import Tell, unheard
-from server.offer import Offer, make_offer
+from server.models.offer import Offer, make_offer
+from server.models.server_drafters import OwnAides, Site
+from server.models.state_drafts import load_exporters
 from server.options import SessionOptions
-from server.pace import Pace
-from server.room import Bounds
-from server.sessions import Sessions
-from server.state_maker import StateMaker
-from server.target import Target, load_target
+from server.passes.state_maker import StateMaker
+from server.passes.target import Target, load_target
+from server.sessions.admission import Bounds
+from server.sessions.sessions import Sessions
+from server.stated_pace import Pace
 
 PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000, SERVER_LEVEL_MS / 1000)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from client.answering import AnswerOptions
 from client.conversation import Answer, Conversation, Watch
 from client.demo.asking import unwatched
-from client.drafting import DraftingLoop
-from client.lifeline import Dial, Stream
-from client.offline import Offline
+from client.drafting.loop import DraftingLoop
+from client.link.offline import Offline
+from client.link.reconnecting_stream import Dial, Stream
 from common.drafters.drafter import Drafter
 from common.drafters.load import DraftSite, MakeDrafter, load_draft
 from common.protocol.client_session import ClientSession, Limits

@@ -19,7 +19,7 @@ from netem.virtual.wire import VirtualStream
 from server.engine import Engine
 
 _TRIED_AGAIN_S = 0.25
-"""As `client.reach` tries."""
+"""As `client.link.dial` tries."""
 
 _SENT_AGAIN_S = 1.0
 """As a kernel sends a packet again on a connection whose round trips it does not know."""

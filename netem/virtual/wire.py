@@ -13,7 +13,7 @@ from common.rpc.convert import frame_from_client, frame_from_server
 from common.rpc.errors import LinkError
 from netem.virtual.tcp import Flow
 from server.engine import Engine
-from server.stream import Stream
+from server.sessions.stream import Stream
 
 _GRPC_PREFIX_BYTES = 5
 _HTTP2_HEADER_BYTES = 9

@@ -5,9 +5,9 @@ import asyncio
 import time
 
 from client.conversation import Conversation
-from client.drafting import DraftingLoop
-from client.offline import Offline
-from client.policies import STREAM
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import STREAM
+from client.link.offline import Offline
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Failed, FailureCode, Open, Settings
 from common.rpc.errors import LinkError

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from client.answering import AnswerOptions, find_policy
-from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Settings
 from common.protocol.rules import RULES

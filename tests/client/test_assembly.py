@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from client.assembly import Client
-from client.draft_loader import DraftChoice
+from client.drafting.draft_loader import DraftChoice
 from common.bundle import make_manifest
 from common.protocol.errors import MisuseError
 from common.rpc.description import ServerDescription

@@ -10,9 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from client import cli, progress
+from client import cli
+from client.terminal import progress
 from common.bundle import BundleFile, make_manifest
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 
 
 def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from client.controller import FixedTree
 from client.conversation import Answer, Conversation
-from client.drafting import DraftingLoop
-from client.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, STREAM, Policy
+from client.drafting.controller import FixedTree
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, STREAM, Policy
 from client.stats import Traffic
 from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession

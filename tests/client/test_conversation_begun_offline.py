@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from client.link_state import LinkState
-from client.offline import Offline
+from client.link.link_state import LinkState
+from client.link.offline import Offline
 from common.protocol.messages import FailureCode, Settings
 from common.rpc.errors import LinkError
 from tests.client.conversations import COUNT, PROMPT, Refusing, Server, Shown, ask, conversation

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from client.conversation import OFFLINE
-from client.offline import Offline
+from client.link.offline import Offline
 from common.protocol.messages import Grow, Settings
 from tests.client.conversations import COUNT, PROMPT, Server, Shown, ask, conversation
 from tests.client.fakes import ChainDrafter, FakeStream, decoded, sometimes, target

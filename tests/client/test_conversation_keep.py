@@ -1,7 +1,7 @@
 """Text that is taken as the draft wrote it, while nobody is there to judge it: what was said for good stays."""
 
 from client.conversation import Conversation
-from client.offline import Offline
+from client.link.offline import Offline
 from tests.client.conversations import COUNT, PROMPT, Server, ask, conversation
 from tests.client.fakes import END, ChainDrafter, FakeStream, decoded, target, wrong
 

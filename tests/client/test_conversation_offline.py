@@ -5,10 +5,10 @@ import time
 
 import pytest
 
+from client.drafting.policies import CLOUD, LOCKSTEP, STREAM
 from client.errors import RefusedError
-from client.link_state import LinkState
-from client.offline import Offline
-from client.policies import CLOUD, LOCKSTEP, STREAM
+from client.link.link_state import LinkState
+from client.link.offline import Offline
 from common.drafters.lookup import LookupDrafter
 from common.protocol.messages import Failed, FailureCode, Open, Opened, Settings
 from common.rpc.errors import LinkError

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from client.errors import RefusedError
-from client.link_state import LinkWatch
+from client.link.link_state import LinkWatch
 from common.protocol.messages import Extend, Failed, FailureCode, Open, Settings
 from tests.client.conversations import COUNT, Shown, ask, conversation, until
 from tests.client.fakes import FakeStream, decoded

@@ -16,9 +16,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from client.assembly import describe
-from client.render import AnswerView
+from client.terminal.render import AnswerView
 from client.text import chat_prompt, chat_tokens, raw_tokens
-from common.console import PlainConsole
+from common.programs.console import PlainConsole
 from tests.client.test_cli import outrider
 from tests.daemon import outriderd
 from tests.families import make_checkpoint

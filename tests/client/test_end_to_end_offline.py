@@ -13,7 +13,7 @@ from subprocess import PIPE
 
 import pytest
 
-from client.render import AnswerView
+from client.terminal.render import AnswerView
 from tests.client.test_cli import outrider
 from tests.client.test_end_to_end import PROMPT
 from tests.daemon import outriderd

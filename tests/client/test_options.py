@@ -2,8 +2,8 @@
 
 import pytest
 
+from client.drafting.policies import CLOUD
 from client.options import AnswerRequest, Credentials
-from client.policies import CLOUD
 from common.protocol.errors import MisuseError
 from common.protocol.sampling import LIKELIEST, Sampling
 

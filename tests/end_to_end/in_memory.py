@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from client.conversation import Conversation
-from client.drafting import DraftingLoop
-from client.policies import STREAM, Policy
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import STREAM, Policy
 from client.stats import Traffic
 from common.drafters.drafter import Drafter
 from common.models.checkpoint import load_causal_lm
@@ -18,13 +18,13 @@ from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import FromClient, FromServer
 from common.protocol.terms import Terms
-from server.drafts import StateDraft, load_exporters
 from server.engine import Engine
-from server.pace import Pace
-from server.sessions import Bounds, Sessions
-from server.state_maker import StateMaker
-from server.stream import Stream
-from server.target import Target
+from server.models.state_drafts import StateDraft, load_exporters
+from server.passes.state_maker import StateMaker
+from server.passes.target import Target
+from server.sessions.sessions import Bounds, Sessions
+from server.sessions.stream import Stream
+from server.stated_pace import Pace
 
 CAPACITY = 4096
 CONTEXT = 256

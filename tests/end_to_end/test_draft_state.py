@@ -14,8 +14,8 @@ from common.drafters.drafter import Drafter
 from common.drafters.load import DraftSite, load_drafter
 from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
-from server.bundles import write_bundle
-from server.offer import make_offer
+from server.models.bundles import write_bundle
+from server.models.offer import make_offer
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
 from tests.end_to_end.in_memory import CONTEXT, House
 from tests.families import FAMILIES, make_checkpoint

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from client.policies import LOCKSTEP, STREAM
+from client.drafting.policies import LOCKSTEP, STREAM
 from common.drafters.best_first import Expansion
 from common.drafters.independent import IndependentNetwork
 from common.drafters.lookup import LookupDrafter

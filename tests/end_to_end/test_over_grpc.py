@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from client.assembly import client_for
-from client.draft_loader import DraftChoice
-from client.link import Access
-from client.policies import STREAM
-from client.progress import download_bar
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import STREAM
+from client.link.stream import Access
+from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.messages import Settings
 from tests.drafts import make_eagle_draft, make_moa_draft

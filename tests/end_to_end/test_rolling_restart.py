@@ -10,11 +10,11 @@ import pytest
 
 from client.assembly import Client, client_for
 from client.conversation import Answer
-from client.draft_loader import DraftChoice
-from client.link import Access
-from client.offline import Offline
-from client.policies import STREAM
-from client.progress import download_bar
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import STREAM
+from client.link.offline import Offline
+from client.link.stream import Access
+from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.messages import Settings
 from netem.links.breakable import BreakableProxy

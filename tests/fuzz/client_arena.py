@@ -7,9 +7,9 @@ from random import Random
 
 from google.protobuf.message import DecodeError
 
-from client.drafting import DraftingLoop
-from client.link_state import LinkWatch
-from client.policies import LOCKSTEP, STREAM
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import LOCKSTEP, STREAM
+from client.link.link_state import LinkWatch
 from common.codec import decode
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError

@@ -7,10 +7,10 @@ from random import Random
 
 from google.protobuf.message import DecodeError
 
-from client.bundles import bundle_directory, choose_bundle
+from client.cache.bundles import bundle_directory, choose_bundle
+from client.cache.known_servers import recall, remember
+from client.cache.pins import keep_pin
 from client.errors import BundleError
-from client.known_servers import recall, remember
-from client.pins import keep_pin
 from common.address import Address
 from common.bundle import (
     MANIFEST_FILE,

@@ -29,8 +29,8 @@ from common.protocol.messages import (
 )
 from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from server.budget import Cost
-from server.sessions import Sessions
+from server.passes.verify_budget import Cost
+from server.sessions.sessions import Sessions
 from tests.fuzz.arena import FaultError, check_sentence
 from tests.fuzz.chance import Shot, Spoiler
 from tests.fuzz.client_talk import Talk, client_frame, opening

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.command_line import FAILURE
+from common.programs.command_line import FAILURE
 from netem.cli import run
 from netem.experiments.experiment import EXPERIMENTS, Experiment
 from tests.netem.experiments.tiny import RAINY_SEED

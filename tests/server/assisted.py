@@ -6,7 +6,7 @@ from typing import Any
 
 from common.protocol.messages import Commit, Settings
 from common.protocol.views import Proposal, TreeView
-from server.sessions import Sessions
+from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, one_pass
 from tests.server.proposers import Proposer, knowing
 from tests.server.thinker import VOCAB, Thinker, decode

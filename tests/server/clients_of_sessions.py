@@ -14,7 +14,7 @@ from common.protocol.messages import (
     StateRequest,
 )
 from common.protocol.terms import Terms
-from server.sessions import Bounds, Sessions
+from server.sessions.sessions import Bounds, Sessions
 from tests.server.proposers import Proposer
 from tests.server.thinker import END, VOCAB, Thinker
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import FromClient, FromServer, Opened, Settings
 from common.protocol.transitions import ClientState
-from server.sessions import Sessions
+from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import Client, prompt_of
 from tests.server.proposers import Proposer
 from tests.server.thinker import Thinker

@@ -13,7 +13,7 @@ from common.rpc.stub import Connection
 from server.assembly import assemble
 from server.engine import Engine
 from server.options import AccessOptions, ServeOptions, SessionOptions, TargetOptions
-from server.pace import Pace
+from server.stated_pace import Pace
 
 
 def options_for(target: Path, *drafts: Path) -> ServeOptions:

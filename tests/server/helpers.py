@@ -8,7 +8,7 @@ import numpy as np
 from common.pacing import Timed
 from common.protocol.messages import StateRequest
 from common.protocol.views import Proposal, TreeView
-from server.sessions import Member, Sessions
+from server.sessions.sessions import Member, Sessions
 from tests.server.proposers import Proposer
 from tests.server.thinker import Thinker
 

@@ -10,7 +10,7 @@ from common.protocol.messages import Extend, Failed, FromClient, FromServer, Ope
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
 from server.engine import Engine
-from server.stream import Stream
+from server.sessions.stream import Stream
 from tests.server.proposers import Proposer
 
 _DRAFTING_SECONDS = 0.003

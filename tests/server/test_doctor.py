@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from server import cli
-from server.certs import issue
+from server.security.certificates import issue
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 from tests.quantised import make_fp8

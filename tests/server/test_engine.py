@@ -18,14 +18,14 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import Commit, FromServer, Settings, State
 from common.protocol.terms import Terms
-from server.batch import Case, Outcome
 from server.engine import Engine
-from server.exports import Ask
-from server.offer import make_offer
+from server.models.offer import make_offer
 from server.options import SessionOptions
-from server.pace import Pace
-from server.sessions import Bounds, Sessions
-from server.target import load_target
+from server.passes.batch import Case, Outcome
+from server.passes.state_export import Ask
+from server.passes.target import load_target
+from server.sessions.sessions import Bounds, Sessions
+from server.stated_pace import Pace
 from tests.families import FAMILIES
 from tests.server.helpers import Helpers
 from tests.server.player import EngineWire, play

@@ -13,8 +13,8 @@ from common.protocol.client_session import ClientSession
 from common.protocol.messages import Commit, Failed, Finished, Settings
 from netem.virtual.clock import VirtualWorker, run_virtually
 from server.engine import Engine
-from server.pace import Pace
-from server.sessions import Bounds, Sessions
+from server.sessions.sessions import Bounds, Sessions
+from server.stated_pace import Pace
 from tests.server.clients_of_sessions import LIMITS, TERMS, prompt_of
 from tests.server.player import EngineWire
 from tests.server.thinker import Thinker

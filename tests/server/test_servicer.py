@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator
 
 from common.protocol.messages import Failed, FromClient
 from common.protocol.terms import Terms
-from server.bundles import Shelf
 from server.engine import Engine
-from server.pace import Pace
+from server.models.bundles import Shelf
 from server.servicer import Servicer
-from server.sessions import Bounds, Sessions
+from server.sessions.sessions import Bounds, Sessions
+from server.stated_pace import Pace
 from tests.server.thinker import VOCAB, Thinker
 
 

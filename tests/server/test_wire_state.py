@@ -11,7 +11,7 @@ import torch
 from transformers import DynamicCache
 
 from common.codec import decode
-from common.drafts.moa import load_lsa
+from common.draft_models.moa import load_lsa
 from common.models.checkpoint import load_causal_lm
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError

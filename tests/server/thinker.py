@@ -11,8 +11,8 @@ from common.models.segment import Segment
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
-from server.batch import Case, Outcome
-from server.exports import Ask
+from server.passes.batch import Case, Outcome
+from server.passes.state_export import Ask
 from tests.common.protocol.rules.rows import decide
 
 VOCAB = 50

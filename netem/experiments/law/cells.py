@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from client.answering import AnswerOptions
 from client.conversation import Conversation
 from client.demo.asking import unwatched
-from client.drafting import DraftingLoop
-from client.policies import LOCKSTEP, STREAM, Policy
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.sampling import Sampling
@@ -26,9 +26,9 @@ from netem.virtual.clock import VirtualWorker, run_virtually
 from netem.virtual.tcp import connect
 from netem.virtual.wire import VirtualStream
 from server.engine import Engine
-from server.pace import Pace
-from server.room import Bounds
-from server.sessions import Sessions
+from server.sessions.admission import Bounds
+from server.sessions.sessions import Sessions
+from server.stated_pace import Pace
 
 PROMPT = (1, 2)
 TOKENS = 3  # of an answer that are counted; one more is asked for, so that each of these may have been drafted

@@ -19,7 +19,7 @@ from common.protocol.messages import Draw, State, StateRequest
 from common.protocol.rules import RULES
 from common.protocol.rules.question import Question
 from common.protocol.views import Proposal, TreeView
-from server.batch import Case, Outcome
+from server.passes.batch import Case, Outcome
 
 Distribution = NDArray[np.float64]
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import torch
 
-from client.drafting import DraftingLoop
-from client.offline import Offline
-from client.policies import STREAM
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import STREAM
+from client.link.offline import Offline
 from common.codec import encode
-from common.drafts.exporters import StateExporter
+from common.draft_models.exporters import StateExporter
 from common.models.segment import Segment
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import Commit, Opened, Settings, State
-from netem.experiments.drafts.bench import Bench
-from netem.experiments.drafts.contenders import Contender
+from netem.experiments.one_device.bench import Bench
+from netem.experiments.one_device.contenders import Contender
 
 STATE_DTYPE = "int8"
 

@@ -9,10 +9,10 @@ from itertools import islice
 
 from client.stops import before_stop
 from common.protocol.errors import MisuseError
-from netem.experiments.drafts.bench import Bench
-from netem.experiments.drafts.contenders import Ground
-from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, read_prompts
 from netem.experiments.experiment import Request
+from netem.experiments.one_device.bench import Bench
+from netem.experiments.one_device.contenders import Ground
+from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, read_prompts
 from netem.experiments.tasks.humaneval import chat_task, completion_task, read_problems
 from netem.experiments.tasks.tasks import Task, prompt_tokens, tasks_of
 

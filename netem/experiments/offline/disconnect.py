@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from common.protocol.errors import MisuseError
 from common.protocol.prefix import common_prefix
-from netem.experiments.drafts.bench import Bench, open_bench
-from netem.experiments.drafts.contenders import Contender, find_contenders, find_ground
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.offline.alone import Written, write_on
 from netem.experiments.offline.asked import Asked, find_tasks, long_answers
 from netem.experiments.offline.disconnect_report import Cut, Kept, make_report
 from netem.experiments.offline.sizes import own_parameters
+from netem.experiments.one_device.bench import Bench, open_bench
+from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
 from netem.experiments.tasks.grading import Grades, grade
 from netem.experiments.tasks.tasks import Task
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from client.offline import Offline
+from client.link.offline import Offline
 from client.stats import per
-from netem.experiments.drafts.intervals import Estimate
 from netem.experiments.experiment import Report
 from netem.experiments.offline.alone import STATE_DTYPE, Written
+from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.tasks.grading import Grades
 
 TARGET = "the target itself"

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from client.answering import AnswerOptions
 from client.conversation import Answer
-from client.offline import Offline
-from client.policies import STREAM
+from client.drafting.policies import STREAM
+from client.link.offline import Offline
 from client.text import chat_tokens
 from common.protocol.errors import MisuseError, OutriderError
-from netem.experiments.drafts.contenders import Contender, find_contenders, find_ground
-from netem.experiments.drafts.costs import level_seconds
-from netem.experiments.drafts.prompts import choose
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.offline.reconnect_report import Absence, make_report
 from netem.experiments.offline.screen import Bounds, Outage, Picture, watch_outage
+from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
+from netem.experiments.one_device.costs import level_seconds
+from netem.experiments.one_device.prompts import choose
 from netem.experiments.speed.runs import CODE, drawn, fault_of
 from netem.links.outages import Outages
 from netem.links.profile import LinkProfile

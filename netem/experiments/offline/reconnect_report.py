@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from client.offline import Offline
+from client.link.offline import Offline
 from client.stats import per
 from netem.experiments.experiment import Report
 from netem.experiments.offline.screen import Seen

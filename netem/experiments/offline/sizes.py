@@ -4,8 +4,8 @@ from math import prod
 
 from safetensors import safe_open
 
-from common.drafts import moa
-from netem.experiments.drafts.contenders import Contender
+from common.draft_models import moa
+from netem.experiments.one_device.contenders import Contender
 
 _SERVERS = "exporter"
 _FLOATS = ("F64", "F32", "F16", "BF16")

@@ -19,11 +19,11 @@ from client.answering import AnswerOptions
 from client.assembly import Client, client_for
 from client.demo.asking import prompt_tokens
 from client.demo.family import choose_prompts, find_family
-from client.demo.lanes import serving
-from client.draft_loader import DraftChoice
+from client.demo.systems_under_test import serving
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import CLOUD
 from client.errors import RefusedError
-from client.link import Access
-from client.policies import CLOUD
+from client.link.stream import Access
 from common.address import parse_destination
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar

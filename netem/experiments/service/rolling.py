@@ -12,9 +12,9 @@ from typing import Any
 
 from client.assembly import client_for
 from client.demo.family import choose_prompts, find_family
-from client.demo.lanes import serving
-from client.draft_loader import DraftChoice
-from client.link import Access
+from client.demo.systems_under_test import serving
+from client.drafting.draft_loader import DraftChoice
+from client.link.stream import Access
 from common.address import parse_destination
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request

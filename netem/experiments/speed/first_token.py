@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from client.errors import BrokenOffError
-from netem.experiments.drafts.contenders import find_ground
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.contenders import find_ground
 from netem.experiments.speed.first_token_prompts import cut_prompts, long_texts
 from netem.experiments.speed.first_token_report import JUDGED, Place, Waits, make_report
 from netem.experiments.speed.ground import Ground, open_ground

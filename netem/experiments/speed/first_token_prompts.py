@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from client.text import chat_tokens
 from common.protocol.errors import MisuseError
-from netem.experiments.drafts.prompts import HELD_OUT_FAMILY, read_prompts
+from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, read_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer

@@ -7,9 +7,9 @@ from pathlib import Path
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
 from common.models.shipped import DRAFTS
-from netem.experiments.drafts.contenders import find_ground
-from netem.experiments.drafts.prompts import choose
 from netem.experiments.experiment import Request
+from netem.experiments.one_device.contenders import find_ground
+from netem.experiments.one_device.prompts import choose
 from netem.virtual.datacenter import Datacenter, open_datacenter
 from netem.virtual.laptop import Draft, Laptops
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from client.policies import LOCKSTEP, PUBLISHED_TREE
+from client.drafting.policies import LOCKSTEP, PUBLISHED_TREE
 from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS

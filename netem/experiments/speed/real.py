@@ -14,14 +14,14 @@ from client.assembly import Client, client_for
 from client.conversation import Answer
 from client.demo.asking import ask_tokens
 from client.demo.children import Child, running
-from client.draft_loader import DraftChoice
-from client.link import Access
+from client.drafting.draft_loader import DraftChoice
+from client.link.stream import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.quiet import no_bar
 from netem.experiments.speed.systems import System
-from server.pace import Pace
+from server.stated_pace import Pace
 
 _WARM_UP = 4  # tokens
 

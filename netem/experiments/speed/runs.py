@@ -21,8 +21,8 @@ from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
 from netem.virtual.laptop import ask
-from server.counters import Counters
 from server.engine import Engine
+from server.sessions.counters import Counters
 
 CODE = "code"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from client.answering import AnswerOptions
-from client.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
 from common.stated_costs import DRAFT_SECONDS
 from netem.virtual.laptop import Draft

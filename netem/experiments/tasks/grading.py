@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.protocol.errors import MisuseError
-from netem.experiments.drafts.intervals import Estimate
+from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.tasks.sandbox import Outcome, SandboxError, Verdict, run
 from netem.experiments.tasks.tasks import Program, Task
 

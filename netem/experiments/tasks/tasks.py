@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from client.text import chat_tokens, raw_tokens
-from netem.experiments.drafts.prompts import Prompt
+from netem.experiments.one_device.prompts import Prompt
 from training.demo.check import code_of, function_name
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from client.answering import AnswerOptions
 from client.demo.family import choose_prompts, find_family
-from client.offline import Offline
-from client.policies import STREAM
+from client.drafting.policies import STREAM
+from client.link.offline import Offline
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
@@ -21,11 +21,11 @@ from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS, SERVER_LEVEL_MS, STATED
 from netem.experiments.exactness import verdict
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.torture.fault_injector import BROKEN_OFF
 from netem.experiments.torture.flapping_plan import Cut, Flap, draw_flap
 from netem.experiments.torture.flapping_report import Batch, Ended, Setting, make_report
 from netem.experiments.torture.plan import LONGEST, Question
 from netem.experiments.torture.questions import REFERENCES, make_questions
-from netem.experiments.torture.torment import BROKEN_OFF
 from netem.experiments.torture.trial import Trial
 from netem.virtual.clock import run_virtually
 from netem.virtual.datacenter import Datacenter, open_datacenter
@@ -33,7 +33,7 @@ from netem.virtual.laptop import Draft, Laptops, converse
 from netem.virtual.line import BreakingLine, Line
 from server.engine import Engine
 from server.events import Event, Opened
-from server.pace import Pace
+from server.stated_pace import Pace
 
 ANSWERS = 1000
 QUICK_ANSWERS = 60

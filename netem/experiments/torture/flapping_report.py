@@ -8,9 +8,9 @@ from typing import Any
 
 from netem.experiments.exactness import NEAR_TIE
 from netem.experiments.experiment import Report
+from netem.experiments.torture.fault_injector import BROKEN_OFF
 from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Cut, Flap
 from netem.experiments.torture.plan import LONGEST
-from netem.experiments.torture.torment import BROKEN_OFF
 
 VERDICTS = ("identical", "near-tie", "different", BROKEN_OFF)
 _FAULTY = ("different", BROKEN_OFF)

@@ -8,8 +8,8 @@ from typing import Any
 
 from netem.experiments.exactness import NEAR_TIE
 from netem.experiments.experiment import Report
+from netem.experiments.torture.fault_injector import BROKEN_OFF, Outcome, Torment
 from netem.experiments.torture.plan import LONGEST, Kind
-from netem.experiments.torture.torment import BROKEN_OFF, Outcome, Torment
 
 VERDICTS = ("identical", "near-tie", "different", BROKEN_OFF)
 _FAULTY = ("different", BROKEN_OFF)

@@ -16,18 +16,18 @@ from tempfile import TemporaryDirectory
 from client.assembly import client_for
 from client.demo.asking import prompt_tokens
 from client.demo.family import choose_prompts, find_family
-from client.demo.lanes import serving
-from client.draft_loader import DraftChoice
-from client.link import Access
+from client.demo.systems_under_test import serving
+from client.drafting.draft_loader import DraftChoice
+from client.link.stream import Access
 from common.address import Address
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
+from netem.experiments.torture.fault_injector import Torment
 from netem.experiments.torture.plan import Generation, draw_generation
 from netem.experiments.torture.questions import REFERENCES, make_questions
 from netem.experiments.torture.report import make_report
 from netem.experiments.torture.servers import Servers
-from netem.experiments.torture.torment import Torment
 from netem.links.breakable import BreakableProxy
 
 GENERATIONS = 1000

@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from client.link_state import LinkState
+from client.link.link_state import LinkState
 from common.protocol.prefix import common_prefix
 from netem.experiments.torture.plan import Kind
 

@@ -7,8 +7,8 @@ import pytest
 from client.answering import AnswerOptions
 from client.chat.display import Display
 from client.conversation import OFFLINE, Answer
-from client.policies import STREAM
-from common.console import PlainConsole
+from client.drafting.policies import STREAM
+from common.programs.console import PlainConsole
 from common.protocol.sampling import Sampling
 from tests.client.test_stats import ONE
 

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from client.chat.history import KeptHistory
-from client.private import BEGIN, END
+from client.private.spans import BEGIN, END
 
 
 def kept(file) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 from client.chat.loop import converse
 from client.chat.multiline import Said
 from client.errors import BrokenOffError
-from client.private import BEGIN
+from client.private.spans import BEGIN
 from common.protocol.errors import MisuseError
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from client.private import BEGIN, END
+from client.private.spans import BEGIN, END
 from common.protocol.messages import Extend, Open
+from tests.client.private.test_spans_wire import STATE_ALONE, check_silence
 from tests.client.test_cli import outrider
-from tests.client.test_private_wire import STATE_ALONE, check_silence
 from tests.client.wiretap import Wiretap, generated
 
 SECRET, LATER, STOP = "kR4vTq9ZpLw2XyBd7NhS", "mJ8sGf3HcUa6QeVi0OtK", "wB5nDy1PzRx7LkMj9CoE"

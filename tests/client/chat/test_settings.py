@@ -4,7 +4,7 @@ import pytest
 
 from client.chat.settings import SETTINGS, Wishes, changed, find_setting, value_of
 from client.options import AnswerRequest, OfflineRequest
-from client.private import BEGIN, END
+from client.private.spans import BEGIN, END
 from common.protocol.errors import MisuseError
 
 WISHES = Wishes()

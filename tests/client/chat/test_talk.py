@@ -10,13 +10,13 @@ from client.answering import AnswerOptions
 from client.assembly import client_for
 from client.chat.talk import Talk
 from client.chat.transcript import Exchange
-from client.draft_loader import DraftChoice
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import CLOUD, STREAM
 from client.errors import RefusedError, TooLongError
-from client.lifeline import unheard
-from client.link import Access
-from client.offline import Offline
-from client.policies import CLOUD, STREAM
-from client.progress import download_bar
+from client.link.offline import Offline
+from client.link.reconnecting_stream import unheard
+from client.link.stream import Access
+from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.errors import MisuseError
 from common.protocol.sampling import Sampling

@@ -15,7 +15,7 @@ from client.chat.transcript import (
     from_markdown,
     messages,
 )
-from client.private import BEGIN, END, before_private
+from client.private.spans import BEGIN, END, before_private
 from common.protocol.errors import MisuseError
 
 FORMS = [(as_json, from_json), (as_markdown, from_markdown)]

@@ -8,8 +8,8 @@ import pytest
 from client.answering import AnswerOptions
 from client.conversation import Answer
 from client.demo.asking import ask_tokens
+from client.drafting.policies import STREAM
 from client.errors import BrokenOffError, DemoError
-from client.policies import STREAM
 from tests.client.demo.answers import answer
 
 OPTIONS = AnswerOptions(STREAM, 8)

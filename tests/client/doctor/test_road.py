@@ -14,9 +14,9 @@ import pytest
 from client.doctor import road
 from client.doctor.road import check_road
 from common.address import Address
-from common.findings import Finding, Verdict, is_well
+from common.programs.findings import Finding, Verdict, is_well
 from common.rpc.credentials import ClientTls, ServerTls, server_credentials
-from server.certs import Issued, issue
+from server.security.certificates import Issued, issue
 
 NOW = datetime.now(UTC)
 HOST = "127.0.0.1"

@@ -11,22 +11,22 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2_grpc
 
-from client.bundles import bundle_directory, pull
+from client.cache.bundles import bundle_directory, pull
+from client.cache.known_servers import remember
 from client.doctor import welcome
 from client.doctor.welcome import check_welcome
-from client.known_servers import remember
-from client.link import Access
-from common import machine
+from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleFile, describe_file, make_manifest
-from common.findings import Finding, Verdict
+from common.programs import machine
+from common.programs.findings import Finding, Verdict
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService, register
-from server.call_gate import CallGate
-from server.call_pools import CallPools
-from server.health_service import HealthService
-from server.tokens import read_tokens
+from server.observe.health_service import HealthService
+from server.security.call_gate import CallGate
+from server.security.call_pools import CallPools
+from server.security.tokens import read_tokens
 
 CONTENT = b"weights"
 

@@ -4,8 +4,8 @@ import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from client.endpoint.access_checks import guard_for
 from client.endpoint.app import OpenAiPaths, make_app
-from client.endpoint.gate import guard_for
 from common.protocol.sampling import Sampling
 
 

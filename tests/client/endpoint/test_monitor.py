@@ -7,7 +7,7 @@ import pytest
 
 from client.endpoint import monitor as monitor_module
 from client.endpoint.monitor import Monitor, Signs
-from client.link_state import LinkState
+from client.link.link_state import LinkState
 from client.stats import Traffic
 from common.rpc.errors import LinkError
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from starlette.testclient import TestClient
 
+from client.endpoint.access_checks import guard_for
 from client.endpoint.app import make_app
-from client.endpoint.gate import guard_for
 from client.endpoint.monitor import Monitor
 from client.endpoint.page import PagePaths, Scene
-from client.link_state import LinkState
+from client.link.link_state import LinkState
 from common.protocol.sampling import Sampling
 
 KEY = "secret"

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from common.codec import encode
+from common.draft_models.eagle import EagleConfig, EagleDraft
+from common.draft_models.exporters import HiddenExporter
+from common.draft_models.layers import LayerShape, masked_attention
 from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.eagle import EagleNetwork
 from common.drafters.tree_drafter import TreeDrafter
-from common.drafts.eagle import EagleConfig, EagleDraft
-from common.drafts.exporters import HiddenExporter
-from common.drafts.layers import LayerShape, masked_attention
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.models.segment import Segment

@@ -8,12 +8,12 @@ from safetensors.torch import save_file
 
 from common.bundle import TAIL_FOLDER
 from common.codec import encode
+from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
+from common.draft_models.layers import LayerShape
+from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
+from common.draft_models.tail import write_tail
 from common.drafters.best_first import Expansion
 from common.drafters.load import DraftSite, load_drafter
-from common.drafts.eagle import EagleConfig, EagleDraft, save_eagle
-from common.drafts.layers import LayerShape
-from common.drafts.medusa import MedusaConfig, MedusaDraft, save_medusa
-from common.drafts.tail import write_tail
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from common.protocol.messages import State, StateRequest

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from common.codec import encode
+from common.draft_models.exporters import HiddenExporter
+from common.draft_models.medusa import MedusaConfig, MedusaDraft
 from common.drafters.best_first import Expansion
 from common.drafters.medusa import MedusaDrafter
-from common.drafts.exporters import HiddenExporter
-from common.drafts.medusa import MedusaConfig, MedusaDraft
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.messages import State, StateRequest

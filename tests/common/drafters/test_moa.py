@@ -5,14 +5,14 @@ import torch
 from transformers import DynamicCache
 
 from common.codec import encode
+from common.draft_models.exporters import KeyValueExporter, LsaExporter
+from common.draft_models.layers import masked_attention
+from common.draft_models.moa import MoaDraft, make_lsa
+from common.draft_models.tail import load_tail, write_tail
 from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
-from common.drafts.exporters import KeyValueExporter, LsaExporter
-from common.drafts.layers import masked_attention
-from common.drafts.moa import MoaDraft, make_lsa
-from common.drafts.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.models.segment import Segment
@@ -20,7 +20,7 @@ from common.protocol.messages import State, StateRequest
 from common.protocol.views import NodeView, TreeView
 from tests.drafts import moa_config_for
 from tests.families import FAMILIES, make_checkpoint
-from training.drafts.tail_forward import TwoSources, through_tail
+from training.draft_models.tail_forward import TwoSources, through_tail
 
 TOKENS = [11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 17, 33]
 CONTEXT = 64

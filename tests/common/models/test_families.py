@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from common.drafts.tail import load_tail, write_tail
+from common.draft_models.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel

@@ -27,8 +27,8 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
+from common.protocol.pass_timings import Pulse
 from common.protocol.prefix import common_prefix
-from common.protocol.pulse import Pulse
 from common.protocol.server_session import ServerSession
 from common.protocol.state_feed import Span
 from common.protocol.terms import Terms

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from common.protocol.acceptance import Tempo
 from common.protocol.idle import IDLE_POLICIES, PATIENT_NODES, Waiting
-from common.protocol.pulse import Pulse
+from common.protocol.pass_timings import Pulse
 from common.protocol.selection import likely_growth
-from common.protocol.tempo import Tempo
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal
 

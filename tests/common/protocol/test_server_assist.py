@@ -7,7 +7,7 @@ import pytest
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import Ack, Cancel, Commit, Extend, Settings, StateRequest
-from common.protocol.pulse import Pulse
+from common.protocol.pass_timings import Pulse
 from common.protocol.sampling import Sampling
 from common.protocol.server_session import ServerSession
 from common.protocol.tree import FIRST_PLANTED_ID

@@ -17,7 +17,7 @@ from common.rpc.credentials import (
     server_credentials,
     warn_of_readable,
 )
-from server.certs import issue
+from server.security.certificates import issue
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.credentials import ClientTls, ServerTls, server_credentials
 from common.rpc.errors import HungUpError, LinkError, translated
 from common.rpc.stub import connect
-from server.certs import issue
+from server.security.certificates import issue
 
 
 async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:

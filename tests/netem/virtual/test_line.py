@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from client.answering import AnswerOptions
-from client.offline import Offline
-from client.policies import STREAM
+from client.drafting.policies import STREAM
+from client.link.offline import Offline
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Finished, Opened, Settings
 from common.rpc.errors import LinkError

@@ -9,15 +9,15 @@ import pytest
 
 from client.answering import AnswerOptions
 from client.conversation import Answer
-from client.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
+from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
 from common.protocol.idle import IDLE_POLICIES
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES
 from netem.virtual.clock import run_virtually
 from netem.virtual.datacenter import Datacenter
 from netem.virtual.laptop import Draft, Laptops, ask
-from server.counters import Counters
-from server.pace import Pace
+from server.sessions.counters import Counters
+from server.stated_pace import Pace
 
 Truth = Callable[[list[int], int], tuple[int, ...]]
 

@@ -14,8 +14,8 @@ from netem.virtual.clock import VirtualWorker, run_virtually
 from netem.virtual.tcp import connect
 from netem.virtual.wire import VirtualStream
 from server.engine import Engine
-from server.pace import Pace
-from server.sessions import Sessions
+from server.sessions.sessions import Sessions
+from server.stated_pace import Pace
 from tests.server.clients_of_sessions import BOUNDS, LIMITS, TERMS
 from tests.server.thinker import STATE, STATE_KINDS, Thinker, decode
 

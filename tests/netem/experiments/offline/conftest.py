@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from netem.experiments.drafts.bench import open_bench
-from netem.experiments.drafts.contenders import find_contenders, find_ground
 from netem.experiments.experiment import Request
-from tests.netem.experiments.drafts.folder import make_folder
+from netem.experiments.one_device.bench import open_bench
+from netem.experiments.one_device.contenders import find_contenders, find_ground
+from tests.netem.experiments.one_device.folder import make_folder
 
 
 @pytest.fixture(scope="session")

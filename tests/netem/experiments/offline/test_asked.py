@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.errors import MisuseError
-from netem.experiments.drafts.contenders import find_ground
 from netem.experiments.offline.asked import before_stops, find_tasks, long_answers
+from netem.experiments.one_device.contenders import find_ground
 from netem.experiments.tasks.tasks import prompt_tokens
-from tests.netem.experiments.drafts.folder import write_prompts
+from tests.netem.experiments.one_device.folder import write_prompts
 from tests.netem.experiments.tasks.problems import LINES
 
 

@@ -9,7 +9,7 @@ from netem.experiments.offline.disconnect_report import API_CLIENT, TARGET, Cut,
 from netem.experiments.tasks.grading import Grades, Unjudged
 from netem.experiments.tasks.sandbox import Outcome, Verdict
 from netem.experiments.tasks.tasks import Task
-from tests.netem.experiments.drafts.running import check, run_quick
+from tests.netem.experiments.one_device.running import check, run_quick
 
 RIGHT, WRONG = "def f(x):\n    return x", "def f(x):\n    return x + 1"
 LEAST = 6

@@ -1,13 +1,13 @@
 import pytest
 
-from client.offline import Offline
+from client.link.offline import Offline
 from common.protocol.errors import MisuseError
 from netem.experiments.offline import reconnect
 from netem.experiments.offline.reconnect import Extent
 from netem.experiments.offline.reconnect_report import Absence, make_report
 from netem.experiments.offline.screen import Seen
 from netem.links.profile import Direction, LinkProfile
-from tests.netem.experiments.drafts.running import check, run_quick
+from tests.netem.experiments.one_device.running import check, run_quick
 
 LINK = LinkProfile("plain", "a delay alone", Direction(delay_ms=20), Direction(delay_ms=30))
 

@@ -1,4 +1,4 @@
-from common.drafts.moa import load_moa
+from common.draft_models.moa import load_moa
 from common.models.checkpoint import load_causal_lm
 from netem.experiments.offline.sizes import own_parameters
 

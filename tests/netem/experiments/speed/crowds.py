@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from netem.experiments.speed.load_crowd import Crowd
 from netem.experiments.speed.runs import Timed
-from server.counters import Counters
+from server.sessions.counters import Counters
 from tests.client.demo.answers import answer
 
 

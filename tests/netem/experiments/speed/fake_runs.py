@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from netem.experiments.speed.runs import Run, Timed
-from server.counters import Counters
+from server.sessions.counters import Counters
 from tests.client.demo.answers import answer
 
 

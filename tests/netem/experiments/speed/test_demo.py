@@ -9,7 +9,7 @@ from client.demo.systems import SYSTEMS
 from client.demo.virtual import read_run
 from netem.experiments.speed.demo import compare_virtually
 from netem.links.profiles import find_profile
-from tests.netem.experiments.drafts.folder import make_folder
+from tests.netem.experiments.one_device.folder import make_folder
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from netem.experiments.speed.systems import EAGER
 from netem.links.profiles import find_profile
 from netem.virtual.datacenter import PACE
 from tests.client.demo.answers import answer
-from tests.netem.experiments.drafts.running import check, run_quick
+from tests.netem.experiments.one_device.running import check, run_quick
 
 CLOUD = [0.1, 0.2, 0.3]
 SHORT = Place("4g", 60)

@@ -4,7 +4,7 @@ from netem.experiments.experiment import Request
 from netem.experiments.speed import load
 from netem.experiments.speed.load import COMPARED, QUICK, make_loads
 from netem.experiments.speed.load_report import ARRIVING, TOGETHER, Load, gains_with, make_report
-from tests.netem.experiments.drafts.running import check, run_quick
+from tests.netem.experiments.one_device.running import check, run_quick
 from tests.netem.experiments.speed.crowds import crowd, timed
 
 LONGEST = {ARRIVING: 96, TOGETHER: 64}

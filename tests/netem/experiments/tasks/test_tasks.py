@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from netem.experiments.drafts.prompts import Prompt
+from netem.experiments.one_device.prompts import Prompt
 from netem.experiments.tasks.sandbox import Outcome, run
 from netem.experiments.tasks.tasks import Task, candidate_program, prompt_tokens, tasks_of
 

@@ -6,11 +6,11 @@ import pytest
 
 from netem.experiments.experiment import Request
 from netem.experiments.torture import flapping
+from netem.experiments.torture.fault_injector import BROKEN_OFF
 from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Cut, draw_flap
 from netem.experiments.torture.flapping_report import Batch, Ended, Setting, make_report
-from netem.experiments.torture.torment import BROKEN_OFF
-from tests.netem.experiments.drafts.folder import make_folder
-from tests.netem.experiments.drafts.running import check, run_quick
+from tests.netem.experiments.one_device.folder import make_folder
+from tests.netem.experiments.one_device.running import check, run_quick
 
 SETTING = Setting(2, ("auto", "eager"), 120.0, 0.24, 0.04)
 WELL = Ended(draw_flap(0, 3, 10, Cut.BREAK), "greedy", "moa", "identical", "length", 0, 4, 7.5, 40)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from netem.experiments.torture.fault_injector import BROKEN_OFF, Outcome, Torment
 from netem.experiments.torture.plan import Generation, Kind
 from netem.experiments.torture.report import make_report
-from netem.experiments.torture.torment import BROKEN_OFF, Outcome, Torment
 
 HELD = {"sessions": 0, "leases": 0, "slots": 0, "tasks": 9}
 WELL = Outcome(

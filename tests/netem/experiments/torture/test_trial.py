@@ -1,6 +1,6 @@
 """What is measured of an answer under torture."""
 
-from client.link_state import LinkState
+from client.link.link_state import LinkState
 from netem.experiments.torture.plan import Kind
 from netem.experiments.torture.trial import Trial
 

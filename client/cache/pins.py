@@ -1,0 +1,121 @@
+"""What servers handed out when they were first used, so that a client notices when that changes: as ssh does with keys.
+
+One small file beside the bundles, by address. What listens on this machine is left alone: during development it has
+another model every day, and behind a tunnel it is the tunnel's business who answers. Knows no link and no files of
+bundles.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from client.cache.directory_lock import locked
+from client.errors import BundleError
+from common.address import Address
+from common.bundle import BundleManifest
+from common.protocol.plain import plain
+from common.rpc.description import ServerDescription
+
+_FILE = "pins.json"
+_SHOWN = 12  # characters of an identity, for a person
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The target that a server decides with, and the id of the bundle that it has for each draft."""
+
+    model: str
+    fingerprint: str
+    bundles: Mapping[str, str]
+
+
+Pins = Mapping[str, Pin]
+
+
+async def keep_pin(
+    cache: Path, address: Address, description: ServerDescription, manifest: BundleManifest, *, trust_new: bool = False
+) -> None:
+    """Remembers all that a server hands out, the first time that it does, and compares the bundle that is wanted later.
+
+    Raises BundleError where that is not what was remembered, unless what is new is to be trusted, and where it cannot
+    be remembered. To be called before anything is fetched.
+    """
+    if address.is_loopback:
+        return
+    name = str(address).lower()
+    offered = Pin(description.model, description.fingerprint, {each.draft: each.id for each in description.bundles})
+    known = _read(cache).get(name)
+    if known is not None and not _change(address, known, offered, manifest):
+        return
+    try:
+        async with locked(cache):
+            pins = _read(cache)  # another process may have been first
+            change = _change(address, pins.get(name, offered), offered, manifest)
+            if change and not trust_new:
+                raise BundleError(f"{change}, accept it with `outrider pull --server {address} --trust-new`")
+            _write(cache, {**pins, name: offered})
+    except OSError as error:
+        raise BundleError(
+            f"what {address} hands out cannot be remembered in {cache}: {error.strerror}; try another --cache-dir"
+        ) from error
+
+
+def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) -> str:
+    """What differs, as half a sentence; empty where nothing does."""
+    if known.fingerprint != offered.fingerprint:
+        return (
+            f"{address} decides with another target, {_target(offered)}, than when this machine first used it, "
+            f"{_target(known)}; if its operator says so too"
+        )
+    before = known.bundles.get(wanted.draft)
+    if before is None:
+        return (
+            f"{address} hands out a draft '{wanted.draft}' that it did not have when this machine first used it; if "
+            "its operator has added it"
+        )
+    if before != wanted.id:
+        return (
+            f"{address} hands out another draft '{wanted.draft}', {_identity(wanted.id)}, than when this machine first "
+            f"used it, {_identity(before)}; if its operator has trained it anew"
+        )
+    return ""
+
+
+def _target(pin: Pin) -> str:
+    return f"{plain(pin.model)} ({_identity(pin.fingerprint)})"
+
+
+def _identity(text: str) -> str:
+    return plain(text[:_SHOWN])
+
+
+def _read(cache: Path) -> Pins:
+    """Raises BundleError for a file that is not ours: what it should have kept from us, nobody knows."""
+    file = cache / _FILE
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            str(name): Pin(
+                str(pin["model"]),
+                str(pin["fingerprint"]),
+                {str(draft): str(bundle) for draft, bundle in pin["bundles"].items()},
+            )
+            for name, pin in content.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BundleError(f"{file} cannot be read: {error.strerror}; mend its rights") from error
+    # RecursionError is what JSON raises that is nested too deeply.
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BundleError(
+            f"{file}, which remembers what servers hand out, is broken; put back what it was, or delete it to trust "
+            "every server anew"
+        ) from error
+
+
+def _write(cache: Path, pins: Pins) -> None:
+    part = cache / f"{_FILE}.part"
+    part.write_text(json.dumps({name: asdict(pin) for name, pin in pins.items()}, indent=2) + "\n", encoding="utf-8")
+    part.replace(cache / _FILE)

@@ -1,0 +1,191 @@
+"""Chooses the tree that a drafter grows, from what drafting, the link and the target turn out to be. Nobody tunes it.
+
+Pure: times are arguments, in seconds on any steady clock. May know bounds of trees, costs and speeds; it may not know
+tokens, drafters or streams.
+
+A level costs a fixed time and a little for each node; both are fitted to what levels took, because a constant cost
+would let trees run away. A node that the target commits with probability p saves p / speed seconds; it is worth its
+place while that is more than what it costs: its share of the level, and where the link queues what we send, of the
+link. All bounds move by bounded steps, so that one odd measurement does little.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from common.drafters.best_first import Expansion
+from common.protocol.acceptance import Tempo
+
+_FORGETTING = 0.98  # of the fit, with each level
+_LEVELS_BETWEEN_STEPS = 8
+_STEP = 1.5  # the most that a bound changes by at once
+_BREADTHS = (2, 16)
+_NODES = (32, 320)
+_PROBABILITIES = (0.001, 0.1)
+
+_RECENT_TRIPS = 8
+_QUEUE_SECONDS = 0.03  # of queue that may be jitter or a wait for a pass
+_QUEUE_SHARE = 0.5  # of the least round trip, that may be
+_PRICE_UP, _PRICE_DOWN = 2.0, 1.25
+_LEAST_PRICE, _MOST_PRICE = 5e-5, 4e-3  # beyond which the least probability is at its bound anyway
+_LEAST_SECONDS = 10.0  # for once or twice as long is a least round trip remembered: paths change
+
+
+class Steering(Protocol):
+    """What bounds a drafter's tree, and is told how it goes."""
+
+    expansion: Expansion
+
+    def begin_turn(self) -> None: ...
+
+    def drafted(self, nodes: int, seconds: float) -> None:
+        """A level took so long that computed so many nodes. Not for one that reads a prompt."""
+
+    def sent(self, last_id: int, now: float) -> None:
+        """A Grow left whose newest node is `last_id`."""
+
+    def committed(self, tokens: int, seen: int, now: float) -> None:
+        """A Commit came; the server had `seen` all nodes up to that id."""
+
+
+class FixedTree:
+    """Nobody steers."""
+
+    def __init__(self, expansion: Expansion):
+        self.expansion = expansion
+
+    def begin_turn(self) -> None: ...
+
+    def drafted(self, nodes: int, seconds: float) -> None: ...
+
+    def sent(self, last_id: int, now: float) -> None: ...
+
+    def committed(self, tokens: int, seen: int, now: float) -> None: ...
+
+
+class Controller:
+    def __init__(self, first: Expansion = Expansion(breadth=8, children=8, nodes=128, least_probability=0.005)):  # noqa: B008
+        self.expansion = first
+        self._levels = LevelCost()
+        self._uplink = Uplink()
+        self._tempo = Tempo()
+        self._drafted = 0
+
+    def begin_turn(self) -> None:
+        """How long a person thinks is no speed, and no way there and back."""
+        self._tempo.began()
+        self._uplink.forget_sent()
+
+    def drafted(self, nodes: int, seconds: float) -> None:
+        self._levels.observe(nodes, seconds)
+        self._drafted += 1
+        if self._drafted % _LEVELS_BETWEEN_STEPS == 0:
+            self._step()
+
+    def sent(self, last_id: int, now: float) -> None:
+        self._uplink.sent(last_id, now)
+
+    def committed(self, tokens: int, seen: int, now: float) -> None:
+        self._uplink.heard(seen, now)
+        self._tempo.committed(tokens, now)
+
+    def _step(self) -> None:
+        # Until a speed is known, every node is worth its place.
+        speed = self._tempo.speed if math.isfinite(self._tempo.speed) else 0.0
+        fixed, per_node = self._levels.fixed, self._levels.per_node
+        worth = speed * (per_node + self._uplink.price)
+        breadth = fixed / per_node if per_node > 0 else math.inf  # at most doubles what a level costs
+        in_flight = (self._uplink.round_trip + fixed) / max(fixed, 1e-4)  # levels between a node and its answer
+        now = self.expansion
+        least = _towards(now.least_probability, worth, _PROBABILITIES)
+        wide = round(_towards(now.breadth, breadth, _BREADTHS))
+        self.expansion = replace(
+            now,
+            breadth=wide,
+            nodes=round(_towards(now.nodes, wide * max(in_flight, 16.0), _NODES)),
+            least_probability=least,
+        )
+
+
+class LevelCost:
+    """Seconds of a level as fixed + per_node * nodes: least squares over the last levels, neither below 0."""
+
+    def __init__(self) -> None:
+        self._weight = self._nodes = self._time = self._nodes2 = self._nodes_time = 0.0
+
+    def observe(self, nodes: int, seconds: float) -> None:
+        self._weight = _FORGETTING * self._weight + 1
+        self._nodes = _FORGETTING * self._nodes + nodes
+        self._time = _FORGETTING * self._time + seconds
+        self._nodes2 = _FORGETTING * self._nodes2 + nodes * nodes
+        self._nodes_time = _FORGETTING * self._nodes_time + nodes * seconds
+
+    @property
+    def per_node(self) -> float:
+        spread = self._weight * self._nodes2 - self._nodes**2
+        if spread <= 1e-6 * max(1.0, self._nodes2):
+            return 0.0
+        slope = (self._weight * self._nodes_time - self._nodes * self._time) / spread
+        return min(max(0.0, slope), self._time / max(self._nodes, 1.0))
+
+    @property
+    def fixed(self) -> float:
+        if not self._weight:
+            return 0.0
+        return max(0.0, (self._time - self.per_node * self._nodes) / self._weight)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    last_id: int
+    at: float
+
+
+class Uplink:
+    """Round trips from a Grow to the first Commit that knows it, and what a queue on that way costs.
+
+    `price` is in seconds a node. It rises while even the shortest of the last round trips show a queue that neither
+    jitter nor the wait for a pass explains, and falls otherwise: the bandwidth is found by delay, as in LEDBAT.
+    """
+
+    def __init__(self) -> None:
+        self.price = _LEAST_PRICE
+        self._leasts = (math.inf, math.inf)  # of this stretch of time and of the one before
+        self._since = -math.inf
+        self._sent: deque[_Sent] = deque()
+        self._trips: deque[float] = deque(maxlen=_RECENT_TRIPS)
+
+    @property
+    def round_trip(self) -> float:
+        return min(self._trips, default=0.0)
+
+    @property
+    def least(self) -> float:
+        return min(self._leasts)
+
+    def forget_sent(self) -> None:
+        self._sent.clear()
+
+    def sent(self, last_id: int, now: float) -> None:
+        self._sent.append(_Sent(last_id, now))
+
+    def heard(self, seen: int, now: float) -> None:
+        newest: _Sent | None = None
+        while self._sent and self._sent[0].last_id <= seen:
+            newest = self._sent.popleft()
+        if newest is None:
+            return
+        self._trips.append(now - newest.at)
+        if now - self._since > _LEAST_SECONDS:
+            self._leasts, self._since = (math.inf, self._leasts[0]), now
+        self._leasts = (min(self._leasts[0], self._trips[-1]), self._leasts[1])
+        if len(self._trips) == _RECENT_TRIPS:
+            queues = self.round_trip - self.least > max(_QUEUE_SECONDS, _QUEUE_SHARE * self.least)
+            price = self.price * _PRICE_UP if queues else self.price / _PRICE_DOWN
+            self.price = min(max(price, _LEAST_PRICE), _MOST_PRICE)
+
+
+def _towards(now: float, wanted: float, bounds: tuple[float, float]) -> float:
+    """`wanted` within bounds, or as near to it as one step goes."""
+    return min(max(wanted, now / _STEP, bounds[0]), now * _STEP, bounds[1])

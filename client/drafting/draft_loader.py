@@ -1,0 +1,163 @@
+"""Loads the draft of a bundle, at the depth that a person chose or that makes answers fastest here, and tells a bundle
+that was damaged from one that never fitted.
+
+May know bundles, drafters and how long a level takes. It may not know servers or sessions.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from client.cache.bundle_check import damage_of
+from client.drafting.depth import Depth, best_depth
+from client.errors import BundleError
+from common.bundle import BundleManifest
+from common.drafters.deepening import DeepeningDrafter
+from common.protocol.draft_state import WIRE_DTYPES
+from common.protocol.errors import MisuseError
+from common.protocol.messages import StateRequest
+
+if TYPE_CHECKING:
+    from common.drafters.load import MakeDrafter
+
+_FARTHEST = 60.0
+"""Seconds to a server that was not reached, where drafts are weighed by what a miss costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftChoice:
+    """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch. A draft
+    that needs draft state gets it in numbers of the dtype `state`, and runs the target's last `layers` itself; None
+    chooses as many as make answers fastest."""
+
+    draft: str | None = None
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 0
+    layers: int | None = 0
+    state: str = "int8"
+
+    def __post_init__(self) -> None:
+        """Raises MisuseError for a dtype in which no server sends state."""
+        if self.state not in WIRE_DTYPES:
+            raise MisuseError(f"draft state cannot come in '{self.state}'; choose from: {', '.join(WIRE_DTYPES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial(Depth):
+    """A depth that was timed, and what makes drafters of it."""
+
+    make: "MakeDrafter"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLoader:
+    """`bundle` is the directory of what `manifest` says; the target's sequences have `context` tokens at most, out of
+    `vocab_size`; `round_trip` is in seconds, infinite where the server was not reached."""
+
+    bundle: Path
+    manifest: BundleManifest
+    choice: DraftChoice
+    context: int
+    vocab_size: int
+    round_trip: float
+
+    def load(self) -> "MakeDrafter":
+        """Makes drafters for any number of conversations, on the same weights. Raises OutriderError where these cannot
+        be loaded."""
+        if self.choice.threads:
+            import torch
+
+            torch.set_num_threads(self.choice.threads)
+        if self.choice.layers is None:
+            return self._load_fastest()
+        return self._load(self.choice.layers)
+
+    def _load(self, layers: int) -> "MakeDrafter":
+        from common.drafters.load import DraftSite, load_draft
+
+        site = DraftSite(
+            self.bundle,
+            self.choice.device,
+            self.choice.dtype,
+            self.context,
+            self.vocab_size,
+            StateRequest(self.manifest.draft, layers, self.choice.state),
+        )
+        with _telling_damage(self.bundle, self.manifest):
+            make = load_draft(self.manifest.kind, site)
+        if layers and make().state is None:
+            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0")
+        return make
+
+    def _load_fastest(self) -> "MakeDrafter":
+        """Tries every depth that was measured after training; where none was, runs no layer of the target. What runs
+        none goes to the deepest while it writes alone.
+
+        Raises BundleError where the bundle names what cannot be: nobody here has chosen a depth.
+        """
+        measured = self._accept_lengths()
+        if not measured:
+            return self._load(0)
+        if len(measured) == 1:
+            return self._load_named(*measured)
+        # Tried as they are asked for, so that no more than the best so far and the next are in memory.
+        trials = (self._try(layers, accept_length) for layers, accept_length in measured.items())
+        best, deepest = best_depth(trials, min(self.round_trip, _FARTHEST)), max(measured)
+        if best.layers or not deepest:
+            return best.make
+        request = StateRequest(self.manifest.draft, deepest, self.choice.state, later=True)
+        make_deepest = self._load_named(deepest)
+        return lambda: DeepeningDrafter(best.make(), make_deepest(), request)
+
+    def _accept_lengths(self) -> dict[int, float]:
+        from common.draft_models.directory import read_accept_lengths
+        from common.models.errors import CheckpointError
+        from common.models.source import CONFIG
+
+        if not (self.bundle / CONFIG).is_file():
+            return {}
+        try:
+            return read_accept_lengths(self.bundle)
+        except CheckpointError as error:
+            raise self._fault_of_bundle(error) from error
+
+    def _try(self, layers: int, accept_length: float) -> "_Trial":
+        from client.drafting.level_time import level_seconds
+
+        make = self._load_named(layers)
+        seconds = level_seconds(make(), self.vocab_size, time.perf_counter)
+        return _Trial(layers, accept_length, seconds, make)
+
+    def _load_named(self, layers: int) -> "MakeDrafter":
+        """At a depth that the bundle names."""
+        from common.models.errors import CheckpointError
+
+        try:
+            return self._load(layers)
+        except CheckpointError:
+            raise  # the device or the dtype that a person chose may be at fault
+        except MisuseError as error:
+            raise self._fault_of_bundle(error) from error
+
+    def _fault_of_bundle(self, error: MisuseError) -> BundleError:
+        return damage_of(self.bundle, self.manifest) or BundleError(
+            f"the bundle of the draft '{self.manifest.draft}' cannot be used as its server sent it: {error}"
+        )
+
+
+@contextmanager
+def _telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
+    """A checkpoint that cannot be used may have been damaged since it was fetched; then a pull mends it."""
+    from common.models.errors import CheckpointError
+
+    try:
+        yield
+    except CheckpointError as error:
+        damage = damage_of(bundle, manifest)
+        if damage is None:
+            raise
+        raise damage from error

@@ -1,0 +1,77 @@
+"""An answer that a drafter writes alone and that nobody will judge: what it is shown, what of it is taken, where it
+ends.
+
+Pure. May know views, proposals and ends. It may not know sessions, streams or messages, so that nothing of what it
+holds can be said to a server.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from client.drafting.repetition import repeats_itself
+from common.protocol.ends import Detokenise, cut
+from common.protocol.messages import FinishReason, Settings
+from common.protocol.views import Proposal, TreeView
+
+SPENT = "spent"
+"""Why an answer ends whose drafter has nothing more to say, while nobody else may be asked."""
+
+REPETITION = "repetition"
+"""Why an answer ends whose drafter goes round in circles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where the target's answers end."""
+
+    context: int  # tokens of the longest sequence
+    end_tokens: frozenset[int]
+    detokenise: Detokenise
+
+
+class Monologue:
+    def __init__(self, safe: Sequence[int], private: Sequence[int], settings: Settings, bounds: Bounds):
+        """Goes on behind `safe`, what a target may know, and `private`, what it must not."""
+        self.run: tuple[int, ...] = ()
+        self.reason: str | None = None
+        self._safe, self._private = tuple(safe), tuple(private)
+        self._settings = settings
+        self._bounds = bounds
+        self._room = min(settings.max_new_tokens, bounds.context - len(safe) - len(private))
+
+    def view(self) -> TreeView:
+        """What the next token is drafted from."""
+        unseen, settings = self._private + self.run, self._settings
+        return TreeView(self._safe + unseen, (), settings.rule, settings.sampling, alone=True, provisional=len(unseen))
+
+    def take(self, proposals: Sequence[Proposal]) -> None:
+        """Goes on with the likeliest of what was drafted from the latest view."""
+        fresh = _likeliest(proposals)
+        kept, reason = cut(
+            self.run,
+            fresh,
+            end_tokens=self._bounds.end_tokens,
+            stop=self._settings.stop,
+            room=self._room - len(self.run),
+            detokenise=self._bounds.detokenise,
+        )
+        self.run += tuple(fresh[:kept])
+        if reason is not None:
+            self.reason = reason
+        elif not fresh:
+            self.reason = SPENT
+        elif repeats_itself(self.run):
+            self.reason = REPETITION
+
+    def stop(self) -> None:
+        self.reason = FinishReason.CANCELLED
+
+
+def _likeliest(proposals: Sequence[Proposal]) -> list[int]:
+    run: list[int] = []
+    parent = 0
+    while below := [index for index, proposal in enumerate(proposals) if proposal.parent == parent]:
+        best = max(below, key=lambda index: proposals[index].logp)
+        run.append(proposals[best].token)
+        parent = -1 - best
+    return run

@@ -1,0 +1,161 @@
+"""A conversation in which private text may come: over the link until then, on this machine alone ever after.
+
+The asyncio shell around `Monologue`, beside `Conversation`. May know both and what of a prompt is private; it may not
+know text or screens. Private tokens never meet a session: the link is gone before the first of them is looked at.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from client.conversation import Answer, Conversation, Watch, Withdrawn
+from client.drafting.loop import ONE_TOKEN
+from client.drafting.pace import Levels
+from client.drafting.repetition import STOPPED
+from client.link.reconnecting_stream import Told, unheard
+from client.private.draft_only import REPETITION, Bounds, Monologue
+from client.private.spans import Prompt
+from client.stats import Clock, Meter, Stats, Traffic
+from common.protocol.checks import prompt_fault
+from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.messages import FinishReason, Settings, State
+
+_STATE_ALONE = Settings(max_new_tokens=0)
+"""Tells the server nothing of the answer, which it will not make."""
+
+_FETCH_SECONDS = 5.0
+"""For how long the state of the safe text is waited for at most."""
+
+_WITHOUT_STATE = "the draft wrote without what the target makes of the text that is not private"
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    """What it took to get the safe text's draft state."""
+
+    traffic: Traffic = Traffic()  # noqa: RUF009
+    rtt_ms: float = 0.0
+    reconnects: int = 0
+    note: str = ""
+
+
+class Confidant:
+    """Answers by `conversation` up to the first prompt with private text, and from there on by its drafter."""
+
+    def __init__(self, conversation: Conversation, bounds: Bounds, clock: Clock = time.perf_counter):
+        self._conversation = conversation
+        self._bounds = bounds
+        self._clock = clock
+        self._alone: Withdrawn | None = None
+        self._states: Sequence[State] = ()  # that the drafter has not seen
+        self._abandoned = False
+
+    async def answer(
+        self, prompt: Prompt, settings: Settings, watch: Watch, told: Told = unheard, offered: Sequence[int] = ()
+    ) -> Answer:
+        """The answer that follows the prompt; `told` hears how the link is while there is one. `offered` was
+        written for it before and is to be judged now, which only a server can do.
+
+        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or where
+        nothing drafts here. What `watch` raises is raised.
+        """
+        self._abandoned = False
+        too_long = prompt_fault(len(prompt.tokens), self._bounds.context)
+        if too_long:
+            raise MisuseError(too_long)
+        if self._alone is None and prompt.private is None:
+            return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
+        meter, fetch = Meter(self._clock), _Fetch()
+        if self._alone is None:
+            fetch = await self._withdraw(prompt.safe, told)
+        return await self._write(prompt, settings, watch, meter, fetch)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nothing goes to the server any more."""
+        return self._alone is not None
+
+    def cancel(self) -> None:
+        """Stops the answer that is being made, if any."""
+        self._abandoned = True
+        self._conversation.cancel()
+
+    def hurry(self) -> None:
+        """Tries a lost server at once, where it is still wanted."""
+        self._conversation.hurry()
+
+    async def _withdraw(self, safe: Sequence[int], told: Told) -> _Fetch:
+        """Fetches the draft state of the text that is safe, if the drafter wants any, and ends the link."""
+        conversation = self._conversation
+        if not conversation.drafts:
+            raise MisuseError("private text is answered by a draft alone, and this policy has none; choose another")
+        before, fetch = conversation.traffic, _Fetch()
+        enough = asyncio.get_running_loop().call_later(_FETCH_SECONDS, conversation.cancel)
+        try:
+            if safe and conversation.wants_state:
+                answer = await conversation.answer(safe, _STATE_ALONE, _unseen, told)
+                fetch = _fetch_of(answer, was_enough=self._abandoned)
+        except OutriderError as error:
+            fetch = _Fetch(note=f"{_WITHOUT_STATE}: {error}")
+        finally:
+            enough.cancel()
+            fetch = replace(fetch, traffic=conversation.traffic.since(before))
+            self._alone = conversation.withdraw()
+            self._states = self._alone.states
+        return fetch
+
+    async def _write(self, prompt: Prompt, settings: Settings, watch: Watch, meter: Meter, fetch: _Fetch) -> Answer:
+        assert self._alone is not None
+        drafter, before = self._alone.drafter, self._alone.drafter.levels
+        monologue, failure = Monologue(prompt.safe, prompt.private or (), settings, self._bounds), ""
+        while monologue.reason is None:
+            if self._abandoned:
+                monologue.stop()
+                break
+            try:
+                proposals = await drafter.draft(monologue.view(), self._states, ONE_TOKEN)
+            except Exception as error:  # whatever a model raises
+                failure = f"the drafter failed ({error or type(error).__name__}), and nobody else may see the prompt"
+                break
+            self._states = ()
+            monologue.take(proposals)
+            watch((), monologue.run)
+        reason = "error" if failure else str(monologue.reason)
+        stats = self._stats(monologue.run, settings, meter, fetch)
+        levels: Levels = drafter.levels.since(before)
+        note = "; ".join(filter(None, (fetch.note, STOPPED if reason == REPETITION else "")))
+        return Answer((), reason, stats, monologue.run, levels.drafted, levels.overrun, failure, note, private=True)
+
+    def _stats(self, run: Sequence[int], settings: Settings, meter: Meter, fetch: _Fetch) -> Stats:
+        """Of an answer that no pass made."""
+        assert self._alone is not None
+        return Stats(
+            tokens=0,
+            seconds=meter.elapsed(),
+            tokens_per_second=0.0,
+            ttft_seconds=meter.ttft,
+            accept_length=0.0,
+            passes=0,
+            bytes_up=fetch.traffic.up,
+            bytes_down=fetch.traffic.down,
+            rtt_ms=fetch.rtt_ms,
+            provisional_tokens=len(run),
+            retracted_tokens=0,
+            reconnects=fetch.reconnects,
+            draft=self._alone.draft_name,
+            rule=settings.rule,
+            state_bytes=fetch.traffic.state,
+        )
+
+
+def _fetch_of(answer: Answer, *, was_enough: bool) -> _Fetch:
+    """`was_enough`: a person did not want more of it."""
+    is_late = answer.finish_reason == FinishReason.CANCELLED
+    why = answer.failure or ("it was too slow in coming" if is_late else "the server was out of reach")
+    note = "" if answer.finish_reason == FinishReason.LENGTH or was_enough else f"{_WITHOUT_STATE}: {why}"
+    return _Fetch(rtt_ms=answer.stats.rtt_ms, reconnects=answer.stats.reconnects, note=note)
+
+
+def _unseen(committed: Sequence[int], provisional: Sequence[int]) -> None:
+    """Nothing is written while state is fetched."""

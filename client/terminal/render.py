@@ -1,0 +1,196 @@
+"""Shows an answer while it grows: live on a terminal, plain elsewhere, or not at all.
+
+Knows text and the console. What was committed is printed for good; only provisional text is ever redrawn.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+
+from client.link.link_state import LinkState
+from client.stats import Clock, Stats
+from client.stops import TextBeforeStop
+from client.terminal.screen import Screen
+from client.text import IncrementalText
+from common.protocol.plain import printable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
+_MARKS = {LinkState.SUSPECT: " [?]", LinkState.OFFLINE: " [offline]", LinkState.RESUMING: " [offline]"}
+"""What a person sees behind provisional text of the link."""
+
+_PROVISIONAL_SECONDS = 0.05  # between two redraws of provisional text alone
+
+
+class Paper(Protocol):
+    """Where text goes. `provisional` is only computed where it is shown."""
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None: ...
+
+    def redraw(self, provisional: Callable[[], str]) -> None:
+        """What is provisional has changed for good."""
+
+    def end(self, unconfirmed: str) -> None:
+        """Nothing more will come behind text that nobody has judged."""
+
+
+class NoPaper:
+    """Shows nothing, for output that a program reads."""
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None:
+        pass
+
+    def redraw(self, provisional: Callable[[], str]) -> None:
+        pass
+
+    def end(self, unconfirmed: str) -> None:
+        pass
+
+
+class PlainPaper:
+    """Final text alone, for pipes and files, and for terminals that know no more: what commands these is left out."""
+
+    def __init__(self, console: Console):
+        self._file = console.file
+        self._has_begun = False
+        self._shown: Callable[[str], str] = printable if console.is_terminal else str
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None:
+        if final:
+            self._has_begun = True
+            self._file.write(self._shown(final))
+            self._file.flush()
+
+    def redraw(self, provisional: Callable[[], str]) -> None:
+        pass
+
+    def end(self, unconfirmed: str) -> None:
+        if self._has_begun or unconfirmed:
+            self._file.write(self._shown(unconfirmed) + "\n")
+            self._file.flush()
+
+
+class LivePaper:
+    """Final text, and dim behind it what is provisional."""
+
+    def __init__(self, console: Console, clock: Clock):
+        self._console = console
+        self._screen = Screen()
+        self._clock = clock
+        self._drawn = clock() - _PROVISIONAL_SECONDS
+
+    def write(self, final: str, provisional: Callable[[], str]) -> None:
+        now = self._clock()
+        if not final and now - self._drawn < _PROVISIONAL_SECONDS:
+            return
+        self._drawn = now
+        self._update(final, provisional())
+
+    def redraw(self, provisional: Callable[[], str]) -> None:
+        self._update("", provisional())
+
+    def end(self, unconfirmed: str) -> None:
+        self._console.file.write(self._screen.ended(unconfirmed, self._console.size.width) + "\n")
+        self._console.file.flush()
+
+    def replace(self, rendered: str) -> None:
+        """Puts whole lines in place of an answer that has ended, where all of it is still on the screen."""
+        width, height = self._console.size
+        self._console.file.write(self._screen.replaced(rendered, width, height))
+        self._console.file.flush()
+
+    def _update(self, final: str, provisional: str) -> None:
+        width, height = self._console.size  # asked each time, because a person may resize a terminal at any time
+        characters = self._screen.update(final, provisional, width, max(0, height - 2))
+        if characters:
+            self._console.file.write(characters)
+            self._console.file.flush()
+
+
+def paper_for(console: Console, clock: Clock) -> Paper:
+    live = console.is_terminal and not console.is_dumb_terminal
+    return LivePaper(console, clock) if live else PlainPaper(console)
+
+
+class AnswerView:
+    """Turns what a conversation reports into text on paper, up to a stop string; call it as the conversation's
+    watch."""
+
+    def __init__(
+        self,
+        tokenizer: "Tokenizer",
+        paper: Paper,
+        stops: Sequence[str] = (),
+        link: LinkState = LinkState.ONLINE,
+    ):
+        self._text = IncrementalText(tokenizer)
+        self._before_stop = TextBeforeStop(stops)
+        self._paper = paper
+
+        self._link = link
+        self._provisional: tuple[int, ...] = ()
+
+    def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
+        self._provisional = tuple(provisional)
+        self._paper.write(self._before_stop.append(self._text.commit(committed)), self._preview)
+
+    def link_changed(self, state: LinkState) -> None:
+        self._link = state
+        self._paper.redraw(self._preview)
+
+    def end(self, unconfirmed: Sequence[int] = ()) -> None:
+        """No more will come, whatever the reason; `unconfirmed` tokens stay where they were offered."""
+        if unconfirmed:
+            self._paper.end(self._before_stop.preview(self._text.preview(unconfirmed)))
+        else:
+            self._paper.write(self._before_stop.append(self._text.flush()) + self._before_stop.flush(), str)
+            self._paper.end("")
+
+    def _preview(self) -> str:
+        return self._before_stop.preview(self._text.preview(self._provisional)) + _MARKS.get(self._link, "")
+
+
+def stats_line(stats: Stats, seed: int | None) -> str:
+    """An answer's stats in one line for a person, with the seed of what was drawn."""
+    drawn = "" if seed is None else f", seed {seed}"
+    return (
+        f"{stats.tokens} tokens in {stats.seconds:.1f} s, {stats.tokens_per_second:.1f} tokens/s, "
+        f"first after {stats.ttft_seconds * 1000:.0f} ms, {stats.accept_length:.2f} tokens per pass, "
+        f"round trip {stats.rtt_ms:.0f} ms, {stats.bytes_up / 1000:.1f} kB up, {stats.bytes_down / 1000:.1f} kB down, "
+        f"draft {stats.draft}, rule {stats.rule}{drawn}"
+    )
+
+
+def lossy_line(rule: str) -> str:
+    """What a person must know of an answer by a lossy rule."""
+    return f"{rule}: lossy, not the target's own distribution"
+
+
+def unreached_line(address: str, draft: str, hitch: str) -> str:
+    """What a person must know who begins without the server; `hitch` is why, where it is there."""
+    why = hitch or f"the server at {address} cannot be reached"
+    return f"{why}; the draft '{draft}' writes alone until it answers"
+
+
+def private_line(tokens: int, stats: Stats) -> str:
+    """What a person must know of an answer to a private prompt."""
+    return (
+        f"the answer is the draft's own, because the prompt is private: {tokens} tokens by {stats.draft} alone in "
+        f"{stats.seconds:.1f} s; of what precedes the first private span {stats.bytes_up / 1000:.1f} kB went up and "
+        f"{stats.bytes_down / 1000:.1f} kB came down"
+    )
+
+
+def provisional_line(tokens: int) -> str:
+    """What a person must know of an answer that ended without its server, and of text that nobody has judged."""
+    if not tokens:
+        return "the answer is not whole: the server was out of reach"
+    last = "the last token is" if tokens == 1 else f"the last {tokens} tokens are"
+    return f"{last} the draft's own and never confirmed: the server was out of reach"
+
+
+def kept_line(tokens: int) -> str:
+    """What a person must know of text that was kept instead of judged."""
+    return f"{tokens} tokens are kept as the draft wrote them: lossy, not the target's own"

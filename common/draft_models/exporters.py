@@ -1,0 +1,73 @@
+"""What a server sends of the tokens that its target has processed: one exporter for each kind of draft state.
+
+What may live here: reading the target's K/V pool by slot. It may not know sessions, windows, encoding or drafters.
+"""
+
+from typing import Protocol
+
+import torch
+
+from common.draft_models.lsa import StateMixer
+from common.models.key_values import KeyValuePool
+from common.protocol.draft_state import HIDDEN, KEY_VALUES, LSA
+
+
+class StateExporter(Protocol):
+    kind: str
+    shape: tuple[int, ...]  # of one position
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        """Float32 `[count, *shape]` for `slots [count]`."""
+        ...
+
+
+class LsaExporter:
+    """All layers' K/V of each token, mixed into one vector (Zimmer et al. 2025)."""
+
+    kind = LSA
+
+    def __init__(self, lsa: StateMixer, width: int):
+        self.shape: tuple[int, ...] = (width,)
+        self._lsa = lsa
+        self._dtype = next((weights.dtype for weights in lsa.parameters()), torch.float32)
+
+    @torch.inference_mode()
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        layers = len(pool.keys_SX)
+        held = _keys_values(pool, layers, slots).view(len(slots), layers, *self.shape)
+        state: torch.Tensor = self._lsa(held.to(self._dtype))
+        return state.float()
+
+
+class HiddenExporter:
+    """The last hidden state after the final norm, which EAGLE and Medusa draft from."""
+
+    kind = HIDDEN
+
+    def __init__(self, hidden_size: int):
+        self.shape: tuple[int, ...] = (hidden_size,)
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        if pool.hidden_SE is None:
+            raise RuntimeError("the target's pool keeps no hidden states")
+        return pool.hidden_SE.index_select(0, slots).float()
+
+
+class KeyValueExporter:
+    """K/V of the last `layers` layers, first of them first, for target-layer inference."""
+
+    kind = KEY_VALUES
+
+    def __init__(self, layers: int, key_width: int):
+        self.shape: tuple[int, ...] = (layers, 2, key_width)
+        self._layers = layers
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        return _keys_values(pool, self._layers, slots).view(len(slots), *self.shape).float()
+
+
+def _keys_values(pool: KeyValuePool, layers: int, slots: torch.Tensor) -> torch.Tensor:
+    """`[count, 2 * layers, X]`: each of the last `layers`' keys, then its values."""
+    pairs = zip(pool.keys_SX[-layers:], pool.values_SX[-layers:], strict=True)
+    gathered = [held.index_select(0, slots) for pair in pairs for held in pair]
+    return torch.stack(gathered, dim=1)

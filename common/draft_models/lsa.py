@@ -1,0 +1,82 @@
+"""What a server makes of a token's keys and values in all target layers: one vector, the draft state that travels.
+
+What may live here: the two forms of it. It may not know the client's half, pools, slots or the wire.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from common.draft_models.layers import DecoderLayer, LayerShape, RmsNorm, full_attention
+
+# Shape letters: N tokens, L target layers, W state width (a layer's keys, rotated to their positions, and values).
+# ruff: noqa: N803
+
+_LEAST_DEVIATION = 1e-3
+
+
+class LayerSelfAttention(nn.Module):
+    """A decoder layer over a token's layers, the layer's index as position, then their mean: as published in
+    Mixture of Attentions (Zimmer et al. 2025)."""
+
+    def __init__(self, layers: int, shape: LayerShape):
+        super().__init__()
+        self.layer = DecoderLayer(shape)
+
+    def forward(self, layers_NLW: torch.Tensor) -> torch.Tensor:
+        """`[N, W]` from `[N, L, W]`."""
+        positions = torch.arange(layers_NLW.shape[1], device=layers_NLW.device).expand(layers_NLW.shape[:2])
+        mixed: torch.Tensor = self.layer(layers_NLW, positions, full_attention)
+        return mixed.mean(dim=1)
+
+
+class LayerMixture(nn.Module):
+    """A learnt weight for every channel of every layer, their mean, and one feed-forward layer with a residual: a
+    fraction of self-attention's time, for the mixing of layers hardly depends on the token."""
+
+    mean_LW: torch.Tensor  # noqa: N815
+    deviation_LW: torch.Tensor  # noqa: N815
+
+    def __init__(self, layers: int, shape: LayerShape):
+        super().__init__()
+        width = shape.hidden
+        self.register_buffer("mean_LW", torch.zeros(layers, width))
+        self.register_buffer("deviation_LW", torch.ones(layers, width))
+        self.gate = nn.Parameter(torch.ones(layers, width))
+        self.norm = RmsNorm(width, shape.epsilon)
+        self.up_proj = nn.Linear(width, shape.intermediate, bias=False)
+        self.down_proj = nn.Linear(shape.intermediate, width, bias=False)
+
+    @torch.no_grad()
+    def calibrate(self, layers_NLW: torch.Tensor) -> None:
+        """Measures what every channel is standardised by; keys have channels many times larger than others."""
+        self.mean_LW.copy_(layers_NLW.float().mean(dim=0))
+        self.deviation_LW.copy_(layers_NLW.float().std(dim=0).clamp(min=_LEAST_DEVIATION))
+
+    def forward(self, layers_NLW: torch.Tensor) -> torch.Tensor:
+        """`[N, W]` from `[N, L, W]`."""
+        standard = (layers_NLW - self.mean_LW) / self.deviation_LW
+        mixed = (standard * self.gate).mean(dim=1)
+        out: torch.Tensor = mixed + self.down_proj(functional.silu(self.up_proj(self.norm(mixed))))
+        return out
+
+
+class LayerMean(nn.Module):
+    """The plain mean over layers, with nothing learnt: what cross-attention is worth by itself."""
+
+    def __init__(self, layers: int, shape: LayerShape):
+        super().__init__()
+
+    def forward(self, layers_NLW: torch.Tensor) -> torch.Tensor:
+        """`[N, W]` from `[N, L, W]`."""
+        return layers_NLW.mean(dim=1)
+
+
+StateMixer = LayerSelfAttention | LayerMixture | LayerMean
+
+MIXERS: dict[str, type[LayerSelfAttention] | type[LayerMixture] | type[LayerMean]] = {
+    "attention": LayerSelfAttention,
+    "mixture": LayerMixture,
+    "mean": LayerMean,
+}
+"""By the name that a draft's configuration gives."""

@@ -1,0 +1,96 @@
+"""What every program of ours has in common: `--version`, and how it ends.
+
+0 done, 1 failure, 2 misuse, 130 interrupted; a sentence instead of a traceback. Knows typer and our error families, and
+no command.
+"""
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from common.programs.interruption import INTERRUPTED
+from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
+from common.programs.plain_stream import guard_streams
+from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.plain import LONGEST_LINE, plain
+
+FAILURE = 1
+MISUSE = 2
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"Outrider {version('outrider')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+]
+
+
+def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
+    """Runs the command line of the program `name` and exits; `interrupted` is said after Ctrl-C."""
+    guard_streams()
+    # gRPC writes errors of its own to stderr otherwise, beside ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    code, sentence = FAILURE, ""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as misuse:
+        wrong = _sentence(misuse)
+        if not wrong:  # it has shown the help
+            sys.exit(MISUSE)
+        join = " " if wrong.endswith("?") else "; "
+        exit_with(name, f"{wrong}{join}see `{_where(misuse, name)} --help`", MISUSE)
+    except MisuseError as misuse:
+        exit_with(name, str(misuse), MISUSE)
+    except (OutriderError, OSError) as failure:
+        exit_with(name, str(failure), FAILURE)
+    except typer.Abort:
+        code = INTERRUPTED
+    except MemoryError:
+        sentence = TOO_LITTLE_MEMORY
+    # A person gets a sentence, whatever happens.
+    except Exception as failure:
+        sentence = f"it failed unexpectedly: {type(failure).__name__}: {failure}"
+        if is_out_of_memory(failure):
+            sentence = TOO_LITTLE_MEMORY
+    # Only now, when what the failed call held is let go: a sentence needs memory too.
+    if sentence:
+        exit_with(name, sentence, FAILURE)
+    # typer turns Ctrl-C into this code.
+    if code == INTERRUPTED and interrupted:
+        exit_with(name, interrupted, INTERRUPTED)
+    sys.exit(code)
+
+
+def _sentence(misuse: typer.TyperException) -> str:
+    if isinstance(misuse, typer.BadParameter) and misuse.ctx and misuse.param:
+        source = misuse.ctx.get_parameter_source(misuse.param.name)
+        if source is not None and source.name == "ENVIRONMENT":
+            misuse.param_hint = str(misuse.param.envvar)
+    unknown: Any = misuse if hasattr(misuse, "possibilities") else None  # typer does not export its class
+    if unknown and unknown.ctx and unknown.ctx.parent:
+        program = unknown.ctx.find_root().command
+        if any(unknown.option_name in parameter.opts for parameter in program.params):
+            return f"{unknown.option_name} goes before the command"
+    return misuse.format_message().rstrip(".")
+
+
+def _where(misuse: typer.TyperException, name: str) -> str:
+    """The command whose help says more."""
+    context: Any = getattr(misuse, "ctx", None)
+    commands: list[str] = []
+    while context is not None and context.parent is not None:
+        commands.insert(0, context.info_name)
+        context = context.parent
+    return " ".join([name, *commands])
+
+
+def exit_with(name: str, sentence: str, code: int) -> NoReturn:
+    typer.echo(f"{name}: {plain(sentence, LONGEST_LINE)}", err=True)
+    sys.exit(code)

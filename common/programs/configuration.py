@@ -1,0 +1,131 @@
+"""What the options of a program say where their flags are absent: the environment, then a TOML file, then the default.
+
+Options are found on the command line's own objects, so that whatever a command learns to take can be configured too.
+It may know typer, and no program's options by name.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from common.programs.configuration_file import Configured, Options, defaults_of, options_of, read_file
+from common.programs.nearest import did_you_mean
+from common.protocol.errors import MisuseError
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Read options from this TOML file, not from the usual.")
+]
+
+_META = "outrider.configured"
+_HELP = "--help"
+_MISSPELT = 0.75  # alike enough for a variable, which may well be somebody else's
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`files`: where its file may lie, of which the first that exists counts. `tolerant`: commands that run although
+    the file is faulty. `foreign`: variables that look like the program's and are another's."""
+
+    name: str
+    files: tuple[Path, ...]
+    tolerant: frozenset[str] = frozenset()
+    foreign: frozenset[str] = frozenset()
+
+    @property
+    def prefix(self) -> str:
+        """What its variables' names begin with."""
+        return f"{self.name.upper()}_"
+
+    @property
+    def variable(self) -> str:
+        """The variable that names its file."""
+        return f"{self.prefix}CONFIG"
+
+
+def user_file(name: str) -> Path:
+    """Where this user's configuration file of that name lies."""
+    import platformdirs
+
+    return platformdirs.user_config_path("outrider") / name
+
+
+def configure(context: typer.Context, program: Program, chosen: Path | None) -> None:
+    """Lets each command's options come from the environment and the file. To be called by the group's callback.
+
+    Raises MisuseError where the file cannot be read, or says what no option takes.
+    """
+    commands = _commands(context)
+    for options in commands.values():
+        for name, option in options.items():
+            if option.envvar is None:
+                # Shown with each option, they would drown what it means.
+                option.envvar, option.show_envvar = variable_of(program, name), False
+    path = chosen or _usual_file(program)
+    try:
+        configured = Configured() if path is None else read_file(path, commands)
+        context.default_map = defaults_of(context, configured, commands)
+    except MisuseError as error:
+        if context.invoked_subcommand not in program.tolerant and _HELP not in sys.argv:
+            raise
+        configured = Configured(path, fault=str(error))
+    context.meta[_META] = configured
+    if context.invoked_subcommand in program.tolerant:
+        return
+    if configured.tells_a_secret:
+        typer.echo(f"{program.name}: {secret_told(configured)}", err=True)
+    for name, meant in unread_variables(context, program, os.environ).items():
+        if meant:
+            typer.echo(f"{program.name}: nothing reads {name}; {meant}", err=True)
+
+
+def configured_by(context: typer.Context) -> Configured:
+    """What `configure` has read."""
+    found: Configured = context.meta[_META]
+    return found
+
+
+def secret_told(configured: Configured) -> str:
+    """What to say where `tells_a_secret`."""
+    return f"others on this machine can read the token in {configured.path}; run `chmod 600 {configured.path}`"
+
+
+def variable_of(program: Program, option: str) -> str:
+    return program.prefix + option.replace("-", "_").upper()
+
+
+def unread_variables(context: typer.Context, program: Program, environment: Iterable[str]) -> dict[str, str]:
+    """The variables that look like the program's and are read by nothing, each with a question whether another
+    was meant, empty where none is like it."""
+    read = {program.variable}
+    for options in _commands(context).values():
+        read |= {str(option.envvar) for option in options.values()}
+    known = [name.removeprefix(program.prefix) for name in read]
+    unread = sorted({name for name in environment if name.startswith(program.prefix)} - read - program.foreign)
+    return {
+        name: did_you_mean(name.removeprefix(program.prefix), known, program.prefix + "{}", _MISSPELT)
+        for name in unread
+    }
+
+
+def without_settings(environment: Mapping[str, str], program: str) -> dict[str, str]:
+    """An environment in which that program runs with its flags and defaults alone."""
+    prefix = f"{program.upper()}_"
+    kept = {name: value for name, value in environment.items() if not name.startswith(prefix)}
+    return kept | {f"{prefix}CONFIG": os.devnull}
+
+
+def _usual_file(program: Program) -> Path | None:
+    named = os.environ.get(program.variable)
+    return Path(named) if named else next((file for file in program.files if file.is_file()), None)
+
+
+def _commands(context: typer.Context) -> dict[str, Options]:
+    group = context.find_root().command
+    assert isinstance(group, TyperGroup)
+    return {name: options_of(command) for name, command in group.commands.items()}

@@ -1,0 +1,168 @@
+"""What a TOML file says of a program's options, checked against the options that its commands have.
+
+It may know typer, and no program's options by name but those that are secret.
+"""
+
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from typer.core import TyperOption
+
+from common.programs.nearest import did_you_mean
+from common.programs.toml_file import read_toml
+from common.protocol.errors import MisuseError
+
+SECRETS = frozenset({"token"})
+"""Options whose values nobody may see."""
+
+_OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What was read: `shared` for all commands, `tables` for one each, both by options' names with dashes. `path` is
+    None where there is no file; `fault` says what is wrong with it."""
+
+    path: Path | None = None
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fault: str = ""
+
+    @property
+    def tells_a_secret(self) -> bool:
+        """Whether it holds a secret that others on this machine may read."""
+        told = set(self.shared).union(*self.tables.values()) & SECRETS
+        return bool(told and self.path and self.path.stat().st_mode & _OTHERS_MAY_READ)
+
+
+Options = Mapping[str, TyperOption]
+"""The options of a command by their names: the long flag without its dashes."""
+
+
+def options_of(command: Any) -> dict[str, TyperOption]:
+    """Those of a command as typer has it."""
+    named = [
+        (flag.removeprefix("--"), parameter)
+        for parameter in command.params
+        if isinstance(parameter, TyperOption)
+        for flag in parameter.opts
+        if flag.startswith("--")
+    ]
+    return dict(named)
+
+
+def read_file(path: Path, commands: Mapping[str, Options]) -> Configured:
+    """Raises MisuseError for a file that cannot be read, or whose keys no option of these commands has."""
+    content = read_toml(path, "configuration file")
+    every = {name for options in commands.values() for name in options}
+    shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    tables = {name: table for name, table in content.items() if isinstance(table, dict)}
+    for name in tables:
+        if name not in commands:
+            if _dashed(name) in every:
+                raise MisuseError(f"{path}: {name} is an option and not a table; write {name} = ...")
+            raise MisuseError(f"{path}: no command takes the table [{name}]{_meant(name, commands, '[{}]')}")
+    for key in shared:
+        if key in commands and _dashed(key) not in every:
+            raise MisuseError(f"{path}: {key} is a command and not an option; write [{key}]")
+    return Configured(
+        path,
+        _by_option(path, "", shared, every),
+        {name: _by_option(path, f"[{name}] ", table, set(commands[name])) for name, table in tables.items()},
+    )
+
+
+def _by_option(path: Path, where: str, table: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = _dashed(key)
+        if name not in known:
+            raise MisuseError(f"{path}: {where}there is no option '{key}'{_meant(name, known)}")
+        if name in found:
+            raise MisuseError(f"{path}: {where}{name} is there twice; leave one of them out")
+        found[name] = value
+    return found
+
+
+def defaults_of(
+    context: typer.Context, configured: Configured, commands: Mapping[str, Options]
+) -> dict[str, dict[str, Any]]:
+    """What the file says for each command, by the names of its parameters.
+
+    Raises MisuseError for a value that its command does not take; one for all commands has to suit the one that runs,
+    and any of the others.
+    """
+    values: dict[str, dict[str, Any]] = {command: {} for command in commands}
+    unfit: dict[str, MisuseError] = {}
+    fit: set[str] = set()
+    for command, options in commands.items():
+        own = configured.tables.get(command, {})
+        for name, value in (dict(configured.shared) | dict(own)).items():
+            if name not in options:
+                continue
+            where = f"{configured.path}: [{command}] {name}" if name in own else f"{configured.path}: {name}"
+            try:
+                values[command][options[name].name] = _checked(context, configured, options[name], where, value)
+                fit.add(name)
+            except MisuseError as error:
+                if name in own or command == context.invoked_subcommand:
+                    raise
+                unfit[name] = error
+    for name in unfit.keys() - fit:
+        raise unfit[name]
+    return values
+
+
+def _checked(context: typer.Context, configured: Configured, option: TyperOption, where: str, value: Any) -> Any:
+    """The value as the command takes it. Raises MisuseError, which begins with `where`, where it does not fit."""
+    assert configured.path is not None
+    values = value if option.multiple and isinstance(value, list) else [value]
+    annotation = option.type_descriptor.annotation
+    kind = get_args(annotation)[0] if option.multiple else annotation
+    wanted, types = _WANTED.get(kind, _TEXT)
+    for each in values:
+        if type(each) not in types:
+            raise MisuseError(f"{where} must be {wanted}, not {_as_written(each)}")
+    if kind is str:
+        values = [str(each) for each in values]
+    if kind is Path:
+        values = [str(configured.path.parent / Path(each).expanduser()) for each in values]
+    fitting = values if option.multiple else values[0]
+    try:
+        option.process_value(context, fitting)
+    except typer.TyperException as error:
+        reason = error.message.rstrip(".")
+        raise MisuseError(f"{where} does not fit: {reason}") from error
+    return fitting
+
+
+_TEXT: tuple[str, tuple[type, ...]] = ("text in quotes", (str, int, float))
+"""A number may stand without quotes, as on the command line."""
+
+_WANTED: Mapping[Any, tuple[str, tuple[type, ...]]] = {
+    bool: ("true or false", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+    Path: ("a path in quotes", (str,)),
+}
+
+
+def _as_written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a table"
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _meant(name: str, known: Iterable[str], form: str = "'{}'") -> str:
+    question = did_you_mean(name, known, form)
+    return f"; {question}" if question else ""
+
+
+def _dashed(key: str) -> str:
+    return key.replace("_", "-")

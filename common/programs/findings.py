@@ -1,0 +1,60 @@
+"""What a doctor found, one thing at a time, each with what mends it; and how that is shown to people and scripts.
+
+It may not know what is checked.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import typer
+
+from common.programs.console import PlainConsole
+from common.protocol.plain import LONGEST_LINE, plain
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARN = "warn"  # works, and may not for long
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`mend` says what to do; empty where all is well."""
+
+    subject: str
+    detail: str
+    mend: str = ""
+    is_minor: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        if not self.mend:
+            return Verdict.OK
+        return Verdict.WARN if self.is_minor else Verdict.FAIL
+
+
+_STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "red"}
+
+
+def is_well(findings: Sequence[Finding]) -> bool:
+    """Whether nothing fails."""
+    return all(finding.verdict is not Verdict.FAIL for finding in findings)
+
+
+def show(findings: Sequence[Finding], *, as_json: bool) -> None:
+    """Prints a line for each finding, or one JSON object."""
+    if as_json:
+        told = [
+            {"subject": each.subject, "verdict": each.verdict, "detail": each.detail, "mend": each.mend}
+            for each in findings
+        ]
+        typer.echo(json.dumps({"ok": is_well(findings), "findings": told}))
+        return
+    console = PlainConsole(highlight=False, soft_wrap=True)
+    for finding in findings:
+        console.print(f"{finding.verdict:<4}", style=_STYLES[finding.verdict], end="  ")
+        sentence = "; ".join(filter(None, (finding.detail, finding.mend))).rstrip(".")
+        console.print(plain(f"{finding.subject}: {sentence}", LONGEST_LINE), markup=False)

@@ -1,0 +1,132 @@
+"""What a doctor can say of the machine that it runs on: Python, packages, clock, device, folders.
+
+Each check returns a finding and raises nothing. It may not know servers, targets or drafts.
+"""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.programs.findings import Finding
+
+_OLDEST_PYTHON = (3, 11)
+_PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
+_PROGRAM = "outrider"
+_DAY = 86_400
+_UNITS = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
+
+
+def check_python() -> Finding:
+    wanted = ".".join(map(str, _OLDEST_PYTHON))
+    mend = "" if sys.version_info >= _OLDEST_PYTHON else f"install Python {wanted} or newer"
+    return Finding("python", platform.python_version(), mend)
+
+
+def check_packages(names: Sequence[str] = _PACKAGES) -> Finding:
+    versions, missing = [], []
+    for name in (_PROGRAM, *names):
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    return Finding("packages", ", ".join(versions), f"install {', '.join(missing)} with pip" if missing else "")
+
+
+def check_clock(now: float, installed: float | None = None) -> Finding:
+    """`now` and `installed`, by default when this file came here, in seconds since 1970. Without a clock that is right,
+    certificates seem invalid."""
+    begun = Path(__file__).stat().st_mtime if installed is None else installed
+    said = time.strftime("%Y-%m-%d %H:%M", time.gmtime(now))
+    if now >= begun - _DAY:
+        return Finding("clock", f"{said} UTC")
+    came = time.strftime("%Y-%m-%d", time.gmtime(begun))
+    return Finding("clock", f"it says {said} UTC, but this program came here on {came}", "set this machine's clock")
+
+
+def check_device(device: str, dtype: str) -> Finding:
+    """Whether passes run on this device in this dtype, and what it has."""
+    import torch
+
+    from common.models.checkpoint import parse_device, parse_dtype
+    from common.models.errors import CheckpointError
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        return Finding("device", f"{device} cannot be used: {_why_no_cuda()}", _mend_cuda())
+    try:
+        chosen, number = parse_device(device), parse_dtype(dtype)
+    except CheckpointError as error:
+        return Finding("device", f"{device} in {dtype} cannot be used", str(error).rstrip("."))
+    try:
+        square = torch.ones((8, 8), device=chosen, dtype=number)
+        (square @ square).sum().item()
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        return Finding(
+            "device", f"{device} does not compute in {dtype}: {reason}", "choose another --device or --dtype"
+        )
+    if chosen.type == "cpu":
+        return Finding("device", f"cpu computes in {dtype}, {torch.get_num_threads()} threads")
+    free, total = torch.cuda.mem_get_info(chosen)
+    name = f"{torch.cuda.get_device_name(chosen)}, {amount(free)} of {amount(total)} free"
+    if number is torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):
+        return Finding("device", f"{name}; it only emulates bfloat16", "use --dtype float16", is_minor=True)
+    return Finding("device", f"{name}, computes in {dtype}")
+
+
+def amount(size: float) -> str:
+    """Bytes, for a person, in a unit of which there is a tenth at least."""
+    for name, unit in _UNITS.items():
+        if size >= unit / 10:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size:.0f} bytes"
+
+
+def free_memory(device: str) -> int:
+    """Bytes that this device, or the machine, has free; 0 where that cannot be told."""
+    import torch
+
+    if device.startswith("cuda"):
+        return torch.cuda.mem_get_info(device)[0] if torch.cuda.is_available() else 0
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 0
+
+
+def check_folder(subject: str, directory: Path, wanted: int, mend: str) -> Finding:
+    """Whether `directory` can be written and `wanted` more bytes fit; `mend` is the other way out."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+        free = shutil.disk_usage(directory).free
+    except OSError as error:
+        return Finding(subject, f"{directory} cannot be written ({error.strerror})", mend)
+    detail = f"{directory} has {amount(free)} free"
+    if free < wanted:
+        return Finding(subject, f"{detail}, but {amount(wanted)} are to come", f"make room there, or {mend}")
+    return Finding(subject, detail)
+
+
+def _why_no_cuda() -> str:
+    import torch
+
+    if torch.version.cuda is None:
+        return "the torch that is installed is built without CUDA"
+    if shutil.which("nvidia-smi") is None:
+        return "there is no NVIDIA driver on this machine"
+    return "no GPU answers the NVIDIA driver"
+
+
+def _mend_cuda() -> str:
+    import torch
+
+    if torch.version.cuda is None:
+        return "install a torch that has CUDA (see pytorch.org), or use --device cpu"
+    return "run `nvidia-smi` and install or mend the driver, or use --device cpu"

@@ -1,0 +1,113 @@
+"""What the options of a program's commands are set to now, and what set them: for people to look at.
+
+It may not know what any option means, and shows no secret.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from common.programs.configuration import Program, configured_by, secret_told, unread_variables, variable_of
+from common.programs.configuration_file import SECRETS, options_of
+from common.programs.findings import Finding
+from common.protocol.errors import MisuseError
+
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One option's value as text, and its source: an environment variable, the file, or the default."""
+
+    option: str
+    value: str
+    source: str
+
+
+def show_settings(context: typer.Context, program: Program, command: str | None) -> None:
+    """Prints the file, then every option of one command; of all of them, what is not as by default.
+
+    `context` is a command's own. Raises MisuseError for an unknown command.
+    """
+    group = context.find_root().command
+    assert isinstance(group, TyperGroup)
+    if command is not None and command not in group.commands:
+        raise MisuseError(f"there is no command '{command}'; choose from: {', '.join(group.commands)}")
+    configured = configured_by(context)
+    typer.echo(f"file: {configured.path}" if configured.path else f"file: none; {program.files[0]} would be read")
+    if command is not None:
+        _print(_settings(context, program, command))
+        return
+    found = dict.fromkeys(setting for name in group.commands for setting in _settings(context, program, name))
+    told = [setting for setting in found if setting.source != _DEFAULT]
+    _print(told)
+    if not told:
+        typer.echo("every option has its default")
+
+
+def check_settings(context: typer.Context, program: Program, environment: Iterable[str]) -> list[Finding]:
+    """What a doctor says of the file and of the environment's names. `context` is a command's own."""
+    configured = configured_by(context)
+    if configured.fault:
+        return [Finding("configuration", configured.fault, "mend the file, or name another with --config")]
+    read = str(configured.path) if configured.path else "no file; flags and the environment alone"
+    findings = [Finding("configuration", read)]
+    if configured.tells_a_secret:
+        detail, _, mend = secret_told(configured).partition("; ")
+        findings = [Finding("configuration", detail, mend, is_minor=True)]
+    for name, meant in unread_variables(context, program, environment).items():
+        findings.append(Finding("environment", f"nothing reads {name}", meant or "unset it", is_minor=True))
+    return findings
+
+
+def value_of(context: typer.Context, command: str, option: str) -> Any:
+    """What a command's option is set to where its flag is absent. `context` is another command's own."""
+    return _parsed(context, command).params[options_of(_command(context, command))[option].name]
+
+
+def _settings(context: typer.Context, program: Program, command: str) -> Iterator[Setting]:
+    configured, parsed = configured_by(context), _parsed(context, command)
+    for name, option in options_of(_command(context, command)).items():
+        source = parsed.get_parameter_source(option.name)
+        match source.name if source else "":
+            case "ENVIRONMENT":
+                origin = str(option.envvar or variable_of(program, name))
+            case "DEFAULT_MAP":
+                origin = f"file, [{command}]" if name in configured.tables.get(command, {}) else "file"
+            case _:
+                origin = _DEFAULT
+        yield Setting(name, _shown(name, parsed.params[option.name]), origin)
+
+
+def _parsed(context: typer.Context, command: str) -> Any:
+    return _command(context, command).make_context(command, [], parent=context.find_root(), resilient_parsing=True)
+
+
+def _command(context: typer.Context, command: str) -> Any:
+    group = context.find_root().command
+    assert isinstance(group, TyperGroup)
+    return group.commands[command]
+
+
+def _shown(name: str, value: object) -> str:
+    if value is None or value in ([], (), ""):
+        return "-"
+    if name in SECRETS:
+        return "(set)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _print(settings: Iterable[Setting]) -> None:
+    rows = list(settings)
+    widths = [max((len(text) for text in column), default=0) for column in zip(*map(_columns, rows), strict=True)]
+    for row in map(_columns, rows):
+        typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _columns(setting: Setting) -> tuple[str, str, str]:
+    return setting.option, setting.value, setting.source

@@ -1,0 +1,206 @@
+"""One target in memory and any draft on call: answers in rounds on one device, measured.
+
+What may live here: loading target, exporters and drafters, and asking. It may not know what is compared, nor tables.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from client.text import chat_tokens
+from common.bundle import TAIL_FOLDER, TargetCard
+from common.draft_models.exporters import StateExporter
+from common.draft_models.tail import write_tail
+from common.drafters.best_first import Expansion
+from common.drafters.drafter import Drafter
+from common.drafters.load import SPARE_SLOTS, DraftSite, load_drafter
+from common.drafters.lookup import LookupDrafter
+from common.drafters.ranking import Rank, ranking_for
+from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.packed import PackedModel
+from common.models.source import CONFIG, WEIGHTS
+from common.protocol.messages import StateRequest
+from common.protocol.sampling import LIKELIEST, Sampling
+from common.rounds import Rounds, RoundsAnswer, StateChannel
+from common.stated_costs import HALF_THE_CORES
+from netem.experiments.experiment import Advance
+from netem.experiments.one_device.contenders import Contender, Ground
+from netem.experiments.one_device.prompts import Prompt, Prompts
+from server.models.state_drafts import StateDraft, load_exporters, read_state_draft
+from server.models.target_card import read_card
+
+_NEVER = 1e-12  # a probability below which nothing is left out of a tree
+_STATELESS = ("lookup", "independent")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`breadth` nodes are added in each of `depth` levels, `nodes` at most in all."""
+
+    breadth: int
+    depth: int
+    nodes: int
+
+    @property
+    def expansion(self) -> Expansion:
+        return Expansion(self.breadth, self.breadth, self.nodes, _NEVER)
+
+
+PAPER_TREE = Tree(8, 6, 62)
+CHAIN = Tree(1, 4, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`seconds` of this machine's own time, the prompt's pass included."""
+
+    rounds: RoundsAnswer
+    seconds: float
+
+    @property
+    def gained(self) -> int:
+        """Tokens behind the one of the prompt's own pass."""
+        return len(self.rounds.tokens) - 1
+
+
+@dataclass(frozen=True)
+class Bench:
+    target: PackedModel
+    tokenizer: PreTrainedTokenizerBase
+    card: TargetCard
+    bundles: Mapping[Path, Path]  # a directory as a client would have it, for each draft's own
+    exporters: Mapping[tuple[str, int], Sequence[StateExporter]]
+
+    @property
+    def layers(self) -> int:
+        return len(self.target.pool.keys_SX)
+
+    def tokens(self, prompt: Prompt) -> list[int]:
+        return chat_tokens(self.tokenizer, [{"role": "user", "content": prompt.text}])
+
+    def tokenised(self, prompts: Prompts) -> dict[str, list[list[int]]]:
+        return {category: [self.tokens(prompt) for prompt in chosen] for category, chosen in prompts.items()}
+
+    def text(self, tokens: Sequence[int]) -> str:
+        ends = set(self.card.end_tokens)
+        return str(self.tokenizer.decode([token for token in tokens if token not in ends]))
+
+    def exporters_of(self, contender: Contender) -> Sequence[StateExporter]:
+        return () if contender.kind in _STATELESS else self.exporters[_key(contender)]
+
+    def plain(self, tokens: Sequence[int], new_tokens: int) -> Measured:
+        """Decoding without a draft."""
+        return self._timed(Rounds(self.target, LookupDrafter(), levels=0), tokens, new_tokens)
+
+    def answer(
+        self,
+        contender: Contender,
+        tree: Tree,
+        tokens: Sequence[int],
+        new_tokens: int,
+        dtype: str = "int8",
+        channel: StateChannel | None = None,
+        rule: str = "greedy",
+        sampling: Sampling = LIKELIEST,
+        rank: Rank = ranking_for,
+    ) -> Measured:
+        """A fresh drafter's answer, so that nothing is left of the prompt before."""
+        drafter = self.drafter(contender, tree, dtype, rank)
+        rounds = Rounds(self.target, drafter, self.exporters_of(contender), tree.depth, dtype, channel, rule, sampling)
+        return self._timed(rounds, tokens, new_tokens)
+
+    def drafter(
+        self, contender: Contender, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
+    ) -> Drafter:
+        """A fresh one, that wants its draft state in numbers of `dtype`."""
+        directory = Path() if contender.directory is None else self.bundles[contender.directory]
+        device = str(self.target.model.device)
+        request = StateRequest(contender.name, contender.depth, dtype)
+        site = DraftSite(
+            directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion, rank
+        )
+        return load_drafter(contender.kind, site)
+
+    def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> Measured:
+        begun = time.perf_counter()
+        room = self.card.context - len(tokens)
+        answer = rounds.answer(tokens, min(new_tokens, room), frozenset(self.card.end_tokens))
+        return Measured(answer, time.perf_counter() - begun)
+
+
+@contextmanager
+def open_bench(ground: Ground, contenders: Sequence[Contender], device: str = "cpu") -> Iterator[Bench]:
+    """Raises CheckpointError where a checkpoint cannot be loaded or a draft was made for another target."""
+    torch.set_num_threads(HALF_THE_CORES)  # as both ends do in the other experiments
+    tokenizer = load_tokenizer(ground.target)
+    card = read_card(ground.target.name, ground.target, tokenizer)
+    drafts = [
+        read_state_draft(_key(each)[0], each.kind, each.directory, ground.target, card.fingerprint)
+        for each in contenders
+        if each.directory is not None and each.kind not in _STATELESS
+    ]
+    model = load_causal_lm(ground.target, device)
+    keep_hidden = any(draft.needs_hidden for draft in drafts)
+    target = PackedModel(model, card.context + SPARE_SLOTS, keep_hidden)
+    with TemporaryDirectory(prefix="outrider-lab-") as folder:
+        bundles = _write_bundles(Path(folder), ground.target, contenders, drafts)
+        yield Bench(target, tokenizer, card, bundles, load_exporters(drafts, target))
+
+
+def _key(contender: Contender) -> tuple[str, int]:
+    return str(contender.directory), contender.depth
+
+
+def _write_bundles(
+    folder: Path, target: Path, contenders: Sequence[Contender], drafts: Sequence[StateDraft]
+) -> dict[Path, Path]:
+    tail = folder / TAIL_FOLDER
+    if drafts:
+        write_tail(target, max(max(draft.depths) for draft in drafts), tail)
+    bundles: dict[Path, Path] = {}
+    for contender in contenders:
+        own = contender.directory
+        if own is None or own in bundles:
+            continue
+        if contender.kind in _STATELESS:
+            bundles[own] = own
+            continue
+        bundles[own] = folder / str(len(bundles))
+        bundles[own].mkdir()
+        for name in (CONFIG, WEIGHTS):
+            (bundles[own] / name).symlink_to((own / name).resolve())
+        (bundles[own] / TAIL_FOLDER).symlink_to(tail)
+    return bundles
+
+
+System = TypeVar("System", bound=Hashable)
+Ask = Callable[[Sequence[int]], Measured]
+Results = dict[System, dict[str, list[Measured]]]
+"""For each system and category, an answer to each prompt."""
+
+
+TokenPrompts = Mapping[str, Sequence[Sequence[int]]]
+"""Prompts as tokens, by category."""
+
+
+async def ask_all(systems: Mapping[System, Ask], prompts: TokenPrompts, advance: Advance) -> Results[System]:
+    """Every system answers every prompt in turn. Other tasks, such as signals' handlers, run between answers."""
+    results: Results[System] = {system: {category: [] for category in prompts} for system in systems}
+    count = sum(len(chosen) for chosen in prompts.values()) * len(systems)
+    done = 0
+    for category, chosen in prompts.items():
+        for tokens in chosen:
+            for system, ask in systems.items():
+                advance(f"{category}, {system}", done / count)
+                results[system][category].append(ask(tokens))
+                done += 1
+                await asyncio.sleep(0)
+    return results

@@ -1,0 +1,119 @@
+"""Which drafts an experiment compares, found by their folders. Reads configurations, loads nothing.
+
+It may not know how a draft runs or what is measured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.draft_models.directory import read_draft_kind
+from common.models.shipped import FAMILIES
+from common.models.source import CONFIG, read_json
+from common.protocol.errors import MisuseError
+from netem.experiments.experiment import Request
+
+LOOKUP = "lookup"
+_TARGET, _PROMPTS = "target", "prompts.jsonl"
+_KINDS = (LOOKUP, "independent", "medusa", "eagle", "moa")
+"""In the order of the rows, and what to train where one is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A draft at one depth: it runs the last `depth` layers of the target itself. `directory` is None for `lookup`."""
+
+    name: str
+    kind: str
+    directory: Path | None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all drafts are measured on."""
+
+    target: Path
+    prompts: Path
+    drafts: Path
+
+
+def find_ground(request: Request) -> Ground:
+    """The folder of the request's models; target and prompts are the shipped ones where it has none.
+
+    Raises MisuseError where there is no such folder, or neither has them.
+    """
+    shipped = FAMILIES["demo"].folder
+    models = request.models or shipped
+    if not models.is_dir():
+        raise MisuseError(f"there is no folder {models}; --models names one whose subfolders are drafts")
+    target, prompts = (
+        next((folder / name for folder in (models, shipped) if (folder / name).exists()), models / name)
+        for name in (_TARGET, _PROMPTS)
+    )
+    if not (target.is_dir() and prompts.is_file()):
+        raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}; clone the repository with its models")
+    return Ground(target, prompts, models)
+
+
+def find_contenders(request: Request, with_lookup: bool = True) -> list[Contender]:
+    """The drafts that the request names, in its order; else all, `lookup` first. One of several depths comes once for
+    each. Raises MisuseError where one is missing, with what to train."""
+    folder = find_ground(request).drafts
+    if request.drafts:
+        return [contender for name in request.drafts for contender in _named(folder, name)]
+    names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.parent.name != _TARGET)
+    found = [contender for name in names for contender in _in_folder(folder, name)]
+    if not found:
+        raise MisuseError(f"{folder} holds no draft; {_advice(folder, 'moa')}")
+    rest = sorted(found, key=lambda contender: _KINDS.index(contender.kind))
+    return [Contender(LOOKUP, LOOKUP, None), *rest] if with_lookup else rest
+
+
+def models(request: Request) -> Mapping[str, Path]:
+    """The target and every draft by its folder's name, which is what a run loads."""
+    ground = find_ground(request)
+    found = [contender.directory for contender in find_contenders(request) if contender.directory is not None]
+    return {_TARGET: ground.target, **{directory.name: directory for directory in found}}
+
+
+def need(contenders: Sequence[Contender], kind: str, folder: Path) -> list[Contender]:
+    """Those of one kind. Raises MisuseError where there is none, with what to train."""
+    found = [contender for contender in contenders if contender.kind == kind]
+    if not found:
+        raise MisuseError(f"this experiment needs a draft of kind '{kind}'; {_advice(folder, kind)}")
+    return found
+
+
+def _named(folder: Path, name: str) -> Iterator[Contender]:
+    """`name` may end in `:N`, which chooses a depth."""
+    base, _, depth = name.partition(":")
+    if base == LOOKUP:
+        yield Contender(LOOKUP, LOOKUP, None)
+        return
+    if base == _TARGET or not (folder / base / CONFIG).is_file():
+        raise MisuseError(f"{folder} holds no draft '{base}'; {_advice(folder, base)}")
+    found = list(_in_folder(folder, base))
+    chosen = [contender for contender in found if not depth or str(contender.depth) == depth]
+    if not chosen:
+        depths = ", ".join(str(contender.depth) for contender in found)
+        raise MisuseError(f"the draft '{base}' has no depth {depth}; choose one of {depths}")
+    yield from chosen
+
+
+def _in_folder(folder: Path, name: str) -> Iterator[Contender]:
+    directory = folder / name
+    kind = read_draft_kind(directory)
+    if kind not in _KINDS:
+        raise MisuseError(f"{directory} holds a draft of kind '{kind}', which this laboratory does not know")
+    depths: list[int] = [int(depth) for depth in read_json(directory / CONFIG).get("depths", ())]
+    if not depths:
+        yield Contender(name, kind, directory)
+    for depth in depths:
+        yield Contender(f"{name}, N={depth}", kind, directory, depth)
+
+
+def _advice(folder: Path, name: str) -> str:
+    kind = name if name in _KINDS else "moa"
+    target = folder / _TARGET if (folder / _TARGET).is_dir() else "demo"
+    return f"train one with `outrider-train {kind} --target {target} --data FILE --out {folder / name}`"

@@ -1,0 +1,29 @@
+"""What an answer in rounds costs on one device, by the stated costs of the benchmarks. Pure arithmetic."""
+
+from common.rounds import RoundsAnswer
+from common.stated_costs import DRAFT_SECONDS, STATED
+from server.stated_pace import Pace
+
+PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000)
+
+IN_WORDS = (
+    f"a pass takes {STATED['pass_ms']:g} ms, or {STATED['token_ms']:g} ms per packed token where that is more; a "
+    f"drafted level {STATED['draft_level_ms']:g} ms and, for each target layer that the draft runs itself, that "
+    "layer's share of a pass"
+)
+
+
+def level_seconds(depth: int, target_layers: int) -> float:
+    """A drafted level of a draft that runs `depth` of the target's layers."""
+    return DRAFT_SECONDS + depth * PACE.per_pass / target_layers
+
+
+def answer_seconds(answer: RoundsAnswer, depth: int, target_layers: int) -> float:
+    """Of drafting and judging an answer, the prompt's own pass left out."""
+    passes = sum(PACE.cost(packed) for packed in answer.packed)
+    return passes + answer.levels * level_seconds(depth, target_layers)
+
+
+def plain_seconds(tokens: int) -> float:
+    """Of decoding as many tokens one by one."""
+    return tokens * PACE.cost(1)

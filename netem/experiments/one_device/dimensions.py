@@ -1,0 +1,210 @@
+"""How large drafts, their state and their training become for models that this laboratory cannot run.
+
+Pure: sizes in, numbers out. Parameters are counted on the real networks, built without memory; the rest is arithmetic
+that `docs/scaling.md` states in words. It may not know files, prompts or measurements.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Qwen2Config
+
+from common.draft_models.eagle import EagleConfig, EagleDraft
+from common.draft_models.layers import LayerShape
+from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa
+from common.protocol.draft_state import raw_bytes
+from training.draft_models.features import Target
+from training.draft_models.recipes import moa_sizes
+
+_LSA_HEAD_DIM = 64
+PUBLISHED_MIXER, DEFAULT_MIXER = "attention", "mixture"
+_HALF_PRECISION = 2  # bytes of a parameter or a cached number
+
+
+@dataclass(frozen=True)
+class TargetDimensions:
+    """A target of the Llama or Qwen2 families; `bias` is that of queries, keys and values."""
+
+    name: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    bias: bool = False
+    tied: bool = False
+
+    @property
+    def key_width(self) -> int:
+        """E_kv, the width of one layer's keys of one token."""
+        return self.kv_heads * self.head_dim
+
+    @property
+    def layer_parameters(self) -> int:
+        queries = self.heads * self.head_dim
+        attention = self.hidden * (2 * queries + 2 * self.key_width)
+        biases = (queries + 2 * self.key_width) * self.bias
+        return attention + biases + 3 * self.hidden * self.intermediate + 2 * self.hidden
+
+    @property
+    def head_parameters(self) -> int:
+        return self.hidden * self.vocabulary
+
+    @property
+    def embedding_and_head(self) -> int:
+        return self.head_parameters * (1 if self.tied else 2)
+
+    @property
+    def parameters(self) -> int:
+        return self.layers * self.layer_parameters + self.hidden + self.embedding_and_head
+
+
+@dataclass(frozen=True)
+class DraftDimensions:
+    """A draft for a target, in parameters. `server` computes the state, running `lsa_rows` rows for each token.
+    `depths`: numbers of target layers below which it was trained, with a client's half of `client` parameters for
+    each; `depth`: the one that the client runs."""
+
+    name: str
+    server: int
+    client: int
+    lsa_rows: int
+    depths: tuple[int, ...]
+    depth: int
+    state_numbers: int  # that cross the link for each position
+    cached_numbers: int  # that the client holds for each position of a context
+
+    @property
+    def trainable(self) -> int:
+        return self.server + len(self.depths) * self.client
+
+
+LLAMA_8B = TargetDimensions("Llama-3.1-8B", 4096, 32, 32, 8, 128, 14336, 128256)
+QWEN_7B = TargetDimensions("Qwen2.5-7B", 3584, 28, 28, 4, 128, 18944, 152064, bias=True)
+LLAMA_70B = TargetDimensions("Llama-3.1-70B", 8192, 80, 64, 8, 128, 28672, 128256)
+TARGETS = (LLAMA_8B, QWEN_7B, LLAMA_70B)
+
+
+def published_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConfig:
+    """The published sizes (Zimmer et al. 2025, given for Llama-3-8B), as ratios: the draft's layers have the target's
+    heads over half its key/value heads, and a feed-forward of one and a half times their width."""
+    state = 2 * target.key_width
+    layer = LayerShape(
+        hidden=target.hidden,
+        heads=target.heads,
+        kv_heads=target.kv_heads // 2,
+        head_dim=target.head_dim,
+        intermediate=3 * target.hidden // 2,
+    )
+    heads = state // _LSA_HEAD_DIM
+    mixed = LayerShape(state, heads, heads // 4, _LSA_HEAD_DIM, 3 * state // 2)
+    return MoaConfig(
+        target.hidden,
+        target.layers,
+        state,
+        depths,
+        lsa=mixed,
+        sa=layer,
+        ca=layer,
+        mixer=PUBLISHED_MIXER,
+        final_norm=False,
+    )
+
+
+def default_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConfig:
+    """What `outrider-train moa` chooses by itself."""
+    model = build(target)
+    known = Target(Path(), target.name, fingerprint="", model=model, tokenizer=None)  # type: ignore[arg-type]
+    return moa_sizes.moa_config(known, depths, moa_sizes.DEFAULT_SIZE, DEFAULT_MIXER)
+
+
+def build(target: TargetDimensions) -> PreTrainedModel:
+    """The target without memory for its weights."""
+    make = Qwen2Config if target.bias else LlamaConfig
+    config = make(
+        vocab_size=target.vocabulary,
+        hidden_size=target.hidden,
+        intermediate_size=target.intermediate,
+        num_hidden_layers=target.layers,
+        num_attention_heads=target.heads,
+        num_key_value_heads=target.kv_heads,
+        tie_word_embeddings=target.tied,
+    )
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    return model
+
+
+def moa(target: TargetDimensions, config: MoaConfig, depth: int, name: str = "") -> DraftDimensions:
+    ca, sa = config.ca, config.sa
+    attention = 2 * (ca.kv_heads * ca.head_dim + sa.kv_heads * sa.head_dim)
+    tail = 2 * 2 * target.key_width * depth  # what the layers use, and what the server sent
+    return DraftDimensions(
+        name=name or f"moa N={depth}",
+        server=count(lambda: make_lsa(config)),
+        client=count(lambda: MoaDraft(config, depth=0)),
+        lsa_rows=config.target_layers if config.mixer == PUBLISHED_MIXER else 1,
+        depths=config.depths,
+        depth=depth,
+        state_numbers=config.state_width + 2 * target.key_width * depth,
+        cached_numbers=attention + tail,
+    )
+
+
+def eagle(target: TargetDimensions) -> DraftDimensions:
+    """EAGLE-1/2 with one layer of the target's own sizes, without an input norm as published."""
+    shape = LayerShape(
+        target.hidden, target.heads, target.kv_heads, target.head_dim, target.intermediate, input_norm=False
+    )
+    return DraftDimensions(
+        name="eagle",
+        server=0,
+        client=count(lambda: EagleDraft(EagleConfig(shape))),
+        lsa_rows=0,
+        depths=(0,),
+        depth=0,
+        state_numbers=target.hidden,
+        cached_numbers=2 * target.key_width + 2 * target.hidden,
+    )
+
+
+def count(build: Callable[[], nn.Module]) -> int:
+    """The parameters of a module, built without memory for them."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build().parameters())
+
+
+def state_bytes(draft: DraftDimensions, dtype: str) -> int:
+    """Of one position on the wire, scales included, before compression."""
+    return raw_bytes(dtype, (1, draft.state_numbers))
+
+
+def client_bytes(target: TargetDimensions, draft: DraftDimensions, context: int) -> int:
+    """Memory of a client in half precision: embedding, head, the draft, the target's layers that it runs, caches."""
+    weights = target.embedding_and_head + target.hidden + draft.client + draft.depth * target.layer_parameters
+    return _HALF_PRECISION * (weights + context * draft.cached_numbers)
+
+
+def training_flops(target: TargetDimensions, draft: DraftDimensions) -> int:
+    """Floating-point operations of training on one token: 2 for each parameter of a forward, 4 more where gradients
+    of weights are needed, 2 more where only those of inputs are. Attention's own products are left out."""
+    frozen_layers = sum(draft.depths) * target.layer_parameters
+    heads = len(draft.depths) * target.head_parameters
+    forward = 2 * (target.layers * target.layer_parameters + target.head_parameters)
+    trained = draft.server * draft.lsa_rows + len(draft.depths) * draft.client
+    return forward + 6 * trained + 4 * (frozen_layers + heads)
+
+
+def export_share(target: TargetDimensions, draft: DraftDimensions) -> float:
+    """What computing a position's state adds to the target's forward of one token."""
+    return draft.server * draft.lsa_rows / (target.layers * target.layer_parameters + target.head_parameters)
+
+
+def gpu_hours(flops: float, peak: float, utilisation: float) -> float:
+    """`peak` in operations per second."""
+    return flops / (peak * utilisation) / 3600

@@ -1,0 +1,214 @@
+"""`messages`: bytes by kind for each token of a prompt and of an answer (Table 7 of Mixture of Attentions): measured
+for these models through the whole stack, and computed for Llama-3-8B by the same formulas."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from client.answering import AnswerOptions
+from client.assembly import client_for
+from client.demo.asking import ask
+from client.demo.children import Child, running
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import STREAM
+from client.link.stream import Access
+from common.address import parse_destination
+from common.protocol.draft_state import WIRE_DTYPES, raw_bytes
+from common.rpc.stub import Connection
+from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.bench import open_bench
+from netem.experiments.one_device.contenders import LOOKUP, Contender, Ground, find_contenders, find_ground
+from netem.experiments.one_device.dimensions import LLAMA_8B, eagle, moa, published_config, state_bytes
+from netem.experiments.one_device.ledger import ANSWER, NODES, OTHER, PROMPT, TOKENS, CountedConnection, Ledger
+from netem.experiments.one_device.prompts import Prompts, choose, in_words
+from netem.experiments.quiet import no_bar
+
+HEADINGS = (
+    "target",
+    "draft",
+    "numbers",
+    "state, B/prompt token",
+    "state, B/committed token",
+    "B/number",
+    "tokens down, B/token",
+    "nodes up, B/token",
+    "acknowledgements up, B/token",
+)
+DEPTHS = (0, 1, 3)
+
+_COMPUTED = "Llama-3-8B, computed"
+
+
+@dataclass(frozen=True)
+class Extent:
+    prompts: int  # of each category
+    tokens: int
+
+
+FULL = Extent(prompts=2, tokens=96)
+QUICK = Extent(prompts=1, tokens=24)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """`numbers` of each position by kind of state; `dtype` is empty where the draft needs none."""
+
+    contender: Contender
+    dtype: str
+    numbers: dict[str, int]
+    ledger: Ledger
+    committed: int
+
+    def per_committed(self, size: int) -> float:
+        return size / max(1, self.committed)
+
+    @property
+    def bytes_per_number(self) -> float:
+        """Of all draft state, envelopes included."""
+        crossed = sum(count * self.numbers[kind] for (_, kind), count in self.ledger.positions.items())
+        return sum(self.ledger.state_bytes.values()) / crossed if crossed else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        ledger = self.ledger
+        return {
+            "dtype": self.dtype,
+            "numbers": self.numbers,
+            "committed_tokens": self.committed,
+            "state_bytes_per_prompt_token": ledger.state_per_position(PROMPT),
+            "state_bytes_per_committed_token": ledger.state_per_position(ANSWER),
+            "bytes_per_number": self.bytes_per_number,
+            "bytes_down": dict(ledger.down),
+            "bytes_up": dict(ledger.up),
+        }
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    extent = QUICK if request.quick else FULL
+    ground, contenders = find_ground(request), find_contenders(request)
+    prompts = choose(ground.prompts, extent.prompts, request.seed)
+    with open_bench(ground, contenders) as bench:
+        numbers = {each: {part.kind: prod(part.shape) for part in bench.exporters_of(each)} for each in contenders}
+    runs = [(each, dtype) for each in contenders for dtype in (WIRE_DTYPES if numbers[each] else ("",))]
+    measured = []
+    async with serving(ground, contenders) as server:
+        access = Access(parse_destination(await server.ready()))
+        for done, (contender, dtype) in enumerate(runs):
+            advance(f"{contender.name} {dtype}", done / len(runs))
+            ledger = Ledger()
+            committed = await answer_all(access, contender, dtype or "int8", prompts, extent.tokens, ledger)
+            measured.append(Measurement(contender, dtype, numbers[contender], ledger, committed))
+    return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+
+
+@asynccontextmanager
+async def serving(ground: Ground, contenders: Sequence[Contender]) -> AsyncIterator[Child]:
+    """One server that offers every draft, at the stated costs."""
+    drafts = dict.fromkeys(str(each.directory) for each in contenders if each.directory is not None)
+    options = [option for draft in drafts for option in ("--draft", draft)]
+    target = ("--target", str(ground.target), "--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0")
+    async with running("outriderd", "serve", *target, *options, *SERVER_ARGUMENTS) as child:
+        yield child
+
+
+async def answer_all(
+    access: Access, contender: Contender, dtype: str, prompts: Prompts, longest: int, ledger: Ledger
+) -> int:
+    """Answers every prompt through the whole stack; returns the tokens committed."""
+    name = LOOKUP if contender.directory is None else contender.directory.resolve().name
+    choice = DraftChoice(name, threads=HALF_THE_CORES, layers=contender.depth, state=dtype)
+    options = AnswerOptions(STREAM, longest, idle="patient", pace=DRAFT_SECONDS)
+    committed = 0
+    async with AsyncExitStack() as stack:
+        cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
+        client = await stack.enter_async_context(client_for(access, choice, cache, no_bar))
+        # A session asks nothing else of its connection than a stream.
+        counted = replace(client, connection=cast(Connection, CountedConnection(client.connection, ledger)))
+        for chosen in prompts.values():
+            for prompt in chosen:
+                answer = await ask(counted, prompt.text, options, client.load_drafter())
+                committed += len(answer.tokens)
+    return committed
+
+
+def make_report(measured: Sequence[Measurement], sizes: dict[str, int], longest: int) -> Report:
+    computed = computed_rows()
+    return Report(
+        title="Bytes by kind for each token",
+        headings=HEADINGS,
+        rows=[*(_cells(each) for each in measured), *computed],
+        remarks=(
+            "Draft state comes down once for every token of the prompt and every committed token; 'lsa' is the mixed "
+            "keys and values of all layers, 'kv' those of the layers that the draft runs itself, 'hidden' the last "
+            "hidden state.",
+            f"Measured: {in_words(sizes)} prompts, at most {longest} tokens each, streaming, gRPC on one machine; "
+            "serialised frames with gRPC's message prefix, so envelopes and compression are included. Tokens down, "
+            "nodes up and acknowledgements up are for each committed token and depend on the pace: "
+            f"{IN_WORDS}.",
+            "Computed: numbers times their size, with a two-byte scale for every 32 of them in int8, before "
+            "compression. 'all keys and values' is what a draft would need without layer self-attention.",
+        ),
+        results={
+            "prompts": sizes,
+            "measured": {f"{each.contender.name} {each.dtype}".strip(): each.as_dict() for each in measured},
+            "computed": [dict(zip(HEADINGS, row, strict=True)) for row in computed],
+        },
+        draw=lambda axes: _draw(axes, measured),
+    )
+
+
+def computed_rows() -> list[list[str]]:
+    """Llama-3-8B's, in both dtypes of the wire."""
+    moas = [moa(LLAMA_8B, published_config(LLAMA_8B, (depth,)), depth) for depth in DEPTHS]
+    rows = []
+    for dtype in WIRE_DTYPES:
+        everything = 2 * LLAMA_8B.key_width * LLAMA_8B.layers
+        sizes = [("all keys and values", raw_bytes(dtype, (1, everything)), everything)]
+        sizes += [(each.name, state_bytes(each, dtype), each.state_numbers) for each in (eagle(LLAMA_8B), *moas)]
+        for name, size, numbers in sizes:
+            told = [f"{size:,}", f"{size:,}", f"{size / numbers:.2f}"]
+            rows.append([_COMPUTED, f"{name}, {dtype}", f"{numbers:,}", *told, "", "", ""])
+    return rows
+
+
+def _cells(each: Measurement) -> list[str]:
+    ledger = each.ledger
+    return [
+        "this target, measured",
+        f"{each.contender.name}, {each.dtype}" if each.dtype else each.contender.name,
+        f"{sum(each.numbers.values()):,}",
+        _by_kind(ledger.state_per_position(PROMPT)),
+        _by_kind(ledger.state_per_position(ANSWER)),
+        f"{each.bytes_per_number:.2f}" if each.dtype else "",
+        f"{each.per_committed(ledger.down[TOKENS]):.1f}",
+        f"{each.per_committed(ledger.up[NODES]):.1f}",
+        f"{each.per_committed(ledger.up[OTHER]):.1f}",
+    ]
+
+
+def _by_kind(sizes: dict[str, float]) -> str:
+    return " + ".join(f"{kind} {size:.0f}" for kind, size in sizes.items()) or "0"
+
+
+def _draw(axes: Any, measured: Sequence[Measurement]) -> None:
+    """Stacked bars: what crosses for each committed token."""
+    names = [f"{each.contender.name}\n{each.dtype}" for each in measured]
+    kinds = sorted({kind for each in measured for kind in each.numbers})
+    layers = {
+        f"state: {kind}": [each.ledger.state_per_position(ANSWER).get(kind, 0.0) for each in measured] for kind in kinds
+    }
+    layers["tokens"] = [each.per_committed(each.ledger.down[TOKENS]) for each in measured]
+    layers["drafted nodes (up)"] = [each.per_committed(each.ledger.up[NODES]) for each in measured]
+    layers["acknowledgements (up)"] = [each.per_committed(each.ledger.up[OTHER]) for each in measured]
+    below = [0.0] * len(measured)
+    for name, heights in layers.items():
+        axes.bar(names, heights, 0.6, bottom=below, label=name)
+        below = [a + b for a, b in zip(below, heights, strict=True)]
+    axes.set_ylabel("bytes for each committed token, both directions")
+    axes.tick_params(axis="x", labelsize=7)
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,150 @@
+"""`quality`: right answers with every draft, and whether each answer is the target's own (Table 8 of Mixture of
+Attentions).
+
+The target's own is what transformers' `generate` writes; a difference is excused, and counted, only at a near-tie.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from netem.experiments.exactness import NEAR_TIE, Reference, reference_answer, verdict
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.bench import PAPER_TREE, Bench, open_bench
+from netem.experiments.one_device.contenders import find_contenders, find_ground
+from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, Extent, Prompt, choose, read_prompts
+from training.demo.evaluate import is_right
+from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut
+
+TARGET = "generate, no draft"
+VERDICTS = ("identical", "near-tie", "different")
+
+
+FULL = Extent(prompts=8, tokens=192)
+QUICK = Extent(prompts=1, tokens=48)
+
+
+@dataclass
+class Tally:
+    """Verdicts over all answers, and in each set the answers judged and those that are right."""
+
+    verdicts: Counter[str]
+    judged: Counter[str]
+    right: Counter[str]
+
+    def share(self, name: str) -> float:
+        return self.right[name] / self.judged[name]
+
+
+Sets = Mapping[str, Sequence[Prompt]]
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    extent = QUICK if request.quick else FULL
+    ground, contenders = find_ground(request), find_contenders(request)
+    sets: dict[str, Sequence[Prompt]] = dict(choose(ground.prompts, extent.prompts, request.seed))
+    families = [prompt for prompt in read_prompts(ground.prompts) if prompt.split == HELD_OUT_FAMILY]
+    if families:
+        sets[HELD_OUT_FAMILIES] = families[: extent.prompts]
+    tallies = {name: Tally(Counter(), Counter(), Counter()) for name in (TARGET, *(each.name for each in contenders))}
+    count = sum(map(len, sets.values()))
+    with open_bench(ground, contenders) as bench:
+        references = await find_references(bench, str(ground.target), sets, extent.tokens, advance)
+        for done, (name, prompt, reference) in enumerate(references):
+            _enter(tallies[TARGET], bench, name, prompt, reference, reference.answer)
+            for each in contenders:
+                advance(f"{name}, {each.name}", 0.2 + 0.8 * done / count)
+                answer = bench.answer(each, PAPER_TREE, reference.prompt, extent.tokens)
+                _enter(tallies[each.name], bench, name, prompt, reference, answer.rounds.tokens)
+                await asyncio.sleep(0)
+    return make_report(tallies, {name: len(held) for name, held in sets.items()}, extent.tokens)
+
+
+async def find_references(
+    bench: Bench, target: str, sets: Sets, longest: int, advance: Advance
+) -> list[tuple[str, Prompt, Reference]]:
+    from common.models.checkpoint import load_causal_lm
+
+    # The bench's own has another attention.
+    model = load_causal_lm(target)
+    found = []
+    for done, (name, held) in enumerate(sets.items()):
+        for prompt in held:
+            advance(f"transformers generate, {name}", 0.2 * done / len(sets))
+            tokens = bench.tokens(prompt)
+            found.append((name, prompt, reference_answer(model, tokens, bench.card.end_tokens, longest)))
+            await asyncio.sleep(0)
+    return found
+
+
+def _enter(
+    tally: Tally, bench: Bench, name: str, prompt: Prompt, reference: Reference, tokens: tuple[int, ...]
+) -> None:
+    tally.verdicts[verdict(reference, tokens)] += 1
+    right = judge(prompt, bench.text(tokens))
+    if right is not None:
+        tally.judged[name] += 1
+        tally.right[name] += right
+
+
+def judge(prompt: Prompt, answer: str) -> bool | None:
+    """Whether the answer passes its tests or states its result; None where no program can tell."""
+    return is_right(HeldOut(prompt.category, "", prompt.text, "", prompt.tests, prompt.result, prompt.wrong), answer)
+
+
+def make_report(tallies: Mapping[str, Tally], sizes: Mapping[str, int], longest: int) -> Report:
+    judged = [name for name in sizes if tallies[TARGET].judged[name]]
+    return Report(
+        title="Right answers, and whether they are the target's own",
+        headings=("draft", *judged, *VERDICTS),
+        rows=[
+            [
+                name,
+                *(f"{tally.share(each):.0%} of {tally.judged[each]}" for each in judged),
+                *(str(tally.verdicts[each]) for each in VERDICTS),
+            ]
+            for name, tally in tallies.items()
+        ],
+        remarks=(
+            f"Held-out prompts, one greedy answer each of at most {longest} tokens: code passes its tests (pass@1), "
+            f"other answers state a result that is known. '{HELD_OUT_FAMILIES}' are tasks of kinds that training never "
+            "saw.",
+            f"Against transformers' own generate, token for token; a near-tie is a first difference where its two best "
+            f"logits are within {NEAR_TIE:g}. Float32, a tree of breadth {PAPER_TREE.breadth}, depth "
+            f"{PAPER_TREE.depth} and at most {PAPER_TREE.nodes} nodes, int8 draft state.",
+        ),
+        results={
+            "prompts": dict(sizes),
+            "drafts": {
+                name: {
+                    "right": {each: tally.share(each) for each in judged},
+                    "judged": dict(tally.judged),
+                    **{each: tally.verdicts[each] for each in VERDICTS},
+                }
+                for name, tally in tallies.items()
+            },
+        },
+        draw=lambda axes: _draw(axes, tallies, judged),
+        faults=[
+            f"{tally.verdicts['different']} answers with {name} differ from the target's own where it is no near-tie"
+            for name, tally in tallies.items()
+            if tally.verdicts["different"]
+        ],
+    )
+
+
+def _draw(axes: Any, tallies: Mapping[str, Tally], judged: Sequence[str]) -> None:
+    width = 0.85 / len(tallies)
+    for place, (name, tally) in enumerate(tallies.items()):
+        centres = [index + (place - (len(tallies) - 1) / 2) * width for index in range(len(judged))]
+        answers = sum(tally.verdicts.values())
+        label = f"{name} ({tally.verdicts['identical']} of {answers} identical)"
+        axes.bar(centres, [100 * tally.share(each) for each in judged], width * 0.95, label=label)
+    axes.set_xticks(range(len(judged)), judged)
+    axes.set_ylabel("right answers, %")
+    axes.set_ylim(0, 150)
+    axes.set_yticks(range(0, 101, 20))
+    axes.legend(title="draft", frameon=False, loc="upper center", ncols=2, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,123 @@
+"""The tables of `docs/scaling.md`, made from what `dimensions` computes. Pure; knows no measurement."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from netem.experiments.one_device.dimensions import (
+    TARGETS,
+    DraftDimensions,
+    TargetDimensions,
+    client_bytes,
+    default_config,
+    eagle,
+    export_share,
+    gpu_hours,
+    moa,
+    published_config,
+    state_bytes,
+    training_flops,
+)
+
+CONTEXT = 4096
+TOKENS_PER_SECOND = 30
+PROMPT_TOKENS = 1000
+LINK_BITS_PER_SECOND = 20e6
+EPOCH_TOKENS = 200_000_000
+EPOCHS = 30
+PEAK_FLOPS = 989e12  # of an H100 or H200, dense bfloat16, as its maker states
+UTILISATION = 0.4
+
+DEPTHS = (0, 1, 3)
+BUNDLE = "moa 0, 1, 3"
+PARAMETERS = ("target", "draft", "server, M", "client, M", "trainable, M", "target's layers, M", "client memory, GB")
+STATE = (
+    "target",
+    "draft",
+    "numbers",
+    "float16, B",
+    "int8, B",
+    f"int8 at {TOKENS_PER_SECOND} tokens/s, kbit/s",
+    f"int8, {PROMPT_TOKENS:,} prompt tokens, MB",
+    f"seconds at {LINK_BITS_PER_SECOND / 1e6:g} Mbit/s",
+    "server's extra work",
+)
+TRAINING = ("target", "draft", "GFLOP/token", "one epoch, GPU hours", f"{EPOCHS} epochs, GPU hours")
+
+
+def drafts(target: TargetDimensions) -> list[DraftDimensions]:
+    """Each that a client can run, trained alone; `moa` in its default form too."""
+    alone = [moa(target, default_config(target, (depth,)), depth) for depth in DEPTHS]
+    published = replace(moa(target, published_config(target, (0,)), 0), name="moa N=0, published")
+    return [eagle(target), published, *alone]
+
+
+def bundle(target: TargetDimensions) -> DraftDimensions:
+    """All depths trained at once, with one server's half."""
+    return moa(target, default_config(target, DEPTHS), 0, BUNDLE)
+
+
+def refreshed(page: str) -> str:
+    """The page with its tables, known by their headings, as they are computed now."""
+    lines = page.splitlines()
+    for table in (parameters_table(), state_table(), training_table()):
+        fresh = table.splitlines()
+        start = lines.index(fresh[0])
+        end = next((at for at in range(start, len(lines)) if not lines[at].startswith("|")), len(lines))
+        lines[start:end] = fresh
+    return "\n".join(lines) + "\n"
+
+
+def parameters_table() -> str:
+    return _table(PARAMETERS, [_parameters(target, draft) for target in TARGETS for draft in drafts(target)])
+
+
+def state_table() -> str:
+    return _table(STATE, [_state(target, draft) for target in TARGETS for draft in drafts(target)])
+
+
+def training_table() -> str:
+    rows = [_training(target, draft) for target in TARGETS for draft in (*drafts(target), bundle(target))]
+    return _table(TRAINING, rows)
+
+
+def _parameters(target: TargetDimensions, draft: DraftDimensions) -> list[str]:
+    return [
+        target.name,
+        draft.name,
+        _millions(draft.server),
+        _millions(draft.client),
+        _millions(draft.trainable),
+        _millions(draft.depth * target.layer_parameters),
+        f"{client_bytes(target, draft, CONTEXT) / 1e9:.2f}",
+    ]
+
+
+def _state(target: TargetDimensions, draft: DraftDimensions) -> list[str]:
+    size = state_bytes(draft, "int8")
+    prompt = size * PROMPT_TOKENS
+    return [
+        target.name,
+        draft.name,
+        f"{draft.state_numbers:,}",
+        f"{state_bytes(draft, 'float16'):,}",
+        f"{size:,}",
+        f"{8 * size * TOKENS_PER_SECOND / 1000:,.0f}",
+        f"{prompt / 1e6:.1f}",
+        f"{8 * prompt / LINK_BITS_PER_SECOND:.1f}",
+        f"{export_share(target, draft):.2%}",
+    ]
+
+
+def _training(target: TargetDimensions, draft: DraftDimensions) -> list[str]:
+    flops = training_flops(target, draft)
+    epoch = gpu_hours(flops * EPOCH_TOKENS, PEAK_FLOPS, UTILISATION)
+    return [target.name, draft.name, f"{flops / 1e9:.1f}", f"{epoch:.1f}", f"{EPOCHS * epoch:,.0f}"]
+
+
+def _millions(parameters: int) -> str:
+    return f"{parameters / 1e6:,.1f}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

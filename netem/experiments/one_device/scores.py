@@ -1,0 +1,81 @@
+"""What measured answers say of a draft: accept length, speed-up at stated costs, with intervals. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from netem.experiments.one_device.bench import Measured
+from netem.experiments.one_device.costs import answer_seconds, plain_seconds
+from netem.experiments.one_device.intervals import Bootstrap, Estimate, Spent
+
+Answers = Mapping[str, Sequence[Measured]]
+"""One system's, by category."""
+
+EXPLAINED = (
+    "Accept length is committed tokens per pass behind the prompt's own, sums over sums in a category; the mean counts "
+    "every category the same. In brackets, 95% intervals by bootstrap over prompts."
+)
+OWN_TREE = (
+    "`medusa` drafts its own tree, chosen by how often its heads are right, in one level: of a tree's bounds, only the "
+    "nodes hold for it."
+)
+
+
+@dataclass(frozen=True)
+class Score:
+    accept: Estimate
+    speed_up: Estimate
+    accept_by_category: Mapping[str, Estimate]
+    speed_up_by_category: Mapping[str, Estimate]
+    tokens_per_second: float  # of this machine's own time
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "accept_length": self.accept.as_dict(),
+            "speed_up": self.speed_up.as_dict(),
+            "categories": {
+                name: {
+                    "accept_length": accept.as_dict(),
+                    "speed_up": self.speed_up_by_category[name].as_dict(),
+                }
+                for name, accept in self.accept_by_category.items()
+            },
+            "tokens_per_second_here": self.tokens_per_second,
+        }
+
+
+def make_score(answers: Answers, depth: int, target_layers: int, bootstrap: Bootstrap) -> Score:
+    """`depth`: the target's layers that the draft runs itself."""
+    accepted, speeds = accepts(answers), speed_ups(answers, depth, target_layers)
+    every = [answer for given in answers.values() for answer in given]
+    return Score(
+        accept=bootstrap.mean(accepted),
+        speed_up=bootstrap.mean(speeds),
+        accept_by_category={name: bootstrap.category(accepted, name) for name in answers},
+        speed_up_by_category={name: bootstrap.category(speeds, name) for name in answers},
+        tokens_per_second=sum(len(answer.rounds.tokens) for answer in every) / sum(answer.seconds for answer in every),
+    )
+
+
+def bootstrap_for(answers: Answers, seed: int) -> Bootstrap:
+    """For this and every system that answered the same prompts."""
+    return Bootstrap({name: len(given) for name, given in answers.items()}, seed)
+
+
+def accepts(answers: Answers) -> Spent:
+    """Tokens gained, over passes."""
+    return {name: [(answer.gained, answer.rounds.passes - 1) for answer in given] for name, given in answers.items()}
+
+
+def speed_ups(answers: Answers, depth: int, target_layers: int) -> Spent:
+    """Seconds of plain decoding, over seconds of drafting and judging."""
+    return {
+        name: [(plain_seconds(answer.gained), answer_seconds(answer.rounds, depth, target_layers)) for answer in given]
+        for name, given in answers.items()
+    }
+
+
+def differing(answers: Answers, references: Answers) -> int:
+    """Answers that are not, token for token, the references."""
+    pairs = ((ours, own) for name, given in answers.items() for ours, own in zip(given, references[name], strict=True))
+    return sum(ours.rounds.tokens != own.rounds.tokens for ours, own in pairs)

@@ -1,0 +1,151 @@
+"""`single-device`: every draft in rounds on one device, by category of prompt (Table 2 of Mixture of Attentions)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.bench import PAPER_TREE, ask_all, open_bench
+from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
+from netem.experiments.one_device.costs import IN_WORDS
+from netem.experiments.one_device.intervals import Estimate
+from netem.experiments.one_device.prompts import Extent, choose, in_words
+from netem.experiments.one_device.scores import (
+    EXPLAINED,
+    OWN_TREE,
+    Answers,
+    Score,
+    accepts,
+    bootstrap_for,
+    differing,
+    make_score,
+)
+
+RIVAL = "eagle"
+DIFFERENT_AT_MOST = 0.01
+"""The share of answers that may differ from plain decoding's: near-ties, which `quality` tells from faults."""
+
+_PLAIN = "none"
+
+
+FULL = Extent(prompts=8, tokens=96)
+QUICK = Extent(prompts=1, tokens=24)
+
+
+@dataclass(frozen=True)
+class Row:
+    """`ratio`: accept length to the rival's, None where that was not measured."""
+
+    contender: Contender
+    score: Score
+    ratio: Estimate | None
+    different: int
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    extent = QUICK if request.quick else FULL
+    ground, contenders = find_ground(request), find_contenders(request)
+    prompts = choose(ground.prompts, extent.prompts, request.seed)
+    with open_bench(ground, contenders) as bench:
+        systems = {each.name: partial(bench.answer, each, PAPER_TREE, new_tokens=extent.tokens) for each in contenders}
+        systems[_PLAIN] = partial(bench.plain, new_tokens=extent.tokens)
+        answers = await ask_all(systems, bench.tokenised(prompts), advance)
+        layers = bench.layers
+    references = answers.pop(_PLAIN)
+    rows = make_rows(contenders, answers, references, layers, request.seed)
+    return make_report(rows, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+
+
+def make_rows(
+    contenders: Sequence[Contender], answers: Mapping[str, Answers], references: Answers, layers: int, seed: int
+) -> list[Row]:
+    bootstrap = bootstrap_for(references, seed)
+    rival = next((accepts(answers[each.name]) for each in contenders if each.kind == RIVAL), None)
+    return [
+        Row(
+            contender=each,
+            score=make_score(answers[each.name], each.depth, layers, bootstrap),
+            ratio=None if rival is None else bootstrap.ratio(accepts(answers[each.name]), rival),
+            different=differing(answers[each.name], references),
+        )
+        for each in contenders
+    ]
+
+
+def make_report(rows: Sequence[Row], sizes: Mapping[str, int], longest: int) -> Report:
+    count = sum(sizes.values())
+    different = {row.contender.name: row.different for row in rows if row.different}
+    return Report(
+        title="Every draft on one device",
+        headings=("draft", *sizes, "mean", "accept length", f"against {RIVAL}", "tokens/s here"),
+        rows=[_cells(row) for row in rows],
+        remarks=(
+            f"In each category speed-up over decoding one by one, then accept length. {EXPLAINED}",
+            f"Prompts held out from training: {in_words(sizes)}. Greedy, at "
+            f"most {longest} tokens; a tree of breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most "
+            f"{PAPER_TREE.nodes} nodes in every round. {OWN_TREE}",
+            f"Speed-ups are at stated costs: {IN_WORDS}; the prompt's own pass is left out. 'tokens/s here' is this "
+            "machine's own time, for information.",
+            f"'against {RIVAL}' divides mean accept lengths on the same prompts.",
+            _on_differences(different, count),
+        ),
+        results={
+            "prompts": dict(sizes),
+            "drafts": {
+                row.contender.name: {
+                    "kind": row.contender.kind,
+                    "depth": row.contender.depth,
+                    **row.score.as_dict(),
+                    f"accept_length_against_{RIVAL}": row.ratio and row.ratio.as_dict(),
+                    "different_answers": row.different,
+                }
+                for row in rows
+            },
+        },
+        draw=lambda axes: draw_accept_lengths(axes, {row.contender.name: row.score for row in rows}),
+        faults=[
+            f"{number} of {count} answers with {name} differ from plain decoding"
+            for name, number in different.items()
+            if number > DIFFERENT_AT_MOST * count
+        ],
+    )
+
+
+def _on_differences(different: Mapping[str, int], count: int) -> str:
+    if not different:
+        return "Every answer is, token for token, that of decoding one by one."
+    told = ", ".join(f"{number} with {name}" for name, number in different.items())
+    return f"Of {count} answers these differ from decoding one by one, of which `quality` tells near-ties: {told}."
+
+
+def _cells(row: Row) -> list[str]:
+    score = row.score
+    pairs = zip(score.speed_up_by_category.values(), score.accept_by_category.values(), strict=True)
+    return [
+        row.contender.name,
+        *(f"{speed_up.value:.2f}x {accept.value:.2f}" for speed_up, accept in pairs),
+        f"{score.speed_up.value:.2f}x",
+        str(score.accept),
+        "" if row.ratio is None else str(row.ratio),
+        f"{score.tokens_per_second:.1f}",
+    ]
+
+
+def draw_accept_lengths(axes: Any, scores: Mapping[str, Score]) -> None:
+    """Groups of bars by category, a colour for each draft."""
+    width = 0.85 / len(scores)
+    categories = list(next(iter(scores.values())).accept_by_category)
+    for place, (name, score) in enumerate(scores.items()):
+        estimates = [*score.accept_by_category.values(), score.accept]
+        centres = [index + (place - (len(scores) - 1) / 2) * width for index in range(len(estimates))]
+        heights = [estimate.value for estimate in estimates]
+        below = [max(0.0, estimate.value - estimate.low) for estimate in estimates]
+        above = [max(0.0, estimate.high - estimate.value) for estimate in estimates]
+        axes.bar(centres, heights, width * 0.95, label=name, yerr=(below, above), error_kw={"linewidth": 0.7})
+    axes.set_xticks(range(len(categories) + 1), [*categories, "mean"])
+    axes.set_ylabel("accept length (committed tokens per pass)")
+    axes.axhline(1, color="grey", linewidth=0.7)
+    axes.margins(y=0.2)
+    axes.legend(title="draft; lines are 95% intervals", frameon=False, loc="upper center", ncols=min(5, len(scores)))
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,296 @@
+"""`states`: how accept length falls with coarser, later, missing and slowly arriving draft state.
+
+Four studies on the same prompts: bits (of states, keys and values apart, with and without static scales), the newest
+positions lacking, stretches of the prompt lacking, and the order in which a long prompt's state crosses a slow link.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from common.protocol.draft_state import BITS, KEY_VALUES, StateKind
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.bench import PAPER_TREE, Bench, Measured, ask_all, open_bench
+from netem.experiments.one_device.channels import (
+    GAP,
+    KEYS,
+    VALUES,
+    Coarse,
+    Gapped,
+    Lagging,
+    Recording,
+    Scales,
+    Slow,
+    calibrated,
+)
+from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground, need
+from netem.experiments.one_device.costs import PACE, level_seconds
+from netem.experiments.one_device.dimensions import LLAMA_8B
+from netem.experiments.one_device.intervals import Estimate
+from netem.experiments.one_device.prompts import choose, in_words
+from netem.experiments.one_device.scores import EXPLAINED, Answers, accepts, bootstrap_for
+from netem.experiments.one_device.talks import long_prompts
+
+HEADINGS = ("study", "draft", "what", "setting", "accept length", "against all state at once")
+STUDIES = ("bits", "lag", "gaps", "order")
+STATEFUL = ("eagle", "medusa", "moa")
+ORDERS = ("newest", "prefix")
+
+_WIRE = "float16"
+_STATIC = ", static scales"
+
+
+@dataclass(frozen=True)
+class Extent:
+    prompts: int  # of each category
+    tokens: int
+    dtypes: Sequence[str]
+    lags: Sequence[int]
+    shares: Sequence[float]
+    megabits: Sequence[float]
+    prompt_tokens: int  # of a long prompt
+    calibration: int  # prompts of each category
+
+
+FULL = Extent(3, 64, tuple(BITS), (0, 2, 4, 8, 16), (0.0, 0.25, 0.5, 0.75, 1.0), (1, 4, 20), 1000, 2)
+QUICK = Extent(1, 12, ("float16", "int4"), (0, 8), (0.0, 1.0), (4,), 200, 1)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of a study: `what` names its curve, `x` the place on it."""
+
+    study: str
+    contender: Contender
+    what: str
+    x: float
+    label: str
+
+    def __str__(self) -> str:
+        return f"{self.study}, {self.contender.name}, {self.label}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """`ratio`: accept length to that of the study's first setting of the same draft."""
+
+    setting: Setting
+    accept: Estimate
+    ratio: Estimate
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    """Raises MisuseError without a draft of kind `moa`."""
+    extent = QUICK if request.quick else FULL
+    ground, found = find_ground(request), find_contenders(request, with_lookup=False)
+    need(found, "moa", ground.drafts)
+    contenders = chosen(found)
+    prompts = choose(ground.prompts, extent.prompts + extent.calibration, request.seed)
+    asked = {name: held[: extent.prompts] for name, held in prompts.items()}
+    spare = [prompt for held in prompts.values() for prompt in held[extent.prompts :]]
+    with open_bench(ground, contenders) as bench:
+        advance("calibrating", 0.0)
+        scales = {each: calibrate(bench, each, [bench.tokens(prompt) for prompt in spare]) for each in contenders}
+        short = bench.tokenised(asked)
+        systems = {
+            setting: partial(ask, bench, extent, scales[setting.contender], setting)
+            for setting in settings(bench, contenders, extent)
+        }
+        answers = await ask_all(systems, short, lambda doing, share: advance(doing, 0.7 * share))
+        long = await long_prompts(
+            bench, prompts, extent.prompts, extent.prompt_tokens, lambda doing, share: advance(doing, 0.7 + 0.1 * share)
+        )
+        slow = {setting: partial(ask, bench, extent, {}, setting) for setting in order_settings(contenders, extent)}
+        answers |= await ask_all(slow, long, lambda doing, share: advance(doing, 0.8 + 0.2 * share))
+    return make_report(make_points(answers, request.seed), {name: len(held) for name, held in asked.items()}, extent)
+
+
+def chosen(found: Sequence[Contender]) -> list[Contender]:
+    """Those that need state; of a draft of several depths, the shallowest and the deepest."""
+    stateful = [each for each in found if each.kind in STATEFUL]
+    depths: dict[Any, list[int]] = {}
+    for each in stateful:
+        depths.setdefault(each.directory, []).append(each.depth)
+    return [each for each in stateful if each.depth in (min(depths[each.directory]), max(depths[each.directory]))]
+
+
+def calibrate(bench: Bench, contender: Contender, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Static scales by part of the draft's state, from other prompts."""
+    recording = Recording()
+    for tokens in prompts:
+        bench.answer(contender, PAPER_TREE, tokens, 16, _WIRE, recording)
+    return calibrated(recording.seen)
+
+
+def settings(bench: Bench, contenders: Sequence[Contender], extent: Extent) -> list[Setting]:
+    """Of the studies on short prompts."""
+    made = []
+    for each in contenders:
+        kinds = [exporter.kind for exporter in bench.exporters_of(each)]
+        parts = [part for kind in kinds for part in ((KEYS, VALUES) if kind == KEY_VALUES else (kind,))]
+        for part in parts:
+            for dtype in extent.dtypes:
+                made.append(Setting("bits", each, part, BITS[dtype], f"{part} in {dtype}"))
+                if BITS[dtype] < 8:
+                    made.append(Setting("bits", each, part + _STATIC, BITS[dtype], f"{part} in {dtype}{_STATIC}"))
+        made += [Setting("lag", each, "newest positions lacking", lag, f"newest {lag} lacking") for lag in extent.lags]
+        made += [
+            Setting("gaps", each, "of the prompt lacking", share, f"{share:.0%} of the prompt lacking")
+            for share in extent.shares
+        ]
+    return made
+
+
+def order_settings(contenders: Sequence[Contender], extent: Extent) -> list[Setting]:
+    made = []
+    for each in contenders:
+        made.append(Setting("order", each, "at once", float("inf"), "all state at once"))
+        made += [
+            Setting("order", each, order, megabits, f"{order} first, {megabits:g} Mbit/s")
+            for order in ORDERS
+            for megabits in extent.megabits
+        ]
+    return made
+
+
+def ask(bench: Bench, extent: Extent, scales: Scales, setting: Setting, tokens: Sequence[int]) -> Measured:
+    """An answer in a setting; state is float16 before whatever becomes of it."""
+    channel: Coarse | Lagging | Gapped | Slow | None = None
+    match setting.study:
+        case "bits":
+            part = setting.what.removesuffix(_STATIC)
+            dtype = next(name for name, bits in BITS.items() if bits == setting.x)
+            channel = Coarse({part: dtype}, scales if setting.what.endswith(_STATIC) else None)
+        case "lag":
+            channel = Lagging(int(setting.x))
+        case "gaps":
+            channel = Gapped(setting.x, len(tokens), seed=len(tokens))
+        case "order" if setting.what in ORDERS:
+            kinds = large_kinds(bench, setting.contender)
+            channel = Slow(
+                setting.what, bytes_per_round(setting.x, setting.contender.depth, bench.layers), kinds, "int8"
+            )
+    return bench.answer(setting.contender, PAPER_TREE, tokens, extent.tokens, _WIRE, channel)
+
+
+def large_kinds(bench: Bench, contender: Contender) -> list[StateKind]:
+    """The draft's kinds of state in the sizes that they have for Llama-3-8B."""
+    widths = {"lsa": (2 * LLAMA_8B.key_width,), "hidden": (LLAMA_8B.hidden,)}
+    layers = (contender.depth, 2, LLAMA_8B.key_width)
+    return [StateKind(each.kind, widths.get(each.kind, layers)) for each in bench.exporters_of(contender)]
+
+
+def bytes_per_round(megabits: float, depth: int, layers: int) -> float:
+    """What a link carries while a tree is drafted and judged, at the stated costs."""
+    return megabits * 1e6 / 8 * (PACE.per_pass + PAPER_TREE.depth * level_seconds(depth, layers))
+
+
+def make_points(answers: Mapping[Setting, Answers], seed: int) -> list[Point]:
+    firsts: dict[tuple[str, Contender], Answers] = {}
+    points = []
+    for setting, given in answers.items():
+        first = firsts.setdefault((setting.study, setting.contender), given)
+        bootstrap = bootstrap_for(given, seed)
+        ratio = bootstrap.ratio(accepts(given), accepts(first))
+        points.append(Point(setting, bootstrap.mean(accepts(given)), ratio))
+    return points
+
+
+def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: Extent) -> Report:
+    return Report(
+        title="Accept length against what arrives of the draft state",
+        headings=HEADINGS,
+        rows=[
+            [
+                point.setting.study,
+                point.setting.contender.name,
+                point.setting.what,
+                point.setting.label,
+                str(point.accept),
+                str(point.ratio),
+            ]
+            for point in points
+        ],
+        remarks=(
+            EXPLAINED,
+            f"Prompts held out from training: {in_words(sizes)}; greedy, at most {extent.tokens} tokens, a tree of "
+            f"breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most {PAPER_TREE.nodes} nodes. State that "
+            "no setting touches is in float16.",
+            "The last column divides by the first setting of the same study and draft, on the same prompts.",
+            f"bits: one part of the state at a time, in groups of 32 numbers that share a scale. {on_scales(points)}",
+            f"lag: so many of the newest positions that have state lack it. gaps: stretches of {GAP} prompt positions "
+            "never arrive, the first four positions always do.",
+            f"order: prompts of about {extent.prompt_tokens} tokens, state as large as Llama-3-8B's over a link of "
+            f"that rate, a round lasting as long as at the stated costs. {on_order(points)}",
+        ),
+        results={
+            "prompts": dict(sizes),
+            "points": [
+                {
+                    "study": point.setting.study,
+                    "draft": point.setting.contender.name,
+                    "what": point.setting.what,
+                    "x": None if point.setting.x == float("inf") else point.setting.x,
+                    "accept_length": point.accept.as_dict(),
+                    "against_all_at_once": point.ratio.as_dict(),
+                }
+                for point in points
+            ],
+        },
+        draw=lambda axes: draw(axes, points),
+    )
+
+
+def on_scales(points: Sequence[Point]) -> str:
+    """Where static scales help below eight bits, in a sentence."""
+    plain = {(p.setting.contender, p.setting.what, p.setting.x): p for p in points if p.setting.study == "bits"}
+    gains = []
+    for (contender, what, bits), point in plain.items():
+        scaled = plain.get((contender, what + _STATIC, bits))
+        if scaled is not None:
+            change = scaled.accept.value / point.accept.value - 1
+            gains.append(f"{contender.name} {what} {bits:g} bits {change:+.1%}")
+    return f"Static scales of every channel change accept length by: {'; '.join(gains)}." if gains else ""
+
+
+def on_order(points: Sequence[Point]) -> str:
+    """Which order gives longer accepts, in a sentence."""
+    by_order = {
+        order: {(p.setting.contender, p.setting.x): p.accept.value for p in points if p.setting.what == order}
+        for order in ORDERS
+    }
+    newest, prefix = by_order["newest"], by_order["prefix"]
+    changes = [f"{each.name} at {x:g} Mbit/s {newest[each, x] / prefix[each, x] - 1:+.1%}" for each, x in newest]
+    return f"Newest first against prefix order: {'; '.join(changes)}." if changes else ""
+
+
+def draw(axes: Any, points: Sequence[Point]) -> None:
+    """A panel for each study."""
+    axes.set_axis_off()
+    titles = ("bits for each number", "newest positions lacking", "share of the prompt lacking", "link, Mbit/s")
+    for index, (study, title) in enumerate(zip(STUDIES, titles, strict=True)):
+        panel = axes.inset_axes((0.55 * (index % 2), 0.56 - 0.56 * (index // 2), 0.45, 0.42))
+        curves: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for point in points:
+            setting = point.setting
+            if setting.study == study and setting.x != float("inf"):
+                curve = curves.setdefault((setting.contender.name, setting.what), [])
+                curve.append((setting.x, point.accept.value))
+        colours: dict[tuple[str, str], str] = {}
+        for (name, what), curve in curves.items():
+            is_second = what.endswith(_STATIC) or what == ORDERS[1]
+            pair = name, "" if study == "order" else what.removesuffix(_STATIC)
+            colour = colours.setdefault(pair, f"C{len(colours)}")
+            label = name if study in ("lag", "gaps") else f"{name}, {what}"
+            style = {"linestyle": "--" if is_second else "-", "color": colour, "marker": "o", "markersize": 3}
+            panel.plot(*zip(*curve, strict=True), label=label, **style)
+        if study in ("bits", "order"):
+            panel.set_xscale("log", base=2)
+            panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        panel.set_xlabel(title, fontsize=8)
+        panel.set_ylabel("accept length", fontsize=8)
+        panel.tick_params(labelsize=7)
+        if curves:
+            panel.legend(frameon=False, fontsize=5)
+        panel.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,44 @@
+"""Prompts that are long: earlier turns with the target's own answers, then a held-out prompt. Knows no draft."""
+
+import asyncio
+from collections.abc import Sequence
+
+from client.text import chat_tokens
+from netem.experiments.experiment import Advance
+from netem.experiments.one_device.bench import Bench, TokenPrompts
+from netem.experiments.one_device.prompts import Prompt, Prompts
+
+_ANSWER_TOKENS = 160
+
+
+async def long_prompts(bench: Bench, prompts: Prompts, count: int, tokens: int, advance: Advance) -> TokenPrompts:
+    """Up to `count` for each category, each just above `tokens` tokens; its turns are the category's other prompts,
+    asked again where they run out."""
+    answers: dict[Prompt, str] = {}
+    for done, (category, chosen) in enumerate(prompts.items()):
+        for prompt in chosen:
+            advance(f"earlier turns of {category}", done / len(prompts))
+            answers[prompt] = bench.text(bench.plain(bench.tokens(prompt), _ANSWER_TOKENS).rounds.tokens)
+            await asyncio.sleep(0)
+    return {
+        category: [
+            _long(bench, prompt, [*chosen[place + 1 :], *chosen[: place + 1]], answers, tokens)
+            for place, prompt in enumerate(chosen[:count])
+        ]
+        for category, chosen in prompts.items()
+    }
+
+
+def _long(bench: Bench, last: Prompt, earlier: Sequence[Prompt], answers: dict[Prompt, str], tokens: int) -> list[int]:
+    turns: list[dict[str, str]] = []
+    rounds = 0
+    while True:
+        asked = chat_tokens(bench.tokenizer, [*turns, {"role": "user", "content": last.text}])
+        if len(asked) >= tokens:
+            return asked
+        prompt = earlier[rounds % len(earlier)]
+        turns += [
+            {"role": "user", "content": prompt.text},
+            {"role": "assistant", "content": answers[prompt]},
+        ]
+        rounds += 1

@@ -1,0 +1,139 @@
+"""`trees`: accept length and speed-up over breadth, depth and size of the tree, for each draft."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.bench import Tree, ask_all, open_bench
+from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
+from netem.experiments.one_device.costs import IN_WORDS
+from netem.experiments.one_device.prompts import choose, in_words
+from netem.experiments.one_device.scores import EXPLAINED, OWN_TREE, Score, bootstrap_for, make_score
+
+HEADINGS = ("draft", "breadth", "depth", "nodes", "accept length", "speed-up", "levels/round", "tokens/s here")
+
+
+@dataclass(frozen=True)
+class Extent:
+    prompts: int  # of each category
+    tokens: int
+    trees: Sequence[Tree]
+
+
+def grid(breadths: Sequence[int], depths: Sequence[int], sizes: Sequence[int]) -> list[Tree]:
+    """All combinations that differ: a tree never has more than breadth times depth nodes."""
+    combined = [
+        (breadth, depth, min(nodes, breadth * depth)) for breadth in breadths for depth in depths for nodes in sizes
+    ]
+    return [Tree(*sizes) for sizes in dict.fromkeys(combined)]
+
+
+FULL = Extent(prompts=6, tokens=96, trees=grid((1, 4, 8, 16), (2, 4, 6, 8), (16, 62)))
+QUICK = Extent(prompts=1, tokens=16, trees=grid((1, 8), (2, 6), (62,)))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    contender: Contender
+    tree: Tree
+    score: Score
+    levels_per_round: float
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    extent = QUICK if request.quick else FULL
+    ground, contenders = find_ground(request), find_contenders(request, with_lookup=False)
+    prompts = choose(ground.prompts, extent.prompts, request.seed)
+    with open_bench(ground, contenders) as bench:
+        systems = {
+            (each, tree): partial(bench.answer, each, tree, new_tokens=extent.tokens)
+            for each in contenders
+            for tree in extent.trees
+        }
+        answers = await ask_all(systems, bench.tokenised(prompts), advance)
+        layers = bench.layers
+    bootstrap = bootstrap_for(next(iter(answers.values())), request.seed)
+    measured = []
+    for (contender, tree), given in answers.items():
+        rounds = [answer.rounds for category in given.values() for answer in category]
+        per_round = sum(each.levels for each in rounds) / max(1, sum(each.passes - 1 for each in rounds))
+        measured.append(Measurement(contender, tree, make_score(given, contender.depth, layers, bootstrap), per_round))
+    return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+
+
+def make_report(measured: Sequence[Measurement], sizes: Mapping[str, int], longest: int) -> Report:
+    best = {
+        name: max(
+            (each for each in measured if each.contender.name == name), key=lambda each: each.score.speed_up.value
+        )
+        for name in dict.fromkeys(each.contender.name for each in measured)
+    }
+    return Report(
+        title="Breadth, depth and size of the tree",
+        headings=HEADINGS,
+        rows=[_cells(each, each is best[each.contender.name]) for each in measured],
+        remarks=(
+            EXPLAINED,
+            f"Greedy, at most {longest} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
+            f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. In bold, each draft's fastest tree.",
+            "A level adds at most 'breadth' nodes, the likeliest of the whole tree; 'nodes' bounds all levels. "
+            + OWN_TREE,
+        ),
+        results={
+            "prompts": dict(sizes),
+            "drafts": {
+                name: [
+                    {
+                        "breadth": each.tree.breadth,
+                        "depth": each.tree.depth,
+                        "nodes": each.tree.nodes,
+                        "levels_per_round": each.levels_per_round,
+                        **each.score.as_dict(),
+                    }
+                    for each in measured
+                    if each.contender.name == name
+                ]
+                for name in best
+            },
+        },
+        draw=lambda axes: _draw(axes, measured, list(best)),
+    )
+
+
+def _cells(each: Measurement, is_best: bool) -> list[str]:
+    speed_up = f"{each.score.speed_up.value:.2f}x"
+    return [
+        each.contender.name,
+        str(each.tree.breadth),
+        str(each.tree.depth),
+        str(each.tree.nodes),
+        str(each.score.accept),
+        f"**{speed_up}**" if is_best else speed_up,
+        f"{each.levels_per_round:.1f}",
+        f"{each.score.tokens_per_second:.1f}",
+    ]
+
+
+def _draw(axes: Any, measured: Sequence[Measurement], names: Sequence[str]) -> None:
+    """Speed-up over depth: of each draft, the best size at its narrowest and its widest."""
+    breadths = sorted({each.tree.breadth for each in measured})
+    for colour, name in enumerate(names):
+        for style, breadth in zip(("--", "-"), (breadths[0], breadths[-1]), strict=True):
+            best: dict[int, float] = {}
+            for each in measured:
+                if each.contender.name == name and each.tree.breadth == breadth:
+                    best[each.tree.depth] = max(best.get(each.tree.depth, 0.0), each.score.speed_up.value)
+            axes.plot(
+                list(best),
+                list(best.values()),
+                style,
+                marker="o",
+                color=f"C{colour}",
+                label=f"{name}, breadth {breadth}",
+            )
+    axes.set_xlabel("drafted levels in a round (depth of the tree)")
+    axes.set_ylabel("speed-up over decoding one by one, at stated costs")
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,167 @@
+"""The bundles that this server hands out: which files belong to each, and reading them where they lie.
+
+It may not know gRPC, sessions or how a target runs.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from common.bundle import (
+    TAIL_FOLDER,
+    TOKENIZER_FOLDER,
+    Bundle,
+    BundleManifest,
+    TargetCard,
+    describe_file,
+    make_manifest,
+    write_bundle_file,
+)
+from common.models.checkpoint import load_config, load_tokenizer
+from common.models.families import check_family
+from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
+from common.protocol.errors import MisuseError, PeerError
+from common.protocol.messages import FailureCode
+from common.rpc.description import FileRequest
+from server.models.state_drafts import StateDraft
+
+_log = logging.getLogger(__name__)
+
+CHUNK_BYTES = 64 * 1024
+
+_TOKENIZER_FILES = (
+    # Not every tokenizer's own files name its class; config.json does.
+    "config.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+_MODEL_FILES = ("config.json", "generation_config.json", "*.safetensors", "*.safetensors.index.json")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedBundle:
+    """A bundle and where each of its files lies."""
+
+    manifest: BundleManifest
+    sources: Mapping[str, Path]
+
+
+def offer_lookup(target: Path, card: TargetCard) -> OfferedBundle:
+    """The bundle without a model: the target's tokenizer."""
+    return _offer("lookup", "lookup", card, _tokenizer_sources(target))
+
+
+def offer_independent(target: Path, card: TargetCard, tokenizer: PreTrainedTokenizerBase, draft: str) -> OfferedBundle:
+    """The bundle of a whole causal LM with the target's tokenizer.
+
+    Raises as `find_independent` does.
+    """
+    directory = find_independent(draft, tokenizer)
+    own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
+    own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
+    return _offer(checkpoint_name(draft), "independent", card, own | _tokenizer_sources(target))
+
+
+def find_independent(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
+    """Where a causal LM lies that can draft for a target with that tokenizer.
+
+    Its vocabulary may be padded further than the tokenizer's, but must hold every token. Raises MisuseError for what
+    is no checkpoint, and for a draft that cannot propose the target's tokens.
+    """
+    directory = checkpoint_directory(draft, with_weights=True)
+    if load_tokenizer(directory).get_vocab() != tokenizer.get_vocab():
+        raise MisuseError(f"the draft {draft} has another tokenizer than the target; give one that shares it")
+    config = load_config(directory)
+    check_family(config.model_type)
+    vocab_size = config.vocab_size
+    if vocab_size < len(tokenizer):
+        raise MisuseError(
+            f"the draft {draft} knows only {vocab_size} of its tokenizer's {len(tokenizer)} tokens; give another one"
+        )
+    return directory
+
+
+def offer_with_tail(target: Path, card: TargetCard, draft: StateDraft, tail: Path) -> OfferedBundle:
+    """The bundle of a draft that runs on the target's own embedding, last layers and head, which lie in `tail`.
+
+    Raises MisuseError where a file is missing.
+    """
+    own = {name: draft.directory / name for name in (CONFIG, WEIGHTS)}
+    end = {f"{TAIL_FOLDER}/{name}": tail / name for name in (CONFIG, WEIGHTS)}
+    return _offer(draft.name, draft.kind, card, own | end | _tokenizer_sources(target))
+
+
+class Shelf:
+    """All bundles that this server hands out."""
+
+    def __init__(self, bundles: Iterable[OfferedBundle]):
+        """Raises MisuseError where two bundles share a name."""
+        self._bundles = {bundle.manifest.id: bundle for bundle in bundles}
+        names = [manifest.draft for manifest in self.manifests]
+        for name in names:
+            if names.count(name) > 1:
+                raise MisuseError(f"two drafts are named '{name}'; rename the directory of one")
+
+    @property
+    def manifests(self) -> Sequence[BundleManifest]:
+        return [bundle.manifest for bundle in self._bundles.values()]
+
+    async def read(self, request: FileRequest) -> AsyncGenerator[bytes]:
+        """The file's bytes in chunks. Raises PeerError for anything that no manifest lists."""
+        bundle = self._bundles.get(request.bundle)
+        if bundle is None:
+            raise PeerError("this server has no such bundle; ask it again what it offers", FailureCode.INVALID)
+        entry = next((file for file in bundle.manifest.files if file.path == request.path), None)
+        if entry is None:
+            raise PeerError(f"the bundle has no file '{request.path}'", FailureCode.INVALID)
+        if request.offset > entry.size:
+            raise PeerError(f"the file '{request.path}' ends at {entry.size} bytes", FailureCode.INVALID)
+        try:
+            with bundle.sources[entry.path].open("rb") as file:
+                file.seek(request.offset)
+                while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+                    yield chunk
+        except OSError as error:
+            _log.error("%s cannot be read: %s", bundle.sources[entry.path], error.strerror)
+            raise PeerError(f"the server can no longer read '{request.path}'", FailureCode.INTERNAL) from error
+
+
+def checkpoint_name(path_or_id: str) -> str:
+    """What people call a checkpoint: the last part of its directory or hub id."""
+    return Path(path_or_id).expanduser().resolve().name
+
+
+def write_bundle(bundle: OfferedBundle, card: TargetCard, out: Path) -> None:
+    """Writes the bundle as a directory. Raises MisuseError where `out` holds something or cannot be written."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise MisuseError(f"{out} is not an empty directory; name a new one")
+    try:
+        for path, source in bundle.sources.items():
+            destination = out / path
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, destination)
+        write_bundle_file(out, Bundle(bundle.manifest, card))
+    except OSError as error:
+        raise MisuseError(f"the bundle cannot be written to {out}: {error.strerror}") from error
+
+
+def _tokenizer_sources(target: Path) -> dict[str, Path]:
+    present = [name for name in _TOKENIZER_FILES if (target / name).is_file()]
+    return {f"{TOKENIZER_FOLDER}/{name}": target / name for name in present}
+
+
+def _offer(draft: str, kind: str, card: TargetCard, sources: Mapping[str, Path]) -> OfferedBundle:
+    files = [describe_file(path, source) for path, source in sources.items()]
+    return OfferedBundle(make_manifest(draft, kind, card.fingerprint, files), dict(sources))

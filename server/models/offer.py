@@ -1,0 +1,116 @@
+"""Everything that this server offers, made from the operator's options before the first client comes."""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from common.bundle import TargetCard
+from common.cache import cache_directory
+from common.draft_models.directory import read_draft_kind
+from common.models.checkpoint import load_tokenizer
+from common.models.shipped import shipped_family
+from common.models.source import checkpoint_directory
+from common.protocol.idle import IDLE_POLICIES
+from common.protocol.messages import PROTOCOL_VERSION
+from common.protocol.rules import RULES
+from common.protocol.terms import StateKinds, Terms, no_state
+from common.rpc.description import ServerDescription
+from server.models.bundles import (
+    OfferedBundle,
+    Shelf,
+    checkpoint_name,
+    offer_independent,
+    offer_lookup,
+    offer_with_tail,
+)
+from server.models.server_drafters import LOOKUP, OwnDraft
+from server.models.state_drafts import StateDraft, read_state_draft
+from server.models.tails import keep_tail
+from server.models.target_card import read_card
+from server.options import SessionOptions
+
+_INDEPENDENT = "independent"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A target's files, what a client must know of it, and the bundles made for it."""
+
+    directory: Path
+    card: TargetCard
+    tokenizer: PreTrainedTokenizerBase
+    drafts: tuple[OfferedBundle, ...]
+    state_drafts: tuple[StateDraft, ...]  # those of them that need draft state
+    own_drafts: tuple[OwnDraft, ...]  # all, and last `lookup`, as they run beside the target
+    lookup: OfferedBundle
+
+    def shelf(self) -> Shelf:
+        return Shelf((*self.drafts, self.lookup))
+
+    @property
+    def needs_hidden(self) -> bool:
+        """Whether a draft needs the target's last hidden states."""
+        return any(draft.needs_hidden for draft in self.state_drafts)
+
+    def terms(self, options: SessionOptions, capacity: int, state_kinds: StateKinds = no_state) -> Terms:
+        """What sessions are offered by a server whose cache holds `capacity` tokens."""
+        return Terms(
+            fingerprint=self.card.fingerprint,
+            vocab_size=self.card.vocab_size,
+            context=min(self.card.context, capacity),
+            end_tokens=frozenset(self.card.end_tokens),
+            detokenise=lambda tokens: str(self.tokenizer.decode(list(tokens))),
+            idle=options.idle,
+            run_ahead=options.run_ahead,
+            state_kinds=state_kinds,
+            assists=True,
+        )
+
+
+def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
+    """Reads everything but the target's weights, of which it may copy the last layers. A shipped family brings its
+    drafts.
+
+    Raises MisuseError where something is missing or does not fit together.
+    """
+    family = shipped_family(target)
+    name = checkpoint_name(target)
+    if family is not None:
+        target, drafts = str(family.target), drafts or tuple(map(str, family.drafts))
+    directory = checkpoint_directory(target, with_weights=True)
+    tokenizer = load_tokenizer(directory)
+    card = read_card(name, directory, tokenizer)
+    bundles, state_drafts, own_drafts = [], [], []
+    for draft in drafts:
+        where = checkpoint_directory(draft, with_weights=True)
+        kind = read_draft_kind(where)
+        if kind == _INDEPENDENT:
+            bundles.append(offer_independent(directory, card, tokenizer, draft))
+            own_drafts.append(OwnDraft(checkpoint_name(draft), kind, where))
+            continue
+        state_draft = read_state_draft(checkpoint_name(draft), kind, where, directory, card.fingerprint)
+        tail = keep_tail(directory, card.fingerprint, max(state_draft.depths), cache_directory())
+        state_drafts.append(state_draft)
+        own_drafts.append(OwnDraft(state_draft.name, kind, where, state_draft.depths, tail))
+        bundles.append(offer_with_tail(directory, card, state_draft, tail))
+    own_drafts.append(LOOKUP)
+    lookup = offer_lookup(directory, card)
+    return Offer(directory, card, tokenizer, tuple(bundles), tuple(state_drafts), tuple(own_drafts), lookup)
+
+
+def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
+    return ServerDescription(
+        version=PROTOCOL_VERSION,
+        release=version("outrider"),
+        model=card.model,
+        fingerprint=card.fingerprint,
+        vocab_size=card.vocab_size,
+        context=terms.context,
+        max_nodes=terms.max_nodes,
+        end_tokens=card.end_tokens,
+        rules=tuple(RULES),
+        idle_policies=tuple(IDLE_POLICIES),
+        bundles=tuple(shelf.manifests),
+    )

@@ -1,0 +1,104 @@
+"""The server's own drafters: a draft's weights loaded once, and for each session a drafter that is fed its state here.
+
+Blocking torch code, called from the assistant's worker thread. It may not know sessions, streams or passes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from common.drafters.best_first import Expansion
+from common.drafters.drafter import Drafter
+from common.drafters.load import DraftSite, MakeDrafter, load_draft
+from common.protocol.draft_state import StateKind
+from common.protocol.messages import State, StateRequest
+from common.protocol.prefix import common_prefix
+from common.protocol.views import Proposal, TreeView
+from server.passes.state_export import Ask
+from server.passes.state_maker import StateMaker
+
+_DTYPE = "float16"  # of state that never leaves the machine
+_EXPANSION = Expansion(breadth=8, children=8, nodes=256, least_probability=0.01)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDraft:
+    """A draft that can run beside the target. `depths` are the numbers of target layers that it may run itself."""
+
+    name: str
+    kind: str
+    directory: Path
+    depths: tuple[int, ...] = (0,)
+    tail: Path | None = None  # None where it needs none
+
+
+LOOKUP = OwnDraft("lookup", "lookup", Path())
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What drafters run on, and the dimensions of their target."""
+
+    device: str
+    dtype: str
+    context: int
+    vocab_size: int
+
+
+class OwnAide:
+    """A drafter, and how much of its session's draft state it has been given."""
+
+    def __init__(self, drafter: Drafter, maker: StateMaker):
+        self._drafter = drafter
+        self._maker = maker
+        self._kinds = () if drafter.state is None else tuple(maker.kinds(drafter.state))
+        self._tokens: tuple[int, ...] = ()
+        self._held = 0  # leading positions whose state was given
+
+    def draft(self, view: TreeView, slots: np.ndarray) -> Sequence[Proposal]:
+        if view.tokens[: len(self._tokens)] != self._tokens:
+            self._held = min(self._held, common_prefix(self._tokens, view.tokens))
+        self._tokens = view.tokens
+        return self._drafter.draft(view, self._states(slots))
+
+    def _states(self, slots: np.ndarray) -> list[State]:
+        request, start, count = self._drafter.state, self._held, len(slots) - self._held
+        if request is None or count <= 0:
+            return []
+        self._held = len(slots)
+        payloads = self._maker.make([Ask(request, kind.name, slots[start:]) for kind in self._kinds])
+        return [
+            _frame(start, count, kind, payload)
+            for kind, payload in zip(self._kinds, payloads, strict=True)
+            if payload is not None
+        ]
+
+
+class OwnAides:
+    def __init__(self, drafts: Sequence[OwnDraft], maker: StateMaker, site: Site):
+        """The first of `drafts` serves the sessions that ask for none of them."""
+        self._drafts: Mapping[str, OwnDraft] = {draft.name: draft for draft in drafts}
+        self._default = drafts[0]
+        self._maker = maker
+        self._site = site
+        self._loaded: dict[tuple[str, int], MakeDrafter] = {}
+
+    def make(self, wanted: StateRequest | None) -> OwnAide:
+        draft = self._drafts.get(wanted.draft, self._default) if wanted is not None else self._default
+        # Layers that the client can wait for are not what it drafts with now.
+        runs_layers = wanted is not None and not wanted.later and wanted.layers in draft.depths
+        depth = wanted.layers if wanted is not None and runs_layers else min(draft.depths)
+        if (draft.name, depth) not in self._loaded:
+            self._loaded[draft.name, depth] = self._load(draft, depth)
+        return OwnAide(self._loaded[draft.name, depth](), self._maker)
+
+    def _load(self, draft: OwnDraft, depth: int) -> MakeDrafter:
+        site, request = self._site, StateRequest(draft.name, depth, _DTYPE)
+        where = (draft.directory, site.device, site.dtype, site.context, site.vocab_size, request)
+        return load_draft(draft.kind, DraftSite(*where, _EXPANSION, tail=draft.tail))
+
+
+def _frame(start: int, count: int, kind: StateKind, payload: bytes) -> State:
+    return State(0, start, count, kind.name, _DTYPE, (count, *kind.shape), payload)

@@ -1,0 +1,1 @@
+"""What operators see: metrics, log lines, health. May decide nothing."""

@@ -1,0 +1,209 @@
+"""What Prometheus is told: vLLM's names where it has them, `outrider_` before the rest, each with the model's name.
+
+It may not know HTTP, nor how sessions work: it hears of events, and reads counters when it is asked.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from common.protocol.messages import FinishReason
+from server.events import Committed, Event, Finished
+from server.security.call_pools import CallKind, CallPools, Refusal
+from server.sessions.sessions import Sessions
+
+_MODEL = "model_name"
+
+# vLLM's own, so that its dashboards fit.
+_FIRST_TOKEN_SECONDS = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
+    *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+_GAP_SECONDS = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75),
+    *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
+)
+_ANSWER_SECONDS = (
+    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0),
+    *(120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
+)
+
+_VLLM_REASONS = {FinishReason.CANCELLED: "abort"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a server counts and holds at one moment."""
+
+    counters: Mapping[str, Any]
+    sessions: int
+    on_lease: int
+    running: int
+    waiting: int
+    slots: int
+    held_slots: int
+    aides: int
+
+
+def read(sessions: Sessions) -> Reading:
+    """To be called where sessions are served."""
+    return Reading(
+        counters=sessions.counters.summary(),
+        sessions=len(sessions),
+        on_lease=sessions.away,
+        running=sessions.running,
+        waiting=sessions.waiting,
+        slots=sessions.free_slots + sessions.held_slots,
+        held_slots=sessions.held_slots,
+        aides=sessions.aides,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CallReading:
+    """What calls hold, and which were refused, at one moment."""
+
+    held: Mapping[CallKind, int]
+    refused: Mapping[tuple[CallKind, Refusal], int]
+
+
+def read_calls(pools: CallPools) -> CallReading:
+    """To be called where calls are served."""
+    return CallReading({kind: pools.held(kind) for kind in CallKind}, dict(pools.refused))
+
+
+class Metrics:
+    """Durations are kept here, by `heed`; all else is read when somebody asks."""
+
+    def __init__(self, registry: CollectorRegistry, model: str):
+        self._registry = registry
+        self._model = model
+        ProcessCollector(registry=registry)
+
+        def durations(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            family = Histogram(name, text, [_MODEL], buckets=buckets, registry=registry)
+            return family.labels(model)
+
+        self._first_token = durations(
+            "vllm:time_to_first_token_seconds",
+            "From a question to its first token.",
+            _FIRST_TOKEN_SECONDS,
+        )
+        self._gap = durations(
+            "vllm:inter_token_latency_seconds", "From one commit of an answer to the next.", _GAP_SECONDS
+        )
+        self._answer = durations(
+            "vllm:e2e_request_latency_seconds", "From a question to the end of its answer.", _ANSWER_SECONDS
+        )
+
+    def add_counted(self, reading: Callable[[], Reading]) -> None:
+        """`reading` may be called from any thread."""
+        self._registry.register(_Counted(self._model, reading))
+
+    def add_calls(self, reading: Callable[[], CallReading]) -> None:
+        """As `add_counted`."""
+        self._registry.register(_Calls(self._model, reading))
+
+    def heed(self, event: Event) -> None:
+        match event:
+            case Committed(is_first=True):
+                self._first_token.observe(event.waited)
+            case Committed():
+                self._gap.observe(event.waited)
+            case Finished():
+                self._answer.observe(event.seconds)
+
+
+class _Counted(Collector):
+    def __init__(self, model: str, reading: Callable[[], Reading]):
+        self._model = model
+        self._reading = reading
+
+    def collect(self) -> Iterator[Metric]:
+        reading = self._reading()
+        for name, text, value in _gauges(reading):
+            gauge = GaugeMetricFamily(name, text, labels=[_MODEL])
+            gauge.add_metric([self._model], value)
+            yield gauge
+        for name, text, value in _totals(reading.counters):
+            counter = CounterMetricFamily(name, text, labels=[_MODEL])
+            counter.add_metric([self._model], value)
+            yield counter
+        for name, text, label, values in _totals_by(reading.counters):
+            counter = CounterMetricFamily(name, text, labels=[_MODEL, label])
+            for key, value in values.items():
+                counter.add_metric([self._model, key], value)
+            yield counter
+
+
+class _Calls(Collector):
+    def __init__(self, model: str, reading: Callable[[], CallReading]):
+        self._model = model
+        self._reading = reading
+
+    def collect(self) -> Iterator[Metric]:
+        reading = self._reading()
+        held = GaugeMetricFamily("outrider_calls", "Calls of no session that stand.", labels=[_MODEL, "kind"])
+        for kind, calls in reading.held.items():
+            held.add_metric([self._model, kind], calls)
+        refused = CounterMetricFamily(
+            "outrider_calls_refused", "Calls that were refused or given up.", labels=[_MODEL, "kind", "reason"]
+        )
+        for (kind, refusal), calls in reading.refused.items():
+            refused.add_metric([self._model, kind, refusal], calls)
+        yield from (held, refused)
+
+
+def _gauges(reading: Reading) -> list[tuple[str, str, float]]:
+    return [
+        ("vllm:num_requests_running", "Answers that passes work on.", reading.running),
+        ("vllm:num_requests_waiting", "Answers that no pass has worked on yet.", reading.waiting),
+        (
+            "vllm:kv_cache_usage_perc",
+            "Share of the K/V pool in use, 0 to 1.",
+            reading.held_slots / reading.slots,
+        ),
+        ("outrider_kv_slots", "Tokens that the K/V pool holds.", reading.slots),
+        ("outrider_sessions", "Sessions whose streams stand.", reading.sessions),
+        ("outrider_sessions_on_lease", "Sessions kept for clients to come back to.", reading.on_lease),
+        ("outrider_aides", "Drafters of the server's own that live.", reading.aides),
+    ]
+
+
+def _totals(counters: Mapping[str, Any]) -> list[tuple[str, str, float]]:
+    named = [
+        ("vllm:prompt_tokens", "Prompt tokens that came and were not here before.", "prompt_tokens"),
+        ("vllm:generation_tokens", "Tokens that were committed.", "committed_tokens"),
+        ("vllm:num_preemptions", "Answers that lost their K/V to others' and had to begin again.", "preempted"),
+        ("vllm:spec_decode_num_drafts", "Trees that were judged.", "drafts"),
+        ("vllm:spec_decode_num_draft_tokens", "Nodes that were judged.", "draft_tokens"),
+        ("vllm:spec_decode_num_accepted_tokens", "Nodes that were committed.", "accepted_tokens"),
+        ("outrider_sessions_opened", "Sessions that were opened; a resumed one counts once.", "sessions"),
+        ("outrider_passes", "Passes of the target.", "passes"),
+        ("outrider_pass_sessions", "Sessions that took part, summed over passes.", "session_passes"),
+        ("outrider_pass_tokens", "Packed tokens, summed over passes.", "packed_tokens"),
+        ("outrider_pass_overruns", "Passes that took longer than their stated cost.", "overrun_passes"),
+        ("outrider_busy_seconds", "Seconds in which passes were computed.", "busy_seconds"),
+        ("outrider_recomputed_tokens", "Tokens computed again although nothing had changed.", "recomputed_tokens"),
+        ("outrider_stale_nodes", "Nodes that arrived dead.", "stale_nodes"),
+        ("outrider_server_levels", "Levels that were drafted on the server.", "assisted_levels"),
+        ("outrider_server_level_overruns", "Of these, those that took longer than stated.", "overrun_levels"),
+        ("outrider_state_frames", "Frames of draft state that were sent.", "state_frames"),
+        ("outrider_state_seconds", "Seconds in which draft state was made.", "state_seconds"),
+    ]
+    return [(name, text, counters[key]) for name, text, key in named]
+
+
+def _totals_by(counters: Mapping[str, Any]) -> list[tuple[str, str, str, Mapping[str, float]]]:
+    finished = {reason.value: 0 for reason in FinishReason} | counters["finished"]
+    successes = {_VLLM_REASONS.get(FinishReason(reason), reason): count for reason, count in finished.items()}
+    return [
+        ("vllm:request_success", "Answers that came to their end.", "finished_reason", successes),
+        ("outrider_failures", "Streams that ended with a fault of the client or of ours.", "code", counters["failed"]),
+        ("outrider_refused", "Streams that were told to come back later.", "reason", counters["refused"]),
+        ("outrider_state_bytes", "Bytes of draft state that were sent.", "kind", counters["state_bytes"]),
+    ]

@@ -1,0 +1,72 @@
+"""Draft state that is on its way from the target's K/V to a client's stream, as data, and whose turn it is.
+
+It may not know how state is computed or encoded, nor streams.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from common.protocol.messages import StateRequest
+from common.protocol.server_session import ServerSession
+from common.protocol.state_feed import Span
+from server.fault_isolation import FaultIsolation
+from server.passes.sequence import HeldSequence
+
+POSITIONS_OF_STEP = 128
+"""Positions exported before a pass, so that a pass that is due waits for little; a frame more at most."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ask:
+    """Draft state that is to be computed and encoded: of the tokens in `slots`, of one kind."""
+
+    request: StateRequest
+    kind: str
+    slots: np.ndarray
+
+
+class Fed(Protocol):
+    """A session to which draft state may be sent. `fed` numbers the claims of all sessions: its last one's."""
+
+    session: ServerSession
+    sequence: HeldSequence
+    wanted: StateRequest | None
+    fed: int
+
+
+Owner = TypeVar("Owner", bound=Fed)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Export(Generic[Owner]):
+    """A claimed span of one session, and what is asked for it."""
+
+    owner: Owner
+    span: Span
+    ask: Ask
+
+
+def claim(candidates: Iterable[Owner], isolation: FaultIsolation[Owner]) -> list[Export[Owner]]:
+    """Claims one frame of each session in turn, while there is room in the step; those that waited longest first."""
+    waiting = deque(sorted((each for each in candidates if each.wanted is not None), key=lambda each: each.fed))
+    claims = waiting[-1].fed if waiting else 0
+    exports: list[Export[Owner]] = []
+    positions = 0
+    while waiting and positions < POSITIONS_OF_STEP:
+        owner = waiting.popleft()
+        with isolation(owner):
+            span = owner.session.next_span()
+            if span is None or owner.wanted is None:
+                continue
+            claims += 1
+            owner.fed = claims
+            positions += span.count
+            # A copy, because the session may go on while its state is computed.
+            slots = owner.sequence.slots[span.start : span.start + span.count].copy()
+            exports.append(Export(owner, span, Ask(owner.wanted, span.kind.name, slots)))
+            waiting.append(owner)
+    return exports

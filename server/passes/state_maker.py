@@ -1,0 +1,76 @@
+"""Makes draft state: exports it from the target's K/V and encodes it, for several sessions at once.
+
+Blocking torch code, called from the target's worker thread, and from the assistant's for the server's own drafters. It
+may not know sessions, streams or windows.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from common.codec import encode
+from common.draft_models.exporters import StateExporter
+from common.models.key_values import KeyValuePool
+from common.protocol.draft_state import StateKind
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, StateRequest
+from server.fault_isolation import named
+from server.passes.state_export import Ask
+
+_log = logging.getLogger(__name__)
+
+Exporters = Mapping[tuple[str, int], Sequence[StateExporter]]
+"""What serves a draft, by its name, at a number of target layers that its client runs; where two kinds have positions
+that are equally new, the first goes first."""
+
+
+class StateMaker:
+    def __init__(self, pool: KeyValuePool, exporters: Exporters):
+        self._pool = pool
+        self._exporters = exporters
+
+    def kinds(self, request: StateRequest) -> Sequence[StateKind]:
+        """What a request comes to. Raises PeerError for a draft or a number of layers that is not served."""
+        exporters = self._exporters.get((request.draft, request.layers))
+        if exporters is not None:
+            return [StateKind(exporter.kind, exporter.shape) for exporter in exporters]
+        depths = [str(layers) for draft, layers in self._exporters if draft == request.draft]
+        if not depths:
+            raise PeerError(f"this server sends no draft state for the draft '{request.draft}'", FailureCode.INVALID)
+        raise PeerError(
+            f"the draft '{request.draft}' cannot run the target's last {request.layers} layers, "
+            f"only as many of them as one of: {', '.join(depths)}",
+            FailureCode.INVALID,
+        )
+
+    def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
+        """The encoded state for each ask, or None where it cannot be computed. One forward serves all asks of a kind
+        and draft."""
+        groups: dict[StateExporter, list[int]] = {}
+        for index, ask in enumerate(asks):
+            exporters = self._exporters[ask.request.draft, ask.request.layers]
+            exporter = next(each for each in exporters if each.kind == ask.kind)
+            groups.setdefault(exporter, []).append(index)
+        payloads: list[bytes | None] = [None] * len(asks)
+        for exporter, members in groups.items():
+            for index, payload in zip(members, self._make_kind(exporter, [asks[i] for i in members]), strict=True):
+                payloads[index] = payload
+        return payloads
+
+    def _make_kind(self, exporter: StateExporter, asks: Sequence[Ask]) -> list[bytes | None]:
+        try:
+            states = self._export(exporter, asks)
+            return [encode(state, ask.request.dtype) for state, ask in zip(states, asks, strict=True)]
+        # Whatever torch raises, it concerns this state, not the pass behind it and not other sessions.
+        except Exception as error:
+            _log.error("draft state '%s' cannot be made: %s", exporter.kind, named(error))
+            if len(asks) == 1:
+                return [None]
+            return [self._make_kind(exporter, [ask])[0] for ask in asks]
+
+    @torch.inference_mode()
+    def _export(self, exporter: StateExporter, asks: Sequence[Ask]) -> Sequence[torch.Tensor]:
+        slots = torch.from_numpy(np.concatenate([ask.slots for ask in asks])).to(self._pool.keys_SX[0].device)
+        return torch.split(exporter.export(self._pool, slots).cpu(), [len(ask.slots) for ask in asks])

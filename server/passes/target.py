@@ -1,0 +1,128 @@
+"""The target: loads it, and runs one pass for the tokens that each session's rule makes of it.
+
+Blocking torch code, called from one worker thread. It may not know sessions, trees or who asks.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from common.models.checkpoint import load_causal_lm
+from common.models.errors import CheckpointError
+from common.models.packed import PackedModel
+from common.models.segment import Segment
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode
+from common.protocol.rules.question import Question
+from common.sampling.decide import UnusableLogitsError, decide
+from server.fault_isolation import named
+from server.passes.batch import Case, Outcome
+
+_log = logging.getLogger(__name__)
+
+_UNUSABLE = "the target's logits are not finite, so its checkpoint may be broken; tell the operator"
+_FAILED = "the server could not compute this answer; try again"
+
+
+class Target:
+    def __init__(self, model: PackedModel):
+        self.model = model
+
+    @property
+    def weights_bytes(self) -> int:
+        model = self.model.model
+        return sum(tensor.nbytes for tensors in (model.parameters(), model.buffers()) for tensor in tensors)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Of K/V, and of last hidden states where they are kept."""
+        pool = self.model.pool
+        kept = [] if pool.hidden_SE is None else [pool.hidden_SE]
+        return sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX, *kept))
+
+    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+        """One pass: for each case the tokens that it commits, none where it does not reach its root.
+
+        A pass that fails as a whole is run again for each case alone, so that only the faulty one pays.
+        """
+        try:
+            return self._decide(cases)
+        # Whatever torch raises, it concerns this pass and not the server.
+        except Exception as error:
+            _log.error("a pass of %d sessions failed: %s", len(cases), named(error))
+            if len(cases) == 1:
+                return [PeerError(_FAILED, FailureCode.INTERNAL)]
+            return [self.decide([case])[0] for case in cases]
+
+    @torch.inference_mode()
+    def _decide(self, cases: Sequence[Case]) -> list[Outcome]:
+        # In float32, as transformers' own generation loop chooses: ties must fall the same way.
+        logits = self.model.forward([case.segment for case in cases]).logits.float()
+        likeliest = logits.argmax(-1)
+        usable = logits.amax(-1).isfinite()
+        tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
+        outcomes: list[Outcome] = []
+        start = 0
+        for case in cases:
+            rows = slice(start, start + len(case.segment.wanted))
+            start = rows.stop
+            if case.question is None:
+                outcomes.append([])
+                continue
+            try:
+                outcomes.append(decide(case.question, logits[rows], tokens[rows], finite[rows]))
+            except UnusableLogitsError:
+                has_nodes = len(case.question.tokens) > 1
+                outcomes += self._decide([_without_nodes(case, case.question)]) if has_nodes else [_unusable()]
+        return outcomes
+
+
+def _unusable() -> PeerError:
+    return PeerError(_UNUSABLE, FailureCode.INTERNAL)
+
+
+def _without_nodes(case: Case, question: Question) -> Case:
+    """The chain alone. Attention gives hidden entries no weight, but no weight times a number that is none is none: a
+    drafted token whose keys or values are not finite spoils every row of its segment."""
+    segment = case.segment
+    rows = segment.wanted[0] + 1
+    chain = Segment(
+        segment.tokens[:rows], segment.slots[:rows], segment.parents[:rows], segment.past_slots, (rows - 1,)
+    )
+    root = replace(question, tokens=question.tokens[:1], parents=question.parents[:1], draws={}, deferred=frozenset())
+    return Case(chain, root)
+
+
+def load_target(
+    path: str,
+    *,
+    device: str,
+    dtype: str,
+    capacity: int,
+    threads: int,
+    keep_hidden: bool = False,
+    quantise: str = "",
+) -> Target:
+    """Loads the weights, reserves K/V for `capacity` tokens, and runs one pass, so that no client waits for a first.
+
+    `keep_hidden` keeps last hidden states beside the K/V; `quantise` is that of `load_causal_lm`.
+
+    Raises CheckpointError where something is amiss, or does not fit on the device.
+    """
+    if threads:
+        torch.set_num_threads(threads)
+    model = load_causal_lm(path, device, dtype, quantise)
+    try:
+        packed = PackedModel(model, capacity, keep_hidden)
+        packed.forward([Segment(tokens=[0], slots=[0], parents=[-1], wanted=[0])])
+    except ImportError as error:
+        # A kernel for quantised weights is looked for when it is needed first.
+        raise CheckpointError(f"the target does not run on {device}: {str(error).splitlines()[0]}") from error
+    except (RuntimeError, MemoryError) as error:
+        raise CheckpointError(
+            f"the target does not run on {device} in {dtype} with room for {capacity} tokens; "
+            "choose another --device or --dtype, or lower --cache-tokens"
+        ) from error
+    return Target(packed)

@@ -1,0 +1,232 @@
+"""Access checks of every call before it reaches its handler: the bearer token, a place in the pool of its kind, and for
+how long the client may leave us waiting for its request and for its reading.
+
+Every call is answered as a stream, because only so the connection is known before the request is read, and a request
+can be waited for as long as we choose. It may not know what any call does.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health
+
+from common.rpc.service import SERVICE_NAME
+from server.security.call_pools import CallKind, CallPools, NoPlaceError, Place, Refusal
+from server.security.reset_call import hang_up
+from server.security.tokens import NOBODY, Tokens
+from server.sessions.stream import on_stream_end
+
+_OPEN_TO_ALL = f"/{health.SERVICE_NAME}/"
+
+_STALL_SECONDS = 30.0
+"""How long a client may leave a message unread, which is 64 KiB of a file at most."""
+
+_KINDS = {
+    f"{_OPEN_TO_ALL}Check": CallKind.HEALTH_CHECK,
+    f"{_OPEN_TO_ALL}Watch": CallKind.HEALTH_WATCH,
+    f"/{SERVICE_NAME}/FetchBundle": CallKind.FETCH,
+    f"/{SERVICE_NAME}/Generate": CallKind.OPENING,
+}
+
+_SAID = {
+    Refusal.TOKEN: (grpc.StatusCode.UNAUTHENTICATED, "the bearer token is missing or wrong"),
+    Refusal.CONNECTION: (grpc.StatusCode.RESOURCE_EXHAUSTED, "this connection has too many calls of this kind"),
+    Refusal.CLIENT: (grpc.StatusCode.RESOURCE_EXHAUSTED, "this token has too many calls of this kind"),
+    Refusal.DISPLACED: (grpc.StatusCode.RESOURCE_EXHAUSTED, "the server gave this call's place to a newer one"),
+    Refusal.SLOW: (grpc.StatusCode.DEADLINE_EXCEEDED, "the client let the server wait too long"),
+    Refusal.SIZE: (grpc.StatusCode.INVALID_ARGUMENT, "the request is larger than any that is meant here"),
+    Refusal.REQUEST: (grpc.StatusCode.INVALID_ARGUMENT, "the request cannot be decoded"),
+    Refusal.METHOD: (grpc.StatusCode.UNIMPLEMENTED, "this server has no such method"),
+}
+
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
+Clock = Callable[[], float]
+
+
+class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    def __init__(
+        self,
+        tokens: Tokens | None,
+        pools: CallPools,
+        stall_seconds: float = _STALL_SECONDS,
+        clock: Clock = time.monotonic,
+    ):
+        """`tokens` is None where everybody is served."""
+        self._tokens = tokens
+        self._pools = pools
+        self._stall_seconds = stall_seconds
+        self._clock = clock
+
+    async def intercept_service(self, continuation: Continuation, details: Any) -> Any:
+        client = NOBODY if self._tokens is None else self._tokens.holder(details.invocation_metadata)
+        kind = _KINDS.get(details.method, CallKind.DESCRIBE)
+        if client is None and not details.method.startswith(_OPEN_TO_ALL):
+            return self._refusing(kind, Refusal.TOKEN)
+        handler = await continuation(details)
+        if handler is None:
+            return self._refusing(kind, Refusal.METHOD)
+
+        async def answer(requests: Any, context: Any) -> None:
+            if not await self._admit(handler, kind, client or NOBODY, requests, context):
+                await hang_up()
+
+        deserializer = handler.request_deserializer if handler.request_streaming else None
+        return grpc.stream_stream_rpc_method_handler(answer, deserializer, handler.response_serializer)
+
+    def _refusing(self, kind: CallKind, refusal: Refusal) -> Any:
+        async def refuse(_: Any, context: Any) -> None:
+            if not await self._refuse(kind, refusal, _StallTimedContext(context, self._stall_seconds)):
+                await hang_up()
+
+        return grpc.stream_stream_rpc_method_handler(refuse)
+
+    async def _admit(self, handler: Any, kind: CallKind, client: str, requests: Any, context: Any) -> bool:
+        """Whether the call could be ended as calls are."""
+        reader = _StallTimedContext(context, self._stall_seconds)
+        try:
+            async with asyncio.timeout(None) as patience:
+                call = _Call(self._pools, self._clock, patience, context.peer(), client)
+                try:
+                    call.enter(kind)
+                    reader.place = call.place
+                    await self._answer(handler, call, requests, reader)
+                    return True
+                finally:
+                    call.end()
+        except NoPlaceError as error:
+            return await self._refuse(kind, error.refusal, reader)
+        except TimeoutError:
+            return await self._refuse(kind, call.given_up or Refusal.SLOW, reader)
+
+    async def _answer(self, handler: Any, call: "_Call", requests: Any, reader: "_StallTimedContext") -> None:
+        if handler.request_streaming:
+            on_stream_end.set(partial(call.enter, CallKind.ENDED))
+            request = call.left_when_opened(requests)
+        else:
+            request = await self._request(handler, call.kind, requests)
+        answer = _behaviour(handler)(request, reader)
+        if hasattr(answer, "__aiter__"):
+            async for message in answer:
+                await reader.write(message)
+        elif handler.response_streaming:
+            await answer
+        else:
+            await reader.write(await answer)
+
+    async def _request(self, handler: Any, kind: CallKind, requests: Any) -> Any:
+        """The only one of a call. Raises NoPlaceError where it is none, TimeoutError where it does not come."""
+        limits = self._pools.limits[kind]
+        async with asyncio.timeout(limits.request_seconds):
+            request = await anext(aiter(requests), None)
+        if request is None:
+            raise NoPlaceError(Refusal.REQUEST)
+        if len(request) > limits.request_bytes:
+            raise NoPlaceError(Refusal.SIZE)
+        try:
+            return handler.request_deserializer(request)
+        except DecodeError as error:
+            raise NoPlaceError(Refusal.REQUEST) from error
+
+    async def _refuse(self, kind: CallKind, refusal: Refusal, reader: "_StallTimedContext") -> bool:
+        """Says so; whether the client listens."""
+        self._pools.count(kind, refusal, self._clock())
+        if reader.is_writing:
+            return False
+        try:
+            async with asyncio.timeout(None) as patience:
+                call = _Call(self._pools, self._clock, patience, reader.peer(), NOBODY)
+                try:
+                    call.enter(CallKind.REFUSED)
+                    await reader.abort(*_SAID[refusal])
+                    return True
+                finally:
+                    call.end()
+        except TimeoutError:
+            return False
+
+
+class _StallTimedContext:
+    """A call's context that knows whether the client keeps us waiting. The rest is gRPC's."""
+
+    def __init__(self, context: Any, stall_seconds: float):
+        self._context = context
+        self._stall_seconds = stall_seconds
+        self.is_writing = False
+        self.place: Place | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    async def write(self, message: Any) -> None:
+        """Raises TimeoutError where it is not read."""
+        self.is_writing = True
+        async with asyncio.timeout(self._stall_seconds):
+            await self._context.write(message)
+        self.is_writing = False
+        if self.place is not None:
+            self.place.moved_bytes += message.ByteSize()
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call's place, of one kind after the other; `patience` ends it."""
+
+    pools: CallPools
+    clock: Clock
+    patience: asyncio.Timeout
+    peer: str
+    client: str
+    place: Place | None = None
+    given_up: Refusal | None = None
+    is_over: bool = False
+
+    @property
+    def kind(self) -> CallKind:
+        assert self.place is not None
+        return self.place.kind
+
+    def enter(self, kind: CallKind) -> None:
+        """Raises NoPlaceError."""
+        if self.is_over:
+            return
+        self.leave()
+        place = Place(kind, self.peer, self.client, self.clock(), self._give_up)
+        self.pools.enter(place, self.clock())
+        self.place = place
+        seconds = self.pools.limits[kind].seconds
+        if isfinite(seconds) and not self.patience.expired():
+            self.patience.reschedule(asyncio.get_running_loop().time() + seconds)
+
+    def leave(self) -> None:
+        if self.place is not None:
+            self.pools.leave(self.place)
+            self.place = None
+
+    def end(self) -> None:
+        self.leave()
+        self.is_over = True
+
+    async def left_when_opened(self, requests: Any) -> AsyncIterator[Any]:
+        async for request in requests:
+            if self.place is not None and self.place.kind is CallKind.OPENING:
+                self.leave()
+            yield request
+
+    def _give_up(self, refusal: Refusal) -> None:
+        self.given_up, self.place = refusal, None
+        if not self.patience.expired():
+            self.patience.reschedule(asyncio.get_running_loop().time())
+
+
+def _behaviour(handler: Any) -> Callable[[Any, Any], Any]:
+    """The one of four that a handler has."""
+    names = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
+    behaviour: Callable[[Any, Any], Any] = next(filter(None, (getattr(handler, name) for name in names)))
+    return behaviour

@@ -1,0 +1,81 @@
+"""What one client may use: sessions at a time, requests and tokens a minute. Pure: time is an argument, in seconds.
+
+It may not know how a client proves who it is, nor sessions or streams.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from server.sessions.refusal import Reason, TurnedAwayError
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a client may use; None where there is no limit. Tokens are those of prompts and of answers."""
+
+    max_sessions: int | None = None
+    tokens_per_minute: int | None = None
+    requests_per_minute: int | None = None
+
+
+class Bucket:
+    """Fills evenly, up to a minute's worth, with which it begins. What is taken beyond that is owed."""
+
+    def __init__(self, per_minute: float):
+        self._most = per_minute
+        self._level = per_minute
+        self._filled_at = -math.inf
+
+    def wait(self, now: float) -> float:
+        """Seconds until there is one again, 0 where there is."""
+        self._fill(now)
+        return max(0.0, 1 - self._level) * 60 / self._most
+
+    def take(self, amount: int, now: float) -> None:
+        self._fill(now)
+        self._level -= amount
+
+    def _fill(self, now: float) -> None:
+        self._level = min(self._most, self._level + (now - self._filled_at) * self._most / 60)
+        self._filled_at = now
+
+
+class Quotas:
+    """Those of all clients, by name; a client without an allowance has no limits."""
+
+    def __init__(self, allowances: Mapping[str, Allowance]):
+        self._allowances = dict(allowances)
+        self._tokens = _buckets({name: each.tokens_per_minute for name, each in allowances.items()})
+        self._requests = _buckets({name: each.requests_per_minute for name, each in allowances.items()})
+
+    def max_sessions(self, client: str) -> float:
+        allowance = self._allowances.get(client)
+        return math.inf if allowance is None or allowance.max_sessions is None else allowance.max_sessions
+
+    def check(self, client: str, now: float) -> None:
+        """Raises TurnedAwayError where the client may not ask for an answer now."""
+        requests, tokens = self._requests.get(client), self._tokens.get(client)
+        if requests is not None and (wait := requests.wait(now)):
+            most = self._allowances[client].requests_per_minute
+            raise _used_up(Reason.QUOTA_REQUESTS, client, f"requests, {most} a minute", wait)
+        if tokens is not None and (wait := tokens.wait(now)):
+            most = self._allowances[client].tokens_per_minute
+            raise _used_up(Reason.QUOTA_TOKENS, client, f"tokens, {most} a minute", wait)
+
+    def requested(self, client: str, now: float) -> None:
+        if client in self._requests:
+            self._requests[client].take(1, now)
+
+    def used(self, client: str, tokens: int, now: float) -> None:
+        """An answer that is being made goes on, whatever it owes by then."""
+        if client in self._tokens:
+            self._tokens[client].take(tokens, now)
+
+
+def _buckets(limits: Mapping[str, int | None]) -> dict[str, Bucket]:
+    return {name: Bucket(limit) for name, limit in limits.items() if limit is not None}
+
+
+def _used_up(reason: Reason, client: str, what: str, wait: float) -> TurnedAwayError:
+    return TurnedAwayError(reason, f"'{client}' has used up its {what}; come back in {math.ceil(wait)} s", wait)

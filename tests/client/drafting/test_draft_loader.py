@@ -1,0 +1,180 @@
+"""Which depth of a draft runs here when nobody chooses: by what was measured of it, the link and the machine."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from weakref import WeakSet
+
+import pytest
+
+from client.drafting.draft_loader import DraftChoice, DraftLoader
+from client.errors import BundleError
+from common.bundle import TAIL_FOLDER, describe_file, make_manifest
+from common.draft_models.directory import note_accept_lengths, read_accept_lengths
+from common.draft_models.tail import write_tail
+from common.drafters.deepening import DeepeningDrafter
+from common.drafters.drafter import Drafter
+from common.models.errors import CheckpointError
+from common.protocol.messages import StateRequest
+from tests.drafts import make_eagle_draft, make_moa_draft
+from tests.families import make_checkpoint
+
+ANY = DraftChoice(layers=None)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("target"), "llama")
+
+
+@pytest.fixture
+def bundle(tmp_path, target) -> Path:
+    """Of a moa draft that runs 0, 1 or 3 layers."""
+    directory = make_moa_draft(tmp_path / "bundle", target)
+    write_tail(target, 3, directory / TAIL_FOLDER)
+    return directory
+
+
+@pytest.fixture
+def timed(monkeypatch) -> list[Drafter]:
+    """Those that were timed; a level takes 5 ms, and 4 ms more for each layer of the target."""
+    drafters = []
+
+    def level_seconds(drafter, vocab_size, clock):
+        assert vocab_size == 300
+        drafters.append(drafter)
+        return 0.005 + (0.004 * drafter.state.layers if drafter.state else 0.0)
+
+    monkeypatch.setattr("client.drafting.level_time.level_seconds", level_seconds)
+    return drafters
+
+
+def loader(bundle: Path, kind: str = "moa", round_trip: float = 0.05) -> DraftLoader:
+    manifest = make_manifest(kind, kind, "f", [])
+    return DraftLoader(bundle, manifest, ANY, context=400, vocab_size=300, round_trip=round_trip)
+
+
+def test_far_away_the_deepest_runs_here(bundle, timed):
+    note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
+    drafter = loader(bundle, round_trip=0.4).load()()
+    assert drafter.state == StateRequest("moa", 3, "int8")
+    assert sorted(each.state.layers for each in timed) == [0, 3], "a depth that nobody measured is not tried"
+
+
+def test_near_by_none_runs_here_and_the_deepest_waits_for_an_outage(bundle, timed):
+    note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
+    drafter = loader(bundle, round_trip=0.0).load()()
+    assert isinstance(drafter, DeepeningDrafter)
+    assert drafter.state == StateRequest("moa", 3, "int8", later=True)
+
+
+def test_one_depth_is_taken_without_timing_it(bundle, timed):
+    note_accept_lengths(bundle, {1: 2.0})
+    assert loader(bundle).load()().state.layers == 1
+    assert timed == []
+
+
+def test_where_nothing_was_measured_no_layer_runs_here(bundle, timed):
+    assert loader(bundle).load()().state.layers == 0
+    assert timed == []
+
+
+@pytest.mark.parametrize("measured", [{}, {0: 2.0}])
+def test_a_draft_that_runs_no_layers_needs_no_choice(tmp_path, target, measured):
+    directory = make_eagle_draft(tmp_path / "bundle", target)
+    write_tail(target, 0, directory / TAIL_FOLDER)
+    if measured:
+        note_accept_lengths(directory, measured)
+    assert loader(directory, "eagle").load()().state.layers == 0
+
+
+def test_what_was_measured_is_read_as_it_was_noted(bundle):
+    assert read_accept_lengths(bundle) == {}
+    note_accept_lengths(bundle, {0: 2.03125, 3: 2.5})
+    assert read_accept_lengths(bundle) == {0: 2.031, 3: 2.5}
+    assert loader(bundle)._load(3)().state.layers == 3, "the rest of the configuration is as it was"
+
+
+BROKEN = [
+    '{"zero": 2.0}',
+    '{"0": "many"}',
+    "[2.0]",
+    '{"0": null}',
+    '{"0": 2.0, "3": NaN}',
+    '{"0": Infinity}',
+    '{"0": -Infinity}',
+    '{"0": 0.0}',
+    '{"0": -1.5}',
+    '{"-1": 2.0}',
+    f'{{"0": 1{"0" * 400}}}',
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_measurements_that_cannot_be_are_told_as_a_broken_file_of_the_server(tmp_path, broken):
+    (tmp_path / "config.json").write_text(f'{{"accept_lengths": {broken}}}')
+    with pytest.raises(CheckpointError, match="has broken 'accept_lengths'"):
+        read_accept_lengths(tmp_path)
+    with pytest.raises(BundleError, match=r"the draft 'moa' cannot be used as its server sent it: .*broken"):
+        loader(tmp_path).load()()
+
+
+@pytest.mark.parametrize("measured", [{7: 2.0}, {0: 2.0, 7: 3.0}])
+def test_depths_that_a_draft_does_not_serve_are_the_bundles_fault(bundle, timed, measured):
+    note_accept_lengths(bundle, measured)
+    with pytest.raises(BundleError, match="'moa' cannot be used as its server sent it: this draft runs 0, 1, 3 of"):
+        loader(bundle).load()()
+
+
+@pytest.mark.parametrize("measured", [{1: 2.0}, {0: 2.0, 1: 3.0}])
+def test_depths_of_a_draft_that_runs_no_layers_are_the_bundles_fault(tmp_path, target, timed, measured):
+    directory = make_eagle_draft(tmp_path / "bundle", target)
+    write_tail(target, 0, directory / TAIL_FOLDER)
+    note_accept_lengths(directory, measured)
+    with pytest.raises(BundleError, match="the draft 'eagle' runs no layer of the target, not 1"):
+        loader(directory, "eagle").load()()
+    shutil.rmtree(directory / TAIL_FOLDER)
+    with pytest.raises(BundleError, match="the draft 'lookup' runs no layer of the target, not 1"):
+        loader(directory, "lookup").load()()
+
+
+def test_a_device_that_is_not_here_stays_the_persons_own_fault(bundle):
+    note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
+    wrong = loader(bundle)
+    with pytest.raises(CheckpointError, match="passes do not run on the device 'meta'"):
+        replace(wrong, choice=replace(ANY, device="meta")).load()()
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"accept_lengths": {"0": NaN}}', '{"accept_lengths": {"7": 2.0}}'])
+def test_damage_since_the_bundle_was_fetched_is_mended_by_a_pull(bundle, damage):
+    config = bundle / "config.json"
+    whole = make_manifest("moa", "moa", "f", [describe_file("config.json", config)])
+    if damage.startswith('{"'):
+        damage = config.read_text().rstrip().removesuffix("}") + "," + damage.removeprefix("{")
+    config.write_text(damage)
+    with pytest.raises(BundleError, match=r"config.json in the bundle is damaged; fetch it again with `outrider pull`"):
+        replace(loader(bundle), manifest=whole).load()()
+
+
+def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
+    class Stub:
+        def __init__(self, state: StateRequest):
+            self.state = state
+
+    alive: WeakSet[Stub] = WeakSet()
+    most = 0
+
+    def load_draft(kind, site):
+        nonlocal most
+        weights = Stub(site.request)
+        alive.add(weights)
+        most = max(most, len(alive))
+        return lambda: weights
+
+    monkeypatch.setattr("common.drafters.load.load_draft", load_draft)
+    monkeypatch.setattr("client.drafting.level_time.level_seconds", lambda drafter, vocab_size, clock: 0.005)
+    (tmp_path / "config.json").write_text("{}")
+    for best in (2, 4):  # none of whom needs another for an outage
+        note_accept_lengths(tmp_path, {layers: 3.0 if layers == best else 2.0 for layers in range(5)})
+        assert loader(tmp_path).load()().state.layers == best
+    assert most == 2

@@ -1,0 +1,175 @@
+"""A run that is written while nobody judges: one token after the other, and what the server must be told of it."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from client.drafting.loop import DraftingLoop
+from client.drafting.policies import CLOUD, STREAM
+from common.protocol.client_session import ClientSession
+from common.protocol.messages import Ack, Commit, Grow, Opened, Settings
+from common.protocol.tree import TokenTree
+from common.protocol.views import Proposal
+from tests.client.drafting.test_loop import PROMPT
+from tests.client.fakes import LIMITS, SESSION
+from tests.common.protocol.test_tree import paths
+
+VOCABULARY = 4
+
+
+def begun(policy=STREAM, has_drafter=True, ends=(), count=30) -> DraftingLoop:
+    loop = DraftingLoop(ClientSession(SESSION, LIMITS), policy, has_drafter, ends)
+    loop.begin_turn(PROMPT, Settings(count))
+    loop.received(Opened(SESSION))
+    return loop
+
+
+def write(loop: DraftingLoop, token: int) -> list:
+    step = loop.begin_step()
+    assert step is not None
+    return loop.drafted(step, [Proposal(0, token, -0.5)])
+
+
+def test_each_token_is_drafted_as_if_all_before_it_were_final():
+    loop = begun()
+    loop.write_alone(10)
+    for index, token in enumerate((7, 8, 9)):
+        step = loop.begin_step()
+        assert step.view.tokens == (*PROMPT, *(7, 8, 9)[:index])
+        assert (step.view.nodes, step.view.provisional) == ((), index)
+        assert step.expansion.nodes == 1
+        (grow,) = loop.drafted(step, [Proposal(0, token, -0.5)])
+        assert [(node.token, node.parent) for node in grow.nodes] == [(token, index)]
+    loop.write_together()
+    view = loop.begin_step().view
+    assert (view.tokens, view.provisional, len(view.nodes)) == (PROMPT, 0, 3)
+
+
+def test_what_waits_to_leave_goes_before_what_hangs_from_it():
+    loop = begun()
+    assert write(loop, 7) == []
+    loop.write_alone(10)
+    held, grow = write(loop, 8)
+    assert [node.id for node in (*held.nodes, *grow.nodes)] == [1, 2]
+    assert grow.nodes[0].parent == 1
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5])
+def test_no_more_is_written_than_allowed(limit):
+    loop = begun()
+    loop.write_alone(limit)
+    for _ in range(limit):
+        write(loop, 7)
+    assert loop.begin_step() is None
+
+
+def test_a_full_tree_ends_the_run_instead_of_trying_for_ever():
+    loop = begun(count=300)
+    loop.write_alone(300)
+    for token in range(LIMITS.max_nodes):
+        write(loop, token % 50)
+    assert write(loop, 7) == []
+    assert loop.begin_step() is None
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_draft_that_goes_round_in_circles_is_stopped_and_that_is_said_until_somebody_judges(is_kept):
+    loop = begun(count=300)
+    if is_kept:
+        loop.session.lost()
+    loop.write_alone(300)
+    for token in range(1000):
+        step = loop.begin_step()
+        if step is None:
+            break
+        loop.drafted(step, [Proposal(0, token % 3, -0.5)])
+        if is_kept:
+            assert len(loop.keep(1)) == 1
+    assert token < 50
+    assert "repeat itself" in loop.note
+    assert loop.begin_step() is None
+    loop.write_together()
+    assert loop.note == ""
+
+
+def test_a_drafter_with_nothing_to_say_is_asked_once_however_often_the_link_is_tried():
+    loop = begun()
+    loop.write_alone(10)
+    assert loop.drafted(loop.begin_step(), []) == []
+    for _ in range(3):
+        loop.write_alone(10)
+        assert loop.begin_step() is None
+    loop.write_together()
+    loop.write_alone(10)
+    assert loop.begin_step() is not None
+
+
+def test_nothing_is_written_behind_an_end_token():
+    loop = begun(ends=(9,))
+    loop.write_alone(10)
+    write(loop, 8)
+    write(loop, 9)
+    assert loop.begin_step() is None
+
+
+@pytest.mark.parametrize("how", [{"policy": CLOUD}, {"has_drafter": False}])
+def test_without_a_drafter_nothing_is_written(how):
+    loop = begun(**how)
+    loop.write_alone(10)
+    assert loop.begin_step() is None
+
+
+def test_without_a_stream_nothing_is_said_and_the_next_one_is_told_all():
+    loop = begun()
+    loop.write_alone(10)
+    write(loop, 7)
+    loop.session.lost()
+    assert write(loop, 8) == []
+    opened, grow = loop.reopen()
+    assert opened.tokens == PROMPT
+    assert [(node.token, node.parent) for node in grow.nodes] == [(7, 0), (8, grow.nodes[0].id)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_both_ends_hold_the_same_tree_whenever_the_link_was_doubted(seed):
+    dice = random.Random(seed)
+    loop = begun(count=60)
+    server, sent, step = TokenTree(PROMPT), [], None
+    for _ in range(60):
+        what = dice.random()
+        if step is None and what < 0.5:
+            step = loop.begin_step()
+        elif step is not None and what < 0.6:
+            leaf = max((node.id for node in step.view.nodes), default=0)
+            proposals = [Proposal(leaf, dice.randrange(VOCABULARY), -0.5)] * (dice.random() < 0.9)
+            sent += loop.drafted(step, proposals)
+            step = None
+        elif what < 0.7:
+            loop.write_alone(8)
+        elif what < 0.8:
+            loop.write_together()
+        elif loop.session.room > 1:
+            token = dice.randrange(VOCABULARY)
+            start = server.frontier
+            server.commit([token])
+            sent += loop.received(Commit(0, start, (token,)))[1]
+        _deliver(sent, server)
+    loop.write_together()
+    if step is not None:
+        sent += loop.drafted(step, [])
+    while (step := loop.begin_step()) is not None:
+        sent += loop.drafted(step, [])
+    _deliver(sent, server)
+    assert paths(server) == paths(loop.session.tree)
+
+
+def _deliver(sent: list, server: TokenTree) -> None:
+    for message in sent:
+        if isinstance(message, Grow):
+            server.grow(message.frontier, message.nodes)
+        if isinstance(message, Grow | Ack):
+            server.forget(message.frontier)
+    sent.clear()

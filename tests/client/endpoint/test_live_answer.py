@@ -1,0 +1,130 @@
+"""What somebody sees of an answer who is shown what is provisional."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from client.answering import AnswerOptions
+from client.conversation import Answer
+from client.drafting.policies import STREAM
+from client.endpoint.faults import wrong
+from client.endpoint.live_answer import Showing
+from client.endpoint.monitor import Monitor
+from client.link.link_state import LinkState
+from client.private.spans import Prompt
+from tests.client.demo.answers import answer as whole_answer
+
+OPTIONS = AnswerOptions(STREAM, 16)
+
+
+class Letters:
+    """A tokenizer whose tokens are characters."""
+
+    def decode(self, tokens, **_):
+        return "".join(chr(token) for token in tokens)
+
+
+def tokens(text: str) -> tuple[int, ...]:
+    return tuple(map(ord, text))
+
+
+class FakeService:
+    """Plays a scene: (committed, provisional), a link state, or what it returns or raises at last."""
+
+    def __init__(self, *scenes):
+        self._scenes = scenes
+        self.seen = asyncio.Event()
+        self.was_cancelled = False
+
+    async def show(self, prompt, options, watch, told):
+        for scene in self._scenes:
+            match scene:
+                case (str(), str()):
+                    watch(tokens(scene[0]), tokens(scene[1]))
+                case LinkState():
+                    told(scene)
+                case Answer():
+                    return scene
+                case Exception():
+                    raise scene
+            try:
+                self.seen.clear()
+                await self.seen.wait()
+            except asyncio.CancelledError:
+                self.was_cancelled = True
+                raise
+        raise AssertionError("the scene has no end")
+
+
+def monitor(state=LinkState.OFFLINE) -> Monitor:
+    return Monitor(state, None, lambda: True)
+
+
+async def shown(service, prompt=Prompt((1,))) -> list[dict]:  # noqa: B008
+    changes = []
+    async with asyncio.timeout(20):
+        async for change in Showing(service, Letters(), monitor(), prompt, OPTIONS).changes():
+            changes.append(change)
+            service.seen.set()
+    return changes
+
+
+async def test_text_is_told_once_and_what_is_provisional_each_time_that_it_changes():
+    changes = await shown(FakeService(("Once ", "upon"), ("", "upon a"), ("upon a time", ""), whole_answer()))
+    assert changes[:3] == [
+        {"final": "Once ", "provisional": "upon"},
+        {"provisional": "upon a"},
+        {"final": "upon a time", "provisional": ""},
+    ]
+    assert changes[-1]["end"]["stats"] == whole_answer().stats.as_dict()
+    assert changes[-1]["end"]["unconfirmed"] == 0
+    assert len(changes) == 4
+
+
+async def test_the_link_is_told_with_the_text():
+    changes = await shown(FakeService(LinkState.OFFLINE, ("", "alone"), LinkState.ONLINE, whole_answer()))
+    assert changes[:3] == [{"link": "offline"}, {"provisional": "alone"}, {"link": "online"}]
+
+
+async def test_what_nobody_has_judged_stays_where_it_was_offered():
+    left = replace(whole_answer(), provisional=tokens("a fox"), finish_reason="offline")
+    changes = await shown(FakeService(("Once ", "a"), left))
+    assert changes[-1]["provisional"] == "a fox"
+    assert changes[-1]["end"]["unconfirmed"] == 5
+    assert changes[-1]["end"]["reason"] == "offline"
+
+
+async def test_a_private_answer_says_so_first():
+    changes = await shown(FakeService(("", "mine"), whole_answer()), Prompt((1,), (2,)))
+    assert changes[0] == {"private": True}
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [(wrong("messages", "too long"), "too long"), (KeyError("cow"), "this endpoint failed: 'cow'")],
+)
+async def test_a_fault_is_a_sentence_behind_what_was_shown(fault, message):
+    changes = await shown(FakeService(("Once ", ""), fault))
+    assert changes[0]["final"] == "Once "
+    assert changes[-1]["error"]["message"] == message
+
+
+async def test_who_stops_ends_the_answer():
+    service = FakeService(("Once ", "upon"), ("never", "never"))
+    showing = Showing(service, Letters(), monitor(), Prompt((1,)), OPTIONS)
+    async with asyncio.timeout(20), aclosing(showing.changes()) as changes:
+        assert (await anext(changes))["final"] == "Once "
+        showing.stop()
+        assert [change async for change in changes] == []
+    assert service.was_cancelled
+
+
+async def test_committed_tokens_say_that_the_link_is_there_and_how_fast_it_is():
+    watching = monitor(LinkState.OFFLINE)
+    service = FakeService(("Once ", ""), whole_answer())
+    async for _ in Showing(service, Letters(), watching, Prompt((1,)), OPTIONS).changes():
+        assert watching.link is LinkState.ONLINE
+        service.seen.set()
+    assert watching.read().tokens_per_second > 0

@@ -1,0 +1,165 @@
+"""Bodies of OpenAI's requests become what they ask for, or a fault that names what is wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from client.endpoint.faults import FaultError
+from client.endpoint.openai_requests import Kind, read_chat, read_completion
+from common.protocol.sampling import Sampling
+
+DEFAULTS = Sampling(temperature=0.3, top_k=4, seed=11)
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def chat(**more):
+    return read_chat(CHAT | more, DEFAULTS)
+
+
+def completion(**more):
+    return read_completion({"model": "m", "prompt": "Hi"} | more, DEFAULTS)
+
+
+def test_what_is_not_said_is_as_by_default():
+    asked = chat()
+    assert (asked.kind, asked.model, asked.sampling) == (Kind.CHAT, "m", DEFAULTS)
+    assert asked.messages == ({"role": "user", "content": "Hi"},)
+    assert (asked.max_new_tokens, asked.stop, asked.stream, asked.include_usage) == (None, (), False, False)
+    assert completion().max_new_tokens == 16
+
+
+def test_what_is_said_holds():
+    asked = chat(
+        temperature=1,
+        top_p=0.5,
+        min_p=0.1,
+        top_k=0,
+        repetition_penalty=1.5,
+        seed=3,
+        stop="x",
+        max_tokens=5,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    assert asked.sampling == Sampling(1.0, 0, 0.5, 0.1, 1.5, 3)
+    assert (asked.stop, asked.max_new_tokens, asked.stream, asked.include_usage) == (("x",), 5, True, True)
+    assert chat(max_completion_tokens=7, max_tokens=5).max_new_tokens == 7
+    assert chat(stop=["a", "b"]).stop == ("a", "b")
+
+
+def test_null_says_nothing():
+    assert chat(temperature=None, stop=None, n=None, tools=None, foo=None) == chat()
+
+
+def test_negative_seeds_are_seeds_of_their_own():
+    seeds = {chat(seed=seed).sampling.seed for seed in (-1, 1, 0, (1 << 63) - 1, -(1 << 63))}
+    assert len(seeds) == 5
+    assert all(0 <= seed < 1 << 64 for seed in seeds)
+
+
+def test_messages_may_come_in_parts_and_from_a_developer():
+    parts = [{"type": "text", "text": "Hi "}, {"type": "text", "text": "there"}]
+    messages = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]
+    assert chat(messages=messages).messages == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi there"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "tokens"),
+    [("a", "a", ()), (["a"], "a", ()), ([1, 2], "", (1, 2)), ([[1, 2]], "", (1, 2)), ([7], "", (7,))],
+)
+def test_a_prompt_is_a_text_or_tokens(prompt, text, tokens):
+    asked = completion(prompt=prompt)
+    assert (asked.text, asked.tokens) == (text, tokens)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        {"n": 1},
+        {"logprobs": False},
+        {"presence_penalty": 0.0},
+        {"response_format": {"type": "text"}},
+        {"tools": []},
+        {"user": "me"},
+        {"metadata": {"a": "b"}},
+    ],
+)
+def test_what_asks_for_nothing_is_let_pass(harmless):
+    assert chat(**harmless) == chat()
+
+
+@pytest.mark.parametrize(
+    ("wishes", "parameter"),
+    [
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"logit_bias": {"1": 5}}, "logit_bias"),
+        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
+        ({"new_thing": 1}, "new_thing"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": True}, "temperature"),
+        ({"temperature": -1}, "temperature"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"top_p": 1.5}, "top_p"),
+        ({"top_k": 0.5}, "top_k"),
+        ({"seed": 1.0}, "seed"),
+        ({"seed": 1 << 64}, "seed"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 1 << 31}, "max_tokens"),
+        ({"stop": 3}, "stop"),
+        ({"stop": [3]}, "stop"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": {"other": True}}, "stream_options"),
+        ({"model": 3}, "model"),
+        ({"messages": []}, "messages"),
+        ({"messages": "Hi"}, "messages"),
+        ({"messages": ["Hi"]}, "messages[0]"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": ["user"], "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content"),
+    ],
+)
+def test_what_cannot_be_is_named(wishes, parameter):
+    with pytest.raises(FaultError) as refused:
+        chat(**wishes)
+    fault = refused.value.fault
+    assert (fault.status, fault.parameter) == (400, parameter)
+    assert parameter in fault.message
+
+
+@pytest.mark.parametrize("prompt", [[], ["a", "b"], [[1], [2]], [1, "a"], [-1], [True], 3, {}])
+def test_a_prompt_that_is_none(prompt):
+    with pytest.raises(FaultError) as refused:
+        completion(prompt=prompt)
+    assert refused.value.fault.parameter == "prompt"
+
+
+@pytest.mark.parametrize("missing", ["model", "messages"])
+def test_what_is_missing_is_named(missing):
+    with pytest.raises(FaultError, match=f"'{missing}' is missing"):
+        read_chat({name: value for name, value in CHAT.items() if name != missing}, DEFAULTS)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["model", "messages", "prompt", "stop", "n", "seed", "top_p", "stream_options", "tools", "x"])
+
+
+@given(JSON | st.dictionaries(NAMES, JSON), st.sampled_from([read_chat, read_completion]))
+def test_any_json_is_a_request_or_a_fault(body, read):
+    statuses = []
+    try:
+        asked = read(body, DEFAULTS)
+    except FaultError as error:
+        statuses.append(error.fault.status)
+    assert statuses == [400] or asked.model == body["model"]

@@ -1,0 +1,155 @@
+"""Whether anything answers at an address: at once where it refuses, and soon after it begins to answer."""
+
+import asyncio
+import gc
+import os
+import socket
+import time
+import warnings
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from client.link.dial import reach
+from client.link.stream import Access
+from common.address import Address
+from common.rpc.channel import CLIENT_OPTIONS, CONNECTING_MS
+from common.rpc.errors import LinkError
+from common.rpc.stub import Connection
+
+LOOPBACK = "127.0.0.1"
+
+
+@contextmanager
+def deaf_listener():
+    """A port whose queue of connections is full, so that what asks for one more is not answered."""
+    with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
+        listener.bind((LOOPBACK, 0))
+        listener.listen(0)
+        address = Address(*listener.getsockname())
+        for filling in (first, second):
+            filling.setblocking(False)
+            filling.connect_ex(listener.getsockname())
+        time.sleep(0.05)
+        yield listener, address
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return probe.getsockname()[1]
+
+
+def open_sockets() -> int:
+    gc.collect()
+    return sum(os.readlink(file).startswith("socket:") for file in Path("/proc/self/fd").iterdir() if file.is_symlink())
+
+
+@asynccontextmanager
+async def listening():
+    """The address of a server that speaks gRPC and has no methods."""
+    server = grpc.aio.server()
+    port = server.add_insecure_port(f"{LOOPBACK}:0")
+    await server.start()
+    try:
+        yield Address(LOOPBACK, port)
+    finally:
+        await server.stop(0)
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    """gRPC makes an end soon of a connection that was given up while it was being made."""
+    monkeypatch.setattr("common.rpc.stub.CLIENT_OPTIONS", (*CLIENT_OPTIONS, (CONNECTING_MS, 500)))
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def reached(address: Address, seconds: float = 5.0) -> Connection:
+    return await asyncio.wait_for(reach(Access(address)), seconds)
+
+
+async def test_a_connection_to_a_server_that_listens_stands():
+    async with listening() as address, await reached(address) as connection:
+        assert await asyncio.wait_for(connection.stands(), 0.1)
+
+
+async def test_one_connection_is_left_of_all_that_were_tried(impatient):
+    async with listening() as address:
+        sockets = open_sockets()
+        async with await reached(address):
+            await until(lambda: open_sockets() <= sockets + 2)  # of this end and of the server's
+        await until(lambda: open_sockets() <= sockets)
+
+
+async def test_who_answers_and_speaks_no_protocol_of_ours_is_told_by_the_first_call():
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), LOOPBACK, 0)
+    async with server, await reached(Address(*server.sockets[0].getsockname())) as connection:
+        assert not await asyncio.wait_for(connection.stands(), 5)
+        with pytest.raises(LinkError):
+            await connection.describe(5.0)
+
+
+async def test_a_name_is_looked_up_once_however_often_it_is_tried(monkeypatch):
+    loop = asyncio.get_running_loop()
+    look_up, asked = loop.getaddrinfo, []
+
+    def counting(host, *how, **more):
+        asked.append(host)
+        return look_up(host, *how, **more)
+
+    with deaf_listener() as (_, address):
+        monkeypatch.setattr(loop, "getaddrinfo", counting)
+        with pytest.raises(TimeoutError):
+            await reached(Address("localhost", address.port), 0.9)
+    assert asked.count("localhost") == 1
+
+
+async def test_a_refusal_is_told_at_once():
+    began = time.perf_counter()
+    port = free_port()
+    with pytest.raises(LinkError, match=f"127.0.0.1:{port} cannot be reached"):
+        await reached(Address(LOOPBACK, port))
+    assert time.perf_counter() - began < 0.2
+
+
+async def test_an_unknown_name_is_a_broken_link():
+    with pytest.raises(LinkError):
+        await reached(Address("no.such.name.invalid", 7070), 30)
+
+
+async def test_a_server_that_begins_to_answer_is_reached_before_the_kernel_asks_again():
+    with deaf_listener() as (listener, address):
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        def answer() -> None:
+            loop.add_reader(listener, lambda: listener.accept()[0].close())
+
+        # The kernel repeats itself after 1 s and again 2 s later.
+        loop.call_later(1.2, answer)
+        async with await reached(address):
+            assert 1.2 <= loop.time() - began < 2.5
+        loop.remove_reader(listener)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files as Linux shows them")
+async def test_who_is_cancelled_leaves_no_task_and_no_socket(impatient):
+    before, sockets = asyncio.all_tasks(), open_sockets()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        with deaf_listener() as (_, address):
+            held = open_sockets()
+            with pytest.raises(TimeoutError):
+                await reached(address, 0.7)
+            await asyncio.sleep(0)
+            assert asyncio.all_tasks() == before
+            assert open_sockets() <= held + 3, "those of connections alone, of which gRPC makes an end"
+            await until(lambda: open_sockets() <= held)
+    assert open_sockets() <= sockets

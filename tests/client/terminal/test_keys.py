@@ -1,0 +1,58 @@
+"""client.terminal.keys: a key is heard at once where it is listened for, and the terminal is given back as it was."""
+
+import asyncio
+import os
+import pty
+import termios
+from types import SimpleNamespace
+
+import pytest
+
+from client.terminal.keys import Keys
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """The person's end and the program's."""
+    person, program = pty.openpty()
+    monkeypatch.setattr("client.terminal.keys.sys", SimpleNamespace(stdin=SimpleNamespace(fileno=lambda: program)))
+    yield person, program
+    os.close(person)
+    os.close(program)
+
+
+async def test_a_key_is_heard_without_a_line(terminal):
+    person, _ = terminal
+    pressed = asyncio.Event()
+    with Keys(pressed.set) as keys:
+        keys.listen(True)
+        os.write(person, b"r")
+        async with asyncio.timeout(5):
+            await pressed.wait()
+
+
+async def test_what_is_typed_while_nobody_listens_stays_for_the_next_question(terminal):
+    person, program = terminal
+    pressed = asyncio.Event()
+    with Keys(pressed.set) as keys:
+        keys.listen(False)
+        os.write(person, b"next\n")
+        await asyncio.sleep(0.05)
+    assert not pressed.is_set()
+    assert os.read(program, 100) == b"next\n"
+
+
+async def test_the_terminal_is_given_back_as_it_was(terminal):
+    _, program = terminal
+    before = termios.tcgetattr(program)
+    with Keys(lambda: None) as keys:
+        keys.listen(True)
+        keys.listen(True)
+        listening = termios.tcgetattr(program)
+        assert not listening[3] & (termios.ICANON | termios.ECHO)
+        assert listening[3] & termios.ISIG, "Ctrl-C stays what it is"
+        keys.listen(False)
+        typing = termios.tcgetattr(program)
+        assert (typing[3] & termios.ICANON, typing[3] & termios.ECHO) == (termios.ICANON, 0), "lines, and unseen"
+        keys.listen(True)
+    assert termios.tcgetattr(program) == before

@@ -1,0 +1,158 @@
+"""EAGLE drafts on disk: ours, and those in the layout that its authors publish."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch.nn.functional import linear, scaled_dot_product_attention, silu
+
+from common.draft_models.directory import read_draft_kind
+from common.draft_models.eagle import EagleConfig, EagleDraft, load_eagle, save_eagle
+from common.draft_models.layers import LayerShape, masked_attention
+from common.models.errors import CheckpointError
+
+HIDDEN, HEADS, INTERMEDIATE = 32, 4, 40
+LLAMA_2 = {"num_key_value_heads": 4, "rms_norm_eps": 1e-6}
+LLAMA_3 = {"num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 500_000.0}
+
+
+def write_published(directory, special, *, fc_bias=True, attention_bias=False, extra=None):
+    """A checkpoint as EAGLE's authors publish theirs: sizes like Llama's, the target's embedding among the tensors."""
+    directory.mkdir()
+    kv_heads = special["num_key_value_heads"]
+    dim = HIDDEN // HEADS
+    shapes = {
+        "embed_tokens.weight": (60, HIDDEN),
+        "fc.weight": (HIDDEN, 2 * HIDDEN),
+        "layers.0.self_attn.q_proj.weight": (HIDDEN, HIDDEN),
+        "layers.0.self_attn.k_proj.weight": (kv_heads * dim, HIDDEN),
+        "layers.0.self_attn.v_proj.weight": (kv_heads * dim, HIDDEN),
+        "layers.0.self_attn.o_proj.weight": (HIDDEN, HIDDEN),
+        "layers.0.mlp.gate_proj.weight": (INTERMEDIATE, HIDDEN),
+        "layers.0.mlp.up_proj.weight": (INTERMEDIATE, HIDDEN),
+        "layers.0.mlp.down_proj.weight": (HIDDEN, INTERMEDIATE),
+        "layers.0.post_attention_layernorm.weight": (HIDDEN,),
+    }
+    if fc_bias:
+        shapes["fc.bias"] = (HIDDEN,)
+    if attention_bias:
+        for name in ("q", "k", "v"):
+            weight = f"layers.0.self_attn.{name}_proj.weight"
+            shapes[weight.replace("weight", "bias")] = shapes[weight][:1]
+    shapes |= extra or {}
+    generator = torch.Generator().manual_seed(3)
+    tensors = {name: torch.randn(shape, generator=generator).double() * 0.3 for name, shape in shapes.items()}
+    save_file(tensors, directory / "model.safetensors")
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": HIDDEN,
+        "num_attention_heads": HEADS,
+        "intermediate_size": INTERMEDIATE,
+        "num_hidden_layers": 1,
+        "vocab_size": 60,
+        "rope_scaling": None,
+        **special,
+    }
+    (directory / "config.json").write_text(json.dumps(config))
+    return tensors
+
+
+def published_output(tensors, special, embedded, features):
+    """What the published network computes, written from its tensors: `[T, E]` each."""
+    weight = {name.removeprefix("layers.0."): tensor for name, tensor in tensors.items()}
+    length, dim = len(embedded), HIDDEN // HEADS
+    x = linear(torch.cat([embedded, features], -1), weight["fc.weight"], weight.get("fc.bias"))
+
+    def heads(name):
+        bias = weight.get(f"self_attn.{name}_proj.bias")
+        return linear(x, weight[f"self_attn.{name}_proj.weight"], bias).view(length, -1, dim).transpose(0, 1)
+
+    frequencies = special.get("rope_theta", 10_000.0) ** (-torch.arange(0, dim, 2).double() / dim)
+    angles = torch.arange(length).double()[:, None] * frequencies
+    cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([angles, angles], -1).sin()
+
+    def rotated(h):
+        return h * cos + torch.cat([-h[..., dim // 2 :], h[..., : dim // 2]], -1) * sin
+
+    repeats = HEADS // special["num_key_value_heads"]
+    keys, values = (each.repeat_interleave(repeats, 0) for each in (rotated(heads("k")), heads("v")))
+    attended = scaled_dot_product_attention(rotated(heads("q")), keys, values, is_causal=True)
+    x = x + linear(attended.transpose(0, 1).reshape(length, -1), weight["self_attn.o_proj.weight"])
+    normed = x * (x.pow(2).mean(-1, keepdim=True) + special["rms_norm_eps"]).rsqrt()
+    normed = normed * weight["post_attention_layernorm.weight"]
+    gated = silu(linear(normed, weight["mlp.gate_proj.weight"])) * linear(normed, weight["mlp.up_proj.weight"])
+    return x + linear(gated, weight["mlp.down_proj.weight"])
+
+
+@pytest.mark.parametrize(
+    ("special", "biases"),
+    [
+        (LLAMA_2, {}),
+        (LLAMA_3, {}),
+        (LLAMA_3, {"fc_bias": False}),
+        (LLAMA_3, {"attention_bias": True}),
+        ({**LLAMA_3, "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}, {}),
+    ],
+)
+def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, special, biases):
+    tensors = write_published(tmp_path / "eagle", special, **biases)
+    assert read_draft_kind(tmp_path / "eagle") == "eagle"
+    draft, kept = load_eagle(tmp_path / "eagle")
+    assert kept is None
+    generator = torch.Generator().manual_seed(4)
+    embedded, features = torch.randn(2, 9, HIDDEN, generator=generator).double()
+    causal = torch.ones(9, 9, dtype=torch.bool).tril()
+    entered = draft.double().enter(embedded[None], features[None])
+    found = draft(entered, torch.arange(9)[None], masked_attention(causal))[0]
+    torch.testing.assert_close(found, published_output(tensors, special, embedded, features), atol=1e-5, rtol=1e-5)
+
+
+def test_a_draft_of_ours_is_read_as_it_was_written(tmp_path):
+    torch.manual_seed(0)
+    draft = EagleDraft(EagleConfig(LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False), bias=False))
+    kept = torch.tensor([1, 5, 7])
+    save_eagle(tmp_path, "f" * 64, draft, kept)
+    assert read_draft_kind(tmp_path) == "eagle"
+    read, tokens = load_eagle(tmp_path)
+    assert read.config == draft.config
+    assert torch.equal(tokens, kept)
+    for name, tensor in draft.state_dict().items():
+        assert torch.equal(read.state_dict()[name], tensor)
+    assert not any(parameter.requires_grad for parameter in read.parameters())
+
+
+def test_a_draft_without_a_trimmed_head_names_no_tokens(tmp_path):
+    save_eagle(tmp_path, "f" * 64, EagleDraft(EagleConfig(LayerShape(HIDDEN, 4, 2, 8, 40))))
+    assert load_eagle(tmp_path)[1] is None
+
+
+def test_pickled_weights_are_refused_in_one_sentence(tmp_path):
+    write_published(tmp_path / "eagle", LLAMA_3)
+    (tmp_path / "eagle" / "model.safetensors").rename(tmp_path / "eagle" / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin.*model\.safetensors"):
+        load_eagle(tmp_path / "eagle")
+
+
+@pytest.mark.parametrize(
+    ("special", "extra", "message"),
+    [
+        ({**LLAMA_3, "rope_scaling": {"type": "linear", "factor": 2.0}}, {}, "scales its rotary positions"),
+        (LLAMA_3, {"layers.1.self_attn.q_proj.weight": (4, 4)}, r"layers\.1\.self_attn\.q_proj\.weight"),
+        ({**LLAMA_3, "hidden_size": None}, {}, "lacks the sizes"),
+        ({**LLAMA_3, "intermediate_size": 8}, {}, "do not fit"),
+    ],
+)
+def test_a_checkpoint_that_is_no_eagle_draft_of_one_layer_is_refused(tmp_path, special, extra, message):
+    write_published(tmp_path / "eagle", special, extra=extra)
+    with pytest.raises(CheckpointError, match=message):
+        load_eagle(tmp_path / "eagle")
+
+
+def test_a_directory_of_another_kind_is_refused(tmp_path):
+    save_eagle(tmp_path, "f" * 64, EagleDraft(EagleConfig(LayerShape(HIDDEN, 4, 2, 8, 40))))
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"outrider_draft": "medusa"}))
+    with pytest.raises(CheckpointError, match="kind 'medusa'"):
+        load_eagle(tmp_path)

@@ -1,0 +1,86 @@
+"""Ctrl-C while nothing is to be saved, as a process of its own feels it."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from common.programs.interruption import INTERRUPTED, ended_at_once
+
+BEGIN = """
+import asyncio, sys, time
+from client.terminal.loading import loading
+
+def begun():
+    print("begun", flush=True)
+"""
+BUSY = """
+async def load():
+    begun()
+    time.sleep(60)  # as an import or weights do, on the loop's own thread
+
+with loading() as loaded:
+    asyncio.run(load())
+"""
+LOADED = """
+async def answer(loaded):
+    loaded()
+    try:
+        begun()
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0)
+        print("in good order", flush=True)
+
+try:
+    with loading() as loaded:
+        asyncio.run(answer(loaded))
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+IGNORED = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with loading():
+    begun()
+    signal.sigtimedwait([], 1.0)
+sys.exit(9)
+"""
+
+
+def interrupted(code: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a program that is interrupted once it has begun."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BEGIN + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+        return process.returncode, out, err
+
+
+def test_a_program_that_loads_ends_at_once_and_says_so():
+    assert interrupted(BUSY) == (INTERRUPTED, "", "outrider: stopped\n")
+
+
+def test_what_has_loaded_is_ended_in_good_order():
+    assert interrupted(LOADED) == (7, "in good order\n", "")
+
+
+def test_a_program_that_ignores_ctrl_c_goes_on_ignoring_it():
+    assert interrupted(IGNORED) == (9, "", "")
+
+
+def test_the_handler_is_gone_behind_the_block():
+    before = signal.getsignal(signal.SIGINT)
+    with ended_at_once("stopped") as restore:
+        assert signal.getsignal(signal.SIGINT) is not before
+        restore()
+        assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(OSError, match="no"), ended_at_once("stopped"):
+        raise OSError("no")
+    assert signal.getsignal(signal.SIGINT) is before

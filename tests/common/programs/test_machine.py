@@ -1,0 +1,81 @@
+"""What a doctor says of this machine."""
+
+import pytest
+import torch
+
+from common.programs.findings import Verdict
+from common.programs.machine import amount, check_clock, check_device, check_folder, check_packages, check_python
+
+DAY = 86_400
+
+
+def test_this_machine_is_well(tmp_path):
+    assert check_python().verdict is Verdict.OK
+    assert check_packages().verdict is Verdict.OK
+    assert check_folder("cache", tmp_path / "new", 1, "").verdict is Verdict.OK
+
+
+def test_packages_that_are_missing_are_named():
+    finding = check_packages(("torch", "no-such-package"))
+    assert (finding.verdict, finding.mend) == (Verdict.FAIL, "install no-such-package with pip")
+
+
+def test_a_clock_from_before_the_program_came_here_is_wrong():
+    installed = 1_700_000_000.0
+    assert check_clock(installed - DAY / 2, installed).verdict is Verdict.OK
+    wrong = check_clock(installed - 2 * DAY, installed)
+    assert (wrong.verdict, wrong.mend) == (Verdict.FAIL, "set this machine's clock")
+    assert "2023-11-12" in wrong.detail
+    assert "2023-11-14" in wrong.detail
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_cpu_computes(dtype):
+    assert check_device("cpu", dtype).detail.startswith(f"cpu computes in {dtype}")
+
+
+@pytest.mark.parametrize(
+    ("built_for", "driver", "says", "mend"),
+    [
+        (None, None, "is built without CUDA", "install a torch that has CUDA"),
+        ("13.0", None, "there is no NVIDIA driver", "install or mend the driver"),
+        ("13.0", "/usr/bin/nvidia-smi", "no GPU answers the NVIDIA driver", "`nvidia-smi`"),
+    ],
+)
+def test_a_gpu_that_is_absent_says_why(monkeypatch, built_for, driver, says, mend):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", built_for)
+    monkeypatch.setattr("shutil.which", lambda _: driver)
+    finding = check_device("cuda", "bfloat16")
+    assert finding.verdict is Verdict.FAIL
+    assert says in finding.detail
+    assert mend in finding.mend
+
+
+@pytest.mark.parametrize(("device", "dtype", "says"), [("abacus", "float32", "abacus"), ("cpu", "float9", "float9")])
+def test_what_nobody_computes_on_or_in(device, dtype, says):
+    finding = check_device(device, dtype)
+    assert finding.verdict is Verdict.FAIL
+    assert says in finding.mend
+
+
+def test_a_device_that_fails_when_it_is_used(monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no kernel image\nis available")
+
+    monkeypatch.setattr(torch, "ones", fail)
+    assert check_device("cpu", "float32").detail == "cpu does not compute in float32: no kernel image"
+
+
+def test_a_disk_that_is_full(tmp_path):
+    finding = check_folder("cache", tmp_path, 10**18, "take another")
+    assert "1,000,000,000.0 GB are to come" in finding.detail
+    assert finding.mend == "make room there, or take another"
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [(0, "0 bytes"), (99, "99 bytes"), (1_500, "1.5 kB"), (99_000, "99.0 kB"), (2.5e6, "2.5 MB"), (1.25e9, "1.2 GB")],
+)
+def test_an_amount_is_told_in_a_unit_in_which_it_is_not_nothing(size, told):
+    assert amount(size) == told

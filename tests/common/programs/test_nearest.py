@@ -1,0 +1,20 @@
+"""common.programs.nearest: a known name is offered where what was written is like one, and only there."""
+
+import pytest
+
+from common.programs.nearest import did_you_mean
+
+KNOWN = ("retry", "stats", "quit")
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [("quti", "did you mean /quit?"), ("sta", "did you mean /stats?"), ("zebra", ""), ("", "")],
+)
+def test_the_nearest_is_offered_as_it_is_written(name: str, question: str) -> None:
+    assert did_you_mean(name, KNOWN, "/{}") == question
+
+
+def test_how_alike_it_has_to_be_is_up_to_the_caller() -> None:
+    assert did_you_mean("sta", KNOWN, alike=0.75) == "did you mean stats?"
+    assert did_you_mean("sta", KNOWN, alike=0.76) == ""

@@ -1,0 +1,35 @@
+import pytest
+
+from common.protocol.errors import MisuseError
+from netem.experiments.one_device import ablation
+from netem.experiments.one_device.ablation import Extent, make_report, make_steps
+from netem.experiments.one_device.contenders import Contender
+from tests.netem.experiments.one_device.measured import measured
+from tests.netem.experiments.one_device.running import check, run_quick
+
+NAMES = ("eagle", "ca", "lsa")
+
+
+def test_each_row_is_held_against_the_one_before_and_the_first():
+    contenders = [Contender(name, "moa", None) for name in NAMES]
+    answers = {
+        name: {"code": [measured(accept_length, levels=4)] * 2}
+        for name, accept_length in zip(NAMES, (1, 2, 4), strict=True)
+    }
+    report = make_report(make_steps(contenders, answers, layers=12, seed=0), {"code": 2}, longest=9)
+    check(report)
+    assert [row[0] for row in report.rows] == list(NAMES)
+    assert [row[2][:4] for row in report.rows] == ["", "2.00", "2.00"]
+    assert [row[3][:4] for row in report.rows] == ["", "2.00", "4.00"]
+    assert report.results["rows"]["lsa"]["accept_length_over_first"]["value"] == 4
+
+
+async def test_tiny_drafts_are_rows_in_order(request_for, monkeypatch):
+    monkeypatch.setattr(ablation, "QUICK", Extent(prompts=1, tokens=4))
+    report = await run_quick(ablation, request_for("moa:1", "eagle"))
+    assert [row[0] for row in report.rows] == ["moa, N=1", "eagle"]
+
+
+async def test_one_row_is_no_ablation(request_for):
+    with pytest.raises(MisuseError, match=r"at least two drafts; train them .* --draft eagle --draft ca"):
+        await ablation.measure(request_for("eagle"), lambda doing, share: None)

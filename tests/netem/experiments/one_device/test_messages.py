@@ -1,0 +1,43 @@
+import pytest
+
+from netem.experiments.one_device import messages
+from netem.experiments.one_device.contenders import Contender
+from netem.experiments.one_device.ledger import ANSWER, NODES, PROMPT, TOKENS, Ledger
+from netem.experiments.one_device.messages import Extent, Measurement, computed_rows, make_report
+from tests.netem.experiments.one_device.running import check, run_quick
+
+
+def test_the_computed_rows_have_the_published_sizes():
+    sizes = {row[1]: row[3] for row in computed_rows()}
+    assert sizes["all keys and values, float16"] == "131,072"
+    assert sizes["eagle, float16"] == "8,192"
+    assert sizes["moa N=0, float16"] == "4,096"
+    assert sizes["moa N=3, float16"] == "16,384"
+    assert sizes["moa N=0, int8"] == "2,176"
+
+
+def test_a_measurement_is_told_by_kind_and_token():
+    ledger = Ledger()
+    ledger.prompt_length = 10
+    for part, size in ((PROMPT, 350), (ANSWER, 140)):
+        ledger.positions[part, "lsa"] = size // 35
+        ledger.state_bytes[part, "lsa"] = size
+    ledger.down[TOKENS] = 24
+    ledger.up[NODES] = 48
+    row = Measurement(Contender("moa, N=0", "moa", None), "int8", {"lsa": 32}, ledger, committed=4)
+    report = make_report([row], {"code": 1}, longest=4)
+    check(report)
+    assert report.rows[0][1:] == ["moa, N=0, int8", "32", "lsa 35", "lsa 35", "1.09", "6.0", "12.0", "0.0"]
+    assert report.results["measured"]["moa, N=0 int8"]["bytes_per_number"] == pytest.approx(35 / 32)
+
+
+async def test_the_whole_stack_is_counted(request_for, monkeypatch):
+    monkeypatch.setattr(messages, "QUICK", Extent(prompts=1, tokens=6))
+    report = await run_quick(messages, request_for("lookup", "moa:1"))
+    measured = report.results["measured"]
+    assert list(measured) == ["lookup", "moa, N=1 int8", "moa, N=1 float16"]
+    assert measured["lookup"]["state_bytes_per_prompt_token"] == {}
+    small, large = measured["moa, N=1 int8"], measured["moa, N=1 float16"]
+    assert set(small["state_bytes_per_prompt_token"]) == {"lsa", "kv"}
+    assert small["bytes_per_number"] < large["bytes_per_number"]
+    assert all(each["bytes_up"]["nodes"] > 0 for each in (small, large))

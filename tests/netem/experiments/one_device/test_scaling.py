@@ -1,0 +1,23 @@
+from pathlib import Path
+
+from netem.experiments.one_device import scaling
+
+PAGE = Path(__file__).parents[4] / "docs" / "scaling.md"
+
+
+def test_the_page_says_what_is_computed():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == scaling.refreshed(page), "write scaling.refreshed(page) to docs/scaling.md, and read its text again"
+
+
+def test_a_stale_number_is_found():
+    page = PAGE.read_text(encoding="utf-8")
+    assert scaling.refreshed(page.replace("251.7", "251.8")) == page
+
+
+def test_the_page_states_what_it_assumes():
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"{scaling.CONTEXT:,} tokens" in page
+    assert f"{scaling.TOKENS_PER_SECOND} committed tokens a second" in page
+    assert f"{scaling.EPOCH_TOKENS / 1e6:g} M tokens" in page
+    assert f"{scaling.UTILISATION:.0%} of {scaling.PEAK_FLOPS / 1e12:g} TFLOP/s" in page

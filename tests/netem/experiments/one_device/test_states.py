@@ -1,0 +1,57 @@
+import pytest
+
+from common.protocol.errors import MisuseError
+from netem.experiments.one_device import states
+from netem.experiments.one_device.contenders import Contender
+from netem.experiments.one_device.states import Extent, Setting, bytes_per_round, chosen, make_points, make_report
+from tests.netem.experiments.one_device.measured import measured
+from tests.netem.experiments.one_device.running import check, run_quick
+
+EXTENT = Extent(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
+MOA = Contender("moa", "moa", None)
+
+
+def test_of_a_draft_of_many_depths_the_ends_are_taken(folder):
+    deep = [Contender(f"moa, N={depth}", "moa", folder / "moa", depth) for depth in (0, 1, 3)]
+    others = [Contender("draft", "independent", folder / "draft"), Contender("eagle", "eagle", folder / "eagle")]
+    assert [each.name for each in chosen([*others, *deep])] == ["eagle", "moa, N=0", "moa, N=3"]
+
+
+def test_a_round_lasts_as_long_as_it_is_stated_to():
+    assert bytes_per_round(8, depth=0, layers=12) == pytest.approx(1e6 * 0.060)
+
+
+def test_every_point_is_held_against_its_study_s_first():
+    settings = [
+        Setting("lag", MOA, "lacking", 0, "none"),
+        Setting("lag", MOA, "lacking", 8, "newest 8"),
+        Setting("order", MOA, "at once", float("inf"), "at once"),
+        Setting("order", MOA, "newest", 4, "newest first, 4 Mbit/s"),
+        Setting("order", MOA, "prefix", 4, "prefix first, 4 Mbit/s"),
+        Setting("bits", MOA, "lsa", 4, "lsa in int4"),
+        Setting("bits", MOA, "lsa, static scales", 4, "lsa in int4, static scales"),
+    ]
+    accepted = (4, 2, 8, 4, 2, 2, 4)
+    answers = {setting: {"code": [measured(each)]} for setting, each in zip(settings, accepted, strict=True)}
+    report = make_report(make_points(answers, seed=0), {"code": 1}, EXTENT)
+    check(report)
+    assert [row[-1][:4] for row in report.rows] == ["1.00", "0.50", "1.00", "0.50", "0.25", "1.00", "2.00"]
+    assert any("moa at 4 Mbit/s +100.0%" in remark for remark in report.remarks)
+    assert any("moa lsa 4 bits +100.0%" in remark for remark in report.remarks)
+
+
+async def test_tiny_drafts_meet_every_setting(request_for, monkeypatch):
+    monkeypatch.setattr(states, "QUICK", EXTENT)
+    report = await run_quick(states, request_for("moa:1"))
+    whats = {(row[0], row[2]) for row in report.rows}
+    assert {what for study, what in whats if study == "bits"} == {
+        f"{part}{scales}" for part in ("lsa", "keys", "values") for scales in ("", ", static scales")
+    }
+    assert {what for study, what in whats if study == "order"} == {"at once", "newest", "prefix"}
+    assert {study for study, _ in whats} == {"bits", "lag", "gaps", "order"}
+    assert len(report.results["points"]) == len(report.rows)
+
+
+async def test_a_folder_without_moa_says_what_to_train(request_for):
+    with pytest.raises(MisuseError, match="needs a draft of kind 'moa'; train one with `outrider-train moa"):
+        await states.measure(request_for("eagle"), lambda doing, share: None)

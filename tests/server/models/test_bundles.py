@@ -1,0 +1,103 @@
+"""Bundles: what each holds, fetching with resumption, and nothing but what the manifest lists."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from common.bundle import TOKENIZER_FOLDER, first_damaged, read_bundle_file
+from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.errors import CheckpointError
+from common.protocol.errors import MisuseError, PeerError
+from common.rpc.description import FileRequest
+from common.rpc.stub import connect
+from server.models.bundles import CHUNK_BYTES, write_bundle
+from server.models.offer import make_offer
+from tests.families import make_checkpoint, make_tokenizer
+from tests.server.harness import options_for, running
+
+
+async def test_every_file_can_be_fetched_and_resumed(target: Path, draft: Path, tmp_path: Path) -> None:
+    async with running(options_for(target, draft)) as server, connect(server.address) as connection:
+        small, lookup = (await connection.describe()).bundles
+        assert (small.draft, small.kind, lookup.draft, lookup.kind) == ("small", "independent", "lookup", "lookup")
+        for file in small.files:
+            whole = [chunk async for chunk in connection.fetch(FileRequest(small.id, file.path, 0))]
+            assert all(len(chunk) <= CHUNK_BYTES for chunk in whole)
+            rest = [chunk async for chunk in connection.fetch(FileRequest(small.id, file.path, file.size // 2))]
+            content = b"".join(whole)
+            assert b"".join(rest) == content[file.size // 2 :]
+            destination = tmp_path / file.path
+            destination.parent.mkdir(exist_ok=True)
+            destination.write_bytes(content)
+    assert first_damaged(tmp_path, small) is None
+    assert load_causal_lm(tmp_path).config.num_hidden_layers == 1
+    assert load_tokenizer(tmp_path / TOKENIZER_FOLDER).get_vocab() == load_tokenizer(target).get_vocab()
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "tokenizer/../config.json", "", "absent"])
+async def test_nothing_else_can_be_fetched(target: Path, path: str) -> None:
+    async with running(options_for(target)) as server, connect(server.address) as connection:
+        (lookup,) = (await connection.describe()).bundles
+        with pytest.raises(PeerError, match="has no file"):
+            await anext(connection.fetch(FileRequest(lookup.id, path, 0)))
+        with pytest.raises(PeerError, match="no such bundle"):
+            await anext(connection.fetch(FileRequest("other", "tokenizer/tokenizer.json", 0)))
+        with pytest.raises(PeerError, match="ends at"):
+            await anext(connection.fetch(FileRequest(lookup.id, "tokenizer/tokenizer.json", 2**64 - 1)))
+
+
+def test_a_bundle_is_written_as_a_directory(target: Path, draft: Path, tmp_path: Path) -> None:
+    offer = make_offer(str(target), (str(draft),))
+    write_bundle(offer.drafts[0], offer.card, tmp_path / "out")
+    bundle = read_bundle_file(tmp_path / "out")
+    assert bundle.target == offer.card
+    assert bundle.manifest == offer.drafts[0].manifest
+    assert first_damaged(tmp_path / "out", bundle.manifest) is None
+    with pytest.raises(MisuseError, match="not an empty directory"):
+        write_bundle(offer.drafts[0], offer.card, tmp_path / "out")
+
+
+def test_a_draft_with_another_tokenizer_is_refused(target: Path, foreign_draft: Path) -> None:
+    with pytest.raises(MisuseError, match="another tokenizer"):
+        make_offer(str(target), (str(foreign_draft),))
+
+
+def test_a_draft_of_a_foreign_family_is_refused_before_any_client_fetches_it(target: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(target, tmp_path / "draft")
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
+    with pytest.raises(MisuseError, match="'mamba' is not supported"):
+        make_offer(str(target), (str(copy),))
+
+
+def test_a_draft_must_know_every_token_and_may_be_padded_further(target: Path, tmp_path: Path) -> None:
+    for vocab in (280, 320):
+        make_tokenizer(300).save_pretrained(make_checkpoint(tmp_path / str(vocab), "qwen3", layers=1, vocab=vocab))
+    with pytest.raises(MisuseError, match="knows only 280 of its tokenizer's"):
+        make_offer(str(target), (str(tmp_path / "280"),))
+    (padded,) = make_offer(str(target), (str(tmp_path / "320"),)).drafts
+    assert padded.manifest.kind == "independent"
+
+
+def test_files_are_hashed_once(target: Path) -> None:
+    offer = make_offer(str(target), ())
+    assert offer.lookup is offer.lookup
+
+
+def test_two_drafts_of_one_name_are_refused(target: Path, draft: Path, tmp_path: Path) -> None:
+    twin = make_checkpoint(tmp_path / draft.name, "qwen3", layers=1, seed=6)
+    with pytest.raises(MisuseError, match="named 'small'"):
+        make_offer(str(target), (str(draft), str(twin))).shelf()
+
+
+def test_what_is_no_checkpoint_is_refused(target: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError):
+        make_offer(str(tmp_path), ())
+    bare = make_checkpoint(tmp_path / "bare", "llama", layers=1)
+    (bare / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match="no tokenizer"):
+        make_offer(str(bare), ())
+    with pytest.raises(CheckpointError, match="no tokenizer"):
+        make_offer(str(target), (str(bare),))

@@ -1,0 +1,194 @@
+"""The server's own drafters: which draft a session gets, what state it is fed, and answers that stay the target's."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from common.codec import decode
+from common.drafters.best_first import Expansion
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.messages import Settings, State, StateRequest
+from common.protocol.views import Proposal, TreeView
+from server.engine import Engine
+from server.models.offer import make_offer
+from server.models.server_drafters import OwnAide, OwnAides, Site
+from server.models.state_drafts import load_exporters
+from server.options import SessionOptions
+from server.passes.state_maker import StateMaker
+from server.passes.target import load_target
+from server.sessions.sessions import Bounds, Sessions
+from server.stated_pace import Pace
+from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.server.passes.test_state_maker import POISON, POOL, SlotNumbers
+from tests.server.player import EngineWire, play
+from tests.server.proposers import nothing
+from tests.server.reference import Reference
+
+CAPACITY = 4096
+TOKENS = 30
+REQUEST = StateRequest("moa", 3, "float16")
+
+
+class Listener:
+    """A drafter that remembers what it was fed."""
+
+    kind = "listener"
+    state: StateRequest | None = REQUEST
+    expansion = Expansion()
+
+    def __init__(self) -> None:
+        self.views: list[TreeView] = []
+        self.fed: list[Sequence[State]] = []
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        self.views.append(view)
+        self.fed.append(states)
+        return [Proposal(0, 9, -0.1)]
+
+    def slots(self, level: int, kind: str) -> list[tuple[int, list[int]]]:
+        """Of each frame of a level: its first position, and the slots from which its states were made."""
+        frames = [state for state in self.fed[level] if state.kind == kind]
+        for state in frames:
+            assert (state.count, state.dtype) == (state.shape[0], REQUEST.dtype)
+        decoded = [decode(state.payload, state.dtype, state.shape) for state in frames]
+        return [
+            (state.start, rows.reshape(state.count, -1)[:, 0].int().tolist())
+            for state, rows in zip(frames, decoded, strict=True)
+        ]
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def aide(listener: Listener) -> OwnAide:
+    exporters = {("moa", 3): [SlotNumbers("lsa", 4), SlotNumbers("kv", 6)]}
+    return OwnAide(listener, StateMaker(POOL, exporters))
+
+
+def test_an_aide_is_fed_each_position_once_in_every_kind_of_its_state(aide: OwnAide, listener: Listener) -> None:
+    view = TreeView((1, 2, 3, 4), ())
+    assert aide.draft(view, np.array([5, 3, 8])) == [Proposal(0, 9, -0.1)]
+    aide.draft(view, np.array([5, 3, 8]))
+    aide.draft(TreeView((1, 2, 3, 4, 5, 6), ()), np.array([5, 3, 8, 2, 7]))
+    for kind in ("lsa", "kv"):
+        fed = [listener.slots(level, kind) for level in range(3)]
+        assert fed == [[(0, [5, 3, 8])], [], [(3, [2, 7])]]
+    assert [len(view.tokens) for view in listener.views] == [4, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "slots", "fed"),
+    [
+        ((1, 2, 9, 9, 9), [5, 3, 11, 12], [(2, [11, 12])]),
+        ((7,), [], []),
+        ((7, 2), [10], [(0, [10])]),
+        ((1, 2, 3, 4, 9), [5, 3, 8, 10], [(3, [10])]),
+        ((1, 2), [5], []),
+    ],
+    ids=["from the third", "all but nothing is processed", "from the first", "behind its end", "only cut"],
+)
+def test_where_history_was_rewritten_it_is_fed_again_from_there(
+    aide: OwnAide, listener: Listener, rewritten: tuple[int, ...], slots: list[int], fed: list[tuple[int, list[int]]]
+) -> None:
+    aide.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
+    aide.draft(TreeView(rewritten, ()), np.array(slots, dtype=int))
+    assert listener.slots(1, "lsa") == fed
+
+
+def test_what_was_cut_is_fed_again_once_it_comes_back(aide: OwnAide, listener: Listener) -> None:
+    """The history was cut at 2 and went on otherwise before the next level."""
+    aide.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
+    aide.draft(TreeView((1, 2), ()), np.array([5]))
+    aide.draft(TreeView((1, 2, 9, 4), ()), np.array([5, 3, 11]))
+    assert [start for start, _ in listener.slots(2, "lsa")] == [2]
+
+
+def test_state_that_cannot_be_made_is_left_out(aide: OwnAide, listener: Listener) -> None:
+    assert aide.draft(TreeView((1, 2, 3), ()), np.array([5, POISON])) == [Proposal(0, 9, -0.1)]
+    assert listener.fed == [[]]
+
+
+def test_a_drafter_without_state_is_fed_none(listener: Listener) -> None:
+    listener.state = None
+    aide = OwnAide(listener, StateMaker(POOL, {}))
+    aide.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
+    assert listener.fed == [[]]
+
+
+# Real drafts.
+
+MAKERS = {"moa": make_moa_draft, "eagle": make_eagle_draft, "medusa": make_medusa_draft}
+
+
+@pytest.fixture(scope="session")
+def drafts(tmp_path_factory: pytest.TempPathFactory, target: Path, draft: Path) -> dict[str, Path]:
+    """One of each kind for the target."""
+    where = tmp_path_factory.mktemp("drafts")
+    return {"small": draft} | {kind: make(where / kind, target) for kind, make in MAKERS.items()}
+
+
+def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, OwnAides, Limits]:
+    offer = make_offer(str(target), tuple(map(str, drafts)))
+    loaded = load_target(
+        str(target), device="cpu", dtype="float64", capacity=CAPACITY, threads=1, keep_hidden=offer.needs_hidden
+    )
+    maker = StateMaker(loaded.model.pool, load_exporters(offer.state_drafts, loaded.model))
+    terms = offer.terms(SessionOptions("assist", 128, 64, 16, Pace()), CAPACITY, maker.kinds)
+    aides = OwnAides(offer.own_drafts, maker, Site("cpu", "float64", terms.context, terms.vocab_size))
+    engine = Engine(Sessions(terms, Bounds(16, 64), CAPACITY), loaded, Pace(), maker, aides)
+    return engine, aides, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
+
+
+@pytest.mark.parametrize("kinds", [["moa"], ["eagle"], ["medusa"], ["small"], []], ids=lambda kinds: str(*kinds))
+async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_alone(
+    kinds: list[str], target: Path, drafts: dict[str, Path], reference: Callable[[str], Reference]
+) -> None:
+    engine, _, limits = aided(target, [drafts[kind] for kind in kinds])
+    running = asyncio.create_task(engine.run())
+    client, wire = ClientSession(uuid4().hex, limits), EngineWire(engine)
+    opening = client.open([7, 9, 7, 9, 7, 9, 11], Settings(TOKENS, idle="assist"))
+    for _ in range(2):
+        prompt = list(client.tree.tokens)
+        truth = reference("llama").answer(prompt, TOKENS)
+        assert await asyncio.wait_for(play(client, wire, opening, nothing), 30) == truth
+        # The next turn rewrites the end of this one.
+        opening = client.extend(len(client.tree.tokens) - 5, [30, 31, 32], Settings(TOKENS, idle="assist"))
+    assert engine.counters.assisted_levels > 0
+    assert engine.counters.recomputed_tokens == 0
+    running.cancel()
+
+
+def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_first(
+    target: Path, drafts: dict[str, Path]
+) -> None:
+    _, aides, _ = aided(target, [drafts["eagle"], drafts["moa"]])
+    cases = [
+        (None, ("eagle", 0)),
+        (StateRequest("moa", 3, "int8"), ("moa", 3)),
+        (StateRequest("moa", 1, "int8"), ("moa", 1)),
+        (StateRequest("moa", 2, "int8"), ("moa", 0)),
+        (StateRequest("nobody's", 1, "int8"), ("eagle", 0)),
+    ]
+    for wanted, (draft, layers) in cases:
+        state = aides.make(wanted)._drafter.state
+        assert state is not None
+        assert (state.draft, state.layers) == (draft, layers)
+
+
+def test_one_session_s_aide_knows_nothing_of_another_s(target: Path, drafts: dict[str, Path]) -> None:
+    """They share weights."""
+    _, aides, _ = aided(target, [drafts["small"]])
+    one, other, fresh = (aides.make(None) for _ in range(3))
+    slots = np.arange(0)
+    one.draft(TreeView((5, 6, 7), ()), slots)
+    assert other.draft(TreeView((50, 60, 70, 80, 90), ()), slots)
+    proposed, expected = (aide.draft(TreeView((5, 6, 7, 8), ()), slots) for aide in (one, fresh))
+    assert [each.token for each in proposed] == [each.token for each in expected]
+    assert [each.logp for each in proposed] == pytest.approx([each.logp for each in expected])

@@ -1,0 +1,180 @@
+"""What Prometheus is told, name by name, and the port at which it reads."""
+
+import asyncio
+import re
+import socket
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from common.address import Address
+from common.protocol.errors import MisuseError
+from common.protocol.messages import FinishReason, Settings
+from server.events import Committed, Event, Finished
+from server.observe.metrics import Metrics, read, read_calls
+from server.observe.metrics_port import MetricsPort, read_on
+from server.security.call_pools import CallKind, CallPools, Place, Refusal
+from server.sessions.admission import Bounds
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import TERMS, Client, one_pass, prompt_of
+from tests.server.proposers import knowing
+from tests.server.thinker import VOCAB, Thinker, decode
+
+ANY = Address("127.0.0.1", 0)
+PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
+
+
+class Observed:
+    """Sessions with metrics, and what a scrape of these says."""
+
+    def __init__(self, **bounds: int):
+        self.registry, self.events = CollectorRegistry(), list[Event]()
+        metrics = Metrics(self.registry, "a model")
+
+        def tell(event: Event) -> None:
+            self.events.append(event)
+            metrics.heed(event)
+
+        self.sessions = Sessions(TERMS, Bounds(4, 48, **bounds), 2000, tell=tell)
+        metrics.add_counted(lambda: read(self.sessions))
+        self.pools = CallPools()
+        metrics.add_calls(lambda: read_calls(self.pools))
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, {"model_name": "a model", **labels})
+
+
+def test_durations_are_those_between_questions_and_commits() -> None:
+    seen, thinker = Observed(), Thinker()
+    client = Client(seen.sessions, "s")
+    client.say(client.session.open(prompt_of(1, 10), Settings(max_new_tokens=3)), now=10.0)
+    for now in (10.5, 10.7, 11.1):
+        one_pass(seen.sessions, thinker, now)
+        client.hear()
+    assert [event for event in seen.events if isinstance(event, Committed)] == [
+        Committed(1, pytest.approx(0.5), is_first=True),
+        Committed(1, pytest.approx(0.2), is_first=False),
+        Committed(1, pytest.approx(0.4), is_first=False),
+    ]
+    for name, count, total in (
+        ("vllm:time_to_first_token_seconds", 1, 0.5),
+        ("vllm:inter_token_latency_seconds", 2, 0.6),
+        ("vllm:e2e_request_latency_seconds", 1, 1.1),
+    ):
+        assert seen.value(f"{name}_count") == count
+        assert seen.value(f"{name}_sum") == pytest.approx(total)
+    assert seen.value("vllm:inter_token_latency_seconds_bucket", le="0.3") == 1
+    (finished,) = [event for event in seen.events if isinstance(event, Finished)]
+    assert (finished.reason, finished.prompt_tokens, finished.tokens) == (FinishReason.LENGTH, 10, 3)
+    assert (finished.passes, finished.seconds) == (3, pytest.approx(1.1))
+
+
+def test_tokens_and_nodes_are_counted_as_they_are_judged() -> None:
+    seen, thinker = Observed(), Thinker()
+    client, prompt = Client(seen.sessions, "s"), prompt_of(1, 30)
+    truth = decode(prompt, 20)
+    client.open(prompt, Settings(max_new_tokens=20))
+    propose = knowing(prompt + truth, 1.0, VOCAB)
+    while not client.done:
+        one_pass(seen.sessions, thinker)
+        client.hear()
+        if not client.done:
+            client.draft(propose)
+            client.draft(propose)
+    counters = seen.sessions.counters
+    assert seen.value("vllm:prompt_tokens_total") == 30
+    assert seen.value("vllm:generation_tokens_total") == len(truth)
+    accepted, drafts = (seen.value(f"vllm:spec_decode_num_{what}_total") or 0 for what in ("accepted_tokens", "drafts"))
+    assert 0 < accepted < (seen.value("vllm:spec_decode_num_draft_tokens_total") or 0)
+    assert accepted + counters.passes == len(truth), "a pass commits what it accepts and one token more"
+    assert 0 < drafts < counters.passes
+    assert seen.value("vllm:request_success_total", finished_reason="length") == 1
+    assert seen.value("outrider_passes_total") == counters.passes
+
+
+def test_what_runs_what_waits_and_who_is_turned_away() -> None:
+    seen, thinker = Observed(max_running=2, lease_seconds=60.0), Thinker()
+    running, waiting, refused = (Client(seen.sessions, name) for name in ("running", "waiting", "refused"))
+    running.open(prompt_of(1, 10))
+    one_pass(seen.sessions, thinker)
+    waiting.open(prompt_of(2, 10))
+    refused.open(prompt_of(3, 10))
+    names = ("vllm:num_requests_running", "vllm:num_requests_waiting", "outrider_sessions")
+    assert [seen.value(name) for name in names] == [1, 1, 2]
+    assert seen.value("vllm:kv_cache_usage_perc") == pytest.approx(10 / 2000)
+    assert seen.value("outrider_refused_total", reason="running") == 1
+    running.hear()
+    running.say(running.session.cancel())
+    assert seen.value("vllm:request_success_total", finished_reason="abort") == 1
+    seen.sessions.leave(waiting, 0.0)
+    assert seen.value("outrider_sessions_on_lease") == 1
+
+
+def test_the_operators_page_lists_every_name_and_no_other() -> None:
+    families = {family.name for family in Observed().registry.collect()}
+    own = {name for name in families if name.startswith(("vllm:", "outrider_"))}
+    listed = re.findall(r"^\| `((?:vllm:|outrider_)[a-z0-9_]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name.removesuffix("_total") for name in listed} == own
+    assert len(listed) == len(own)
+
+
+def test_calls_are_shown_by_kind_and_by_why_they_were_refused() -> None:
+    seen = Observed()
+    seen.pools.enter(Place(CallKind.FETCH, "a", "", 0.0, lambda refusal: None), 0.0)
+    for _ in range(2):
+        seen.pools.count(CallKind.HEALTH_WATCH, Refusal.CONNECTION, 0.0)
+    assert seen.value("outrider_calls", kind="fetch") == 1
+    assert seen.value("outrider_calls", kind="opening") == 0
+    assert seen.value("outrider_calls_refused_total", kind="health_watch", reason="connection") == 2
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[MetricsPort]:
+    registry = CollectorRegistry()
+    port = MetricsPort(ANY, registry, insecure=False)
+    sessions = Sessions(TERMS, Bounds(4, 48), 2000)
+    Metrics(registry, "a model").add_counted(read_on(asyncio.get_running_loop(), lambda: read(sessions)))
+    yield port
+    await asyncio.to_thread(port.close)
+
+
+def scrape(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        return str(reply.read().decode())
+
+
+async def test_a_scrape_is_answered_in_prometheus_own_words(port: MetricsPort) -> None:
+    families = {family.name for family in text_string_to_metric_families(await asyncio.to_thread(scrape, port.url))}
+    assert {"vllm:num_requests_running", "vllm:generation_tokens", "process_resident_memory_bytes"} <= families
+
+
+async def test_what_is_read_is_read_where_sessions_are_served() -> None:
+    loop = asyncio.get_running_loop()
+    assert await asyncio.to_thread(read_on(loop, asyncio.get_running_loop)) is loop
+
+    def fail() -> None:
+        raise ArithmeticError("it was not foreseen")
+
+    with pytest.raises(ArithmeticError):
+        await asyncio.to_thread(read_on(loop, fail))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "gpu.example.org"])
+def test_metrics_are_shown_to_others_only_when_asked(host: str) -> None:
+    with pytest.raises(MisuseError, match=f"anybody could read metrics at {host}:9090"):
+        MetricsPort(Address(host, 9090), CollectorRegistry(), insecure=False)
+    open_to_all = MetricsPort(Address("0.0.0.0", 0), CollectorRegistry(), insecure=True)
+    open_to_all.close()
+
+
+def test_a_port_in_use_is_a_sentence() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = Address("127.0.0.1", other.getsockname()[1])
+        with pytest.raises(MisuseError, match=f"{taken} is in use or not this machine's; name another with --metrics"):
+            MetricsPort(taken, CollectorRegistry(), insecure=False)

@@ -1,0 +1,118 @@
+"""server.passes.pass_cost: what was measured between and beyond what was measured."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.passes.pass_cost import PassCost
+
+CLASS = 1.5
+
+
+def measured(*passes: tuple[int, float]) -> PassCost:
+    cost = PassCost()
+    for tokens, seconds in passes:
+        cost.observe(tokens, seconds)
+    return cost
+
+
+def test_nothing_is_known_before_the_first_pass():
+    assert PassCost().estimate(100) == 0.0
+
+
+def test_what_was_measured_is_found_again():
+    cost = measured((1, 0.030), (58, 0.036), (1000, 0.130))
+    assert [cost.estimate(tokens) for tokens in (1, 58, 1000)] == pytest.approx([0.030, 0.036, 0.130], rel=0.01)
+
+
+def test_a_class_follows_its_passes_slowly():
+    cost = measured((8, 0.020))
+    cost.observe(8, 0.100)
+    assert cost.estimate(8) == pytest.approx(0.030)
+    for _ in range(60):
+        cost.observe(8, 0.060)
+    assert cost.estimate(8) == pytest.approx(0.060, rel=0.02)
+
+
+def test_a_class_that_is_seen_no_more_fades_towards_the_next_narrower_one():
+    cost = measured((1, 0.030), (8, 0.200))
+    estimates = [cost.estimate(8)]
+    for _ in range(60):
+        cost.observe(1, 0.030)
+        estimates.append(cost.estimate(8))
+    assert estimates == sorted(estimates, reverse=True)
+    assert estimates[10] > 0.1
+    assert estimates[-1] == pytest.approx(0.030, rel=0.1)
+
+
+def test_a_class_that_has_faded_is_known_again_by_one_pass():
+    """It would be tried again and again if it came up as slowly as it follows."""
+    cost = measured((1, 0.030), (8, 0.200), *[(1, 0.030)] * 60)
+    cost.observe(8, 0.200)
+    assert cost.estimate(8) == pytest.approx(0.200, rel=0.02)
+
+
+def test_a_class_that_is_seen_between_others_does_not_fade():
+    cost = PassCost()
+    for _ in range(50):
+        for tokens, seconds in ((1, 0.030), (1, 0.030), (8, 0.200)):
+            cost.observe(tokens, seconds)
+    assert cost.estimate(8) == pytest.approx(0.200, rel=0.02)
+
+
+def test_no_class_is_dearer_than_a_wider_one():
+    cost = measured((8, 3.0), (100, 0.050))
+    assert [cost.estimate(tokens) for tokens in (8, 100)] == pytest.approx([0.050] * 2)
+
+
+def test_a_dear_class_is_at_most_in_proportion_to_a_narrower_one():
+    cost = measured((58, 3.0), (1, 0.030))
+    assert cost.estimate(58) <= 58 * 0.030
+
+
+def test_between_two_classes_it_is_a_straight_line_over_the_classes():
+    # Classes 0 and 10, the latter at 1.5 ** 10 = 57.7 tokens.
+    cost = measured((1, 0.010), (58, 0.030))
+    for place in (3, 5, 7):
+        assert cost.estimate(round(CLASS**place)) == pytest.approx(0.010 + 0.002 * place, rel=0.06)
+    assert all(0.010 < cost.estimate(tokens) < 0.030 for tokens in range(2, 57))
+
+
+def test_below_the_smallest_one_class_is_hoped_to_be_cheaper_in_proportion_until_it_is_known():
+    cost = measured((100, 0.030), (1000, 0.090))
+    assert cost.estimate(80) == 0.030
+    assert [cost.estimate(tokens) for tokens in (0, 1, 10, 45)] == pytest.approx([0.030 / CLASS] * 4)
+    cost.observe(45, 0.030)
+    assert cost.estimate(45) == 0.030
+
+
+def test_beyond_the_largest_one_class_is_tried_at_its_price_and_more_is_in_proportion():
+    # The class of 100 is 11, at 86.5 tokens; the next is at 129.7.
+    cost = measured((100, 0.030))
+    assert [cost.estimate(tokens) for tokens in (87, 100, 129)] == pytest.approx([0.030] * 3)
+    assert cost.estimate(1297) == pytest.approx(0.300, rel=0.001)
+    assert cost.estimate(2594) == pytest.approx(2 * cost.estimate(1297))
+
+
+@given(tokens=st.integers(1, 4000), more=st.integers(0, 4000), seconds=st.floats(0.001, 1.0))
+def test_beyond_the_largest_it_never_grows_faster_than_tokens(tokens, more, seconds):
+    estimate = measured((tokens, seconds)).estimate(tokens + more)
+    # A pass may stand at the upper end of its class.
+    assert seconds <= estimate * (1 + 1e-9)
+    assert estimate <= seconds * CLASS**0.5 * (tokens + more) / tokens * (1 + 1e-9)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4000), min_size=1, max_size=40),
+    fixed=st.floats(0, 0.1),
+    each=st.floats(0, 0.001),
+    step=st.integers(1, 500),
+)
+def test_where_wider_passes_took_no_less_they_are_estimated_at_no_less(sizes, fixed, each, step):
+    cost = PassCost()
+    for tokens in sizes:
+        cost.observe(tokens, 0.001 + fixed * (tokens // step) + each * tokens)
+    estimates = [cost.estimate(tokens) for tokens in range(0, 6000, 7)]
+    assert all(later >= earlier * (1 - 1e-9) for earlier, later in pairwise(estimates))

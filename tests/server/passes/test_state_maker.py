@@ -1,0 +1,97 @@
+"""Draft state from a pool: of the asked slots, encoded as asked, one forward for all who ask alike."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from common.codec import decode
+from common.models.key_values import KeyValuePool
+from common.protocol.draft_state import StateKind
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, StateRequest
+from server.passes.state_export import Ask
+from server.passes.state_maker import StateMaker
+
+POOL = KeyValuePool((torch.arange(20.0)[:, None].expand(20, 4),), (torch.zeros(20, 4),))
+POISON = 13
+
+
+class SlotNumbers:
+    """Exports the number of each slot, and fails for one of them."""
+
+    def __init__(self, kind: str, width: int):
+        self.kind = kind
+        self.shape: tuple[int, ...] = (width,)
+        self.calls: list[list[int]] = []
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        self.calls.append(slots.tolist())
+        if POISON in slots:
+            raise RuntimeError("no kernel image")
+        return pool.keys_SX[0][slots, :1].expand(len(slots), *self.shape)
+
+
+def ask(request: StateRequest, kind: str, slots: Sequence[int]) -> Ask:
+    return Ask(request, kind, np.array(slots))
+
+
+@pytest.fixture
+def parts() -> tuple[StateMaker, SlotNumbers, SlotNumbers]:
+    first, second = SlotNumbers("lsa", 4), SlotNumbers("kv", 6)
+    table = {("moa", 0): [first], ("moa", 3): [first, second], ("eagle", 0): [SlotNumbers("hidden", 8)]}
+    return StateMaker(POOL, table), first, second
+
+
+def test_one_forward_serves_all_who_ask_alike(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
+    maker, lsa, kv = parts
+    shallow, deep = StateRequest("moa", 0, "float16"), StateRequest("moa", 3, "int8")
+    asks = [ask(shallow, "lsa", [3, 1]), ask(deep, "kv", [5]), ask(deep, "lsa", [2]), ask(deep, "kv", [7, 8])]
+    payloads = maker.make(asks)
+    assert (lsa.calls, kv.calls) == ([[3, 1, 2]], [[5, 7, 8]])
+    numbers = []
+    for each, payload, width in zip(asks, payloads, (4, 6, 4, 6), strict=True):
+        assert payload is not None
+        decoded = decode(payload, each.request.dtype, (len(each.slots), width))
+        numbers.append(decoded.mean(dim=1).round(decimals=2).tolist())
+    assert numbers == [[3, 1], [5], [2], [7, 8]]
+
+
+def test_what_cannot_be_made_for_one_is_made_for_the_others(
+    parts: tuple[StateMaker, SlotNumbers, SlotNumbers],
+) -> None:
+    maker, _, _ = parts
+    request = StateRequest("moa", 0)
+    payloads = maker.make([ask(request, "lsa", [1]), ask(request, "lsa", [POISON]), ask(request, "lsa", [2])])
+    assert [payload is None for payload in payloads] == [False, True, False]
+
+
+def test_what_is_not_finite_is_not_made_and_harms_nobody(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
+    pool = KeyValuePool((torch.tensor([[1.0], [float("nan")], [2.0]]),), (torch.zeros(3, 1),))
+    maker = StateMaker(pool, {("moa", 0): [SlotNumbers("lsa", 4)]})
+    request = StateRequest("moa", 0)
+    payloads = maker.make([ask(request, "lsa", [0]), ask(request, "lsa", [1]), ask(request, "lsa", [2])])
+    assert [payload is None for payload in payloads] == [False, True, False]
+
+
+def test_a_request_comes_to_kinds_in_order(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
+    maker, _, _ = parts
+    assert maker.kinds(StateRequest("moa", 0)) == [StateKind("lsa", (4,))]
+    assert maker.kinds(StateRequest("moa", 3)) == [StateKind("lsa", (4,)), StateKind("kv", (6,))]
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (StateRequest("other"), "no draft state for the draft 'other'"),
+        (StateRequest("moa", 2), "cannot run the target's last 2 layers, only as many of them as one of: 0, 3"),
+        (StateRequest("eagle", 1), "one of: 0"),
+    ],
+)
+def test_what_is_not_served_is_refused(
+    parts: tuple[StateMaker, SlotNumbers, SlotNumbers], request_: StateRequest, sentence: str
+) -> None:
+    with pytest.raises(PeerError, match=sentence) as refused:
+        parts[0].kinds(request_)
+    assert refused.value.code is FailureCode.INVALID

@@ -1,0 +1,83 @@
+"""What the target makes of a pass: argmax as transformers does it, and faults that stay with their segment."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from common.models.segment import Segment
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode
+from common.protocol.rules.question import Question
+from common.protocol.sampling import LIKELIEST
+from server.passes.batch import Case
+from server.passes.target import Target
+
+
+class Scripted:
+    """A packed model that answers token t with logits of argmax t + 1; 7 gives NaN, 8 an exception, and 9 NaN
+    everywhere in its segment, as keys and values that are not finite do."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def forward(self, segments: Sequence[Segment]) -> SimpleNamespace:
+        self.passes += 1
+        tokens = [segment.tokens[row] for segment in segments for row in segment.wanted]
+        if any(8 in segment.tokens for segment in segments):
+            raise RuntimeError("no kernel image")
+        logits = torch.nn.functional.one_hot(torch.tensor(tokens, dtype=torch.long) + 1, 12).double()
+        spoilt = [9 in segment.tokens for segment in segments for _ in segment.wanted]
+        logits[[index for index, token in enumerate(tokens) if token == 7 or spoilt[index]]] = float("nan")
+        return SimpleNamespace(logits=logits)
+
+
+def case(*tokens: int, wanted: Sequence[int] = ()) -> Case:
+    """A chain of `tokens`, and a greedy question about its wanted rows."""
+    segment = Segment(tokens, slots=range(len(tokens)), parents=range(-1, len(tokens) - 1), wanted=wanted)
+    rows = tuple(tokens[row] for row in wanted)
+    question = Question("greedy", LIKELIEST, wanted[0] + 1, rows, tuple(range(-1, len(rows) - 1))) if wanted else None
+    return Case(segment, question)
+
+
+def test_each_case_gets_its_own_tokens() -> None:
+    cases = [case(1, 2, 3, wanted=[0, 1, 2]), case(3), case(4, 5, wanted=[1]), case(4, 6, wanted=[0, 1])]
+    assert Target(Scripted()).decide(cases) == [[2, 3, 4], [], [6], [5]]  # type: ignore[arg-type]
+
+
+def test_numbers_that_are_none_fail_their_case_alone() -> None:
+    cases = [case(1, wanted=[0]), case(6, 7, wanted=[1]), case(2, wanted=[0])]
+    first, broken, last = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
+    assert (first, last) == ([2], [3])
+    assert isinstance(broken, PeerError)
+    assert broken.code is FailureCode.INTERNAL
+    assert "not finite" in str(broken)
+
+
+@pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
+def test_numbers_that_are_none_matter_only_where_the_walk_comes(rule: str) -> None:
+    """Below a node that the target did not choose."""
+    segment = Segment([1, 2, 7], slots=range(3), parents=[-1, 0, 0], wanted=range(3))
+    question = Question(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
+    assert Target(Scripted()).decide([Case(segment, question)]) == [[2, 3]]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
+def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
+    segment = Segment([3, 1, 2, 9], slots=range(4), parents=[-1, 0, 1, 1], wanted=range(1, 4))
+    question = Question(rule, LIKELIEST, 2, (1, 2, 9), (-1, 0, 0))
+    cases = [Case(segment, question), case(9, wanted=[0])]
+    good, broken = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
+    assert good == [2]
+    assert isinstance(broken, PeerError)
+
+
+def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
+    model = Scripted()
+    cases = [case(1, wanted=[0]), case(8, wanted=[0]), case(2, wanted=[0])]
+    first, broken, last = Target(model).decide(cases)  # type: ignore[arg-type]
+    assert (first, last) == ([2], [3])
+    assert isinstance(broken, PeerError)
+    assert broken.code is FailureCode.INTERNAL
+    assert model.passes == 4

@@ -1,0 +1,146 @@
+"""Who may connect: bearer tokens, TLS and mutual TLS, health for everyone."""
+
+import asyncio
+import socket
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from common.address import Address
+from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.messages import Ack, Settings
+from common.rpc.credentials import Metadata, bearer_metadata
+from common.rpc.errors import LinkError
+from common.rpc.service import SERVICE_NAME
+from common.rpc.stub import connect
+from server import assembly
+from server.options import AccessOptions
+from server.security.access import port_credentials
+from server.security.certificates import issue
+from server.security.tokens import NOBODY
+from tests.server.harness import new_session, options_for, running, with_access
+
+
+async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("s3cret\n")
+    async with running(with_access(options_for(target), token_file=path)) as server:
+        async with connect(server.address, token="s3cret") as connection:
+            assert (await connection.describe()).vocab_size == 300
+        for token in (None, "wrong"):
+            async with connect(server.address, token=token) as connection:
+                with pytest.raises(MisuseError, match="bearer token"):
+                    await connection.describe()
+                stream = connection.generate()
+                with pytest.raises(MisuseError, match="bearer token"):
+                    await stream.receive()
+                with pytest.raises(MisuseError, match="bearer token"):
+                    await stream.send(Ack(0, 1))
+        async with grpc.aio.insecure_channel(server.address) as channel:
+            reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            assert reply.status == health_pb2.HealthCheckResponse.SERVING
+            # Nothing is written: a write that meets the refusal on its way fails with a code of its own.
+            refused = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
+            assert await refused.code() is grpc.StatusCode.UNAUTHENTICATED
+            assert SERVICE_NAME in await _services(channel, bearer_metadata("s3cret"))
+
+
+async def test_a_tokens_file_that_everybody_can_read_is_told_at_the_start(
+    target: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    named = tmp_path / "tokens.toml"
+    named.write_text('[alice]\ntoken = "hers"\n')
+    for mode, told in ((0o644, 1), (0o600, 0)):
+        named.chmod(mode)
+        caplog.clear()
+        async with running(with_access(options_for(target), tokens_file=named)):
+            assert sum(str(named) in message for message in caplog.messages) == told
+
+
+async def test_named_tokens_get_in_and_their_names_reach_the_sessions(target: Path, tmp_path: Path) -> None:
+    shared, named = tmp_path / "token", tmp_path / "tokens.toml"
+    shared.write_text("for all\n")
+    named.write_text('[alice]\ntoken = "hers"\n[bob]\ntoken = "his"\n')
+    async with running(with_access(options_for(target), token_file=shared, tokens_file=named)) as server:
+        for token, name in (("hers", "alice"), ("his", "bob"), ("for all", NOBODY)):
+            async with connect(server.address, token=token) as connection:
+                session, stream = await new_session(connection), connection.generate()
+                await stream.send(session.open([5, 6], Settings(400)))
+                await stream.receive()
+                assert [member.client for member in server.engine.sessions._roster.members] == [name]
+                stream.close()
+            while len(server.engine.sessions):
+                await asyncio.sleep(0.01)
+        async with connect(server.address, token="another") as connection:
+            with pytest.raises(MisuseError, match="bearer token"):
+                await connection.describe()
+
+
+async def test_reflection_names_the_services(target: Path) -> None:
+    async with running(options_for(target)) as server, grpc.aio.insecure_channel(server.address) as channel:
+        assert {SERVICE_NAME, health.SERVICE_NAME} <= await _services(channel)
+
+
+async def test_a_client_without_tls_is_told_what_may_be_amiss(target: Path, tmp_path: Path) -> None:
+    pair = issue(tmp_path, ["127.0.0.1"], [], 1, datetime.now(UTC)).server
+    assert pair is not None
+    secured = with_access(options_for(target), certificate=pair.certificate, key=pair.key)
+    async with running(secured) as server, connect(server.address) as connection:
+        with pytest.raises(OutriderError, match="hung up at once; if it speaks TLS"):
+            await connection.describe(timeout=5)
+
+
+async def test_nobody_there_is_a_sentence() -> None:
+    async with connect("127.0.0.1:1") as connection:
+        with pytest.raises(LinkError, match=r"127\.0\.0\.1:1 cannot be reached"):
+            await connection.describe(timeout=5)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:0.0.0.0", "10.0.0.1", "gpu.example.org"])
+def test_plain_text_off_loopback_must_be_asked_for(host: str, tmp_path: Path) -> None:
+    open_to_all = AccessOptions(Address(host, 0), None, None, None, None, insecure=False)
+    with pytest.raises(MisuseError, match="--insecure"):
+        port_credentials(open_to_all)
+    assert port_credentials(replace(open_to_all, insecure=True)) is None
+    half = AccessOptions(Address("0.0.0.0", 0), tmp_path / "cert.pem", None, None, None, insecure=True)
+    with pytest.raises(MisuseError, match="--tls-key"):
+        port_credentials(half)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_port_in_use_costs_no_time(host: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another of the host's addresses is free; weights are not loaded, drafts not hashed."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the port should have come first")
+
+    for slow in ("make_offer", "load_target"):
+        monkeypatch.setattr(assembly, slow, refuse)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = Address(host, other.getsockname()[1])
+        with pytest.raises(MisuseError, match=f"{taken} is in use"):
+            assembly.assemble(with_access(options_for(target), listen=taken))
+
+
+async def test_two_servers_share_no_port(target: Path) -> None:
+    async with running(options_for(target)) as server:
+        taken = Address("127.0.0.1", int(server.address.rpartition(":")[2]))
+        with pytest.raises(MisuseError, match="in use"):
+            async with running(with_access(options_for(target), listen=taken)):
+                raise AssertionError("two servers share a port")
+
+
+async def _services(channel: grpc.aio.Channel, metadata: Metadata = ()) -> set[str]:
+    """What reflection lists."""
+    ask = reflection_pb2.ServerReflectionRequest(list_services="")
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    async for reply in stub.ServerReflectionInfo(iter([ask]), metadata=metadata):
+        return {service.name for service in reply.list_services_response.service}
+    return set()

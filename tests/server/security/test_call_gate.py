@@ -1,0 +1,131 @@
+"""Calls of all kinds that are never ended, hundreds at a time: others get in, and nothing is left behind."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from common.bundle import BundleManifest
+from common.protocol.messages import Opened, Settings
+from common.rpc.description import FileRequest
+from common.rpc.stub import connect
+from server import assembly
+from server.security.call_gate import CallGate
+from server.security.call_pools import LIMITS, CallKind, CallPools, Refusal
+from tests.hostile.calls import HOSTILE_CALLS, HostileCall
+from tests.hostile.http2 import Connection, connected
+from tests.server.harness import Running, new_session, options_for, running, with_access
+
+_CALLS = 320
+_CONNECTIONS = 4
+_SOON = 0.2
+
+
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> CallPools:
+    """Those of the server that is started next."""
+    made = CallPools()
+    monkeypatch.setattr(assembly, "CallPools", lambda **_: made)
+    return made
+
+
+async def offered(address: str) -> BundleManifest:
+    async with connect(address) as connection:
+        return (await connection.describe()).bundles[0]
+
+
+@asynccontextmanager
+async def under(call: HostileCall, server: Running, calls: int = _CALLS) -> AsyncIterator[list[Connection]]:
+    """So many of them at a time, from a few connections."""
+    bundle = await offered(server.address)
+    async with AsyncExitStack() as stack:
+        makers = [connected(server.address, call.window) for _ in range(_CONNECTIONS)]
+        connections = [await stack.enter_async_context(maker) for maker in makers]
+
+        async def begin(connection: Connection) -> None:
+            for _ in range(calls // _CONNECTIONS):
+                await call.begin(connection, bundle)
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(*map(begin, connections))
+        yield connections
+
+
+async def is_served(address: str, token: str | None = None) -> bool:
+    """A whole visit: the question, a file, health, a stream that opens a session."""
+    async with connect(address, token=token) as connection:
+        bundle = (await connection.describe(timeout=10)).bundles[0]
+        file = min(bundle.files, key=lambda each: each.size)
+        parts = [part async for part in connection.fetch(FileRequest(bundle.id, file.path, 0))]
+        session, stream = await new_session(connection), connection.generate()
+        await stream.send(session.open([5, 6], Settings(4)))
+        opened = await stream.receive()
+        stream.close()
+        return sum(map(len, parts)) == file.size and isinstance(opened, Opened) and await connection.check()
+
+
+@pytest.mark.parametrize("kind", HOSTILE_CALLS)
+async def test_an_honest_client_gets_in_beside_hundreds_of(kind: str, target: Path, pools: CallPools) -> None:
+    async with running(options_for(target)) as server:
+        async with under(HOSTILE_CALLS[kind], server):
+            async with asyncio.timeout(60):
+                while sum(pools.refused.values()) + sum(map(pools.held, CallKind)) < _CALLS:
+                    await asyncio.sleep(0.01)
+                assert await is_served(server.address)
+            assert all(pools.held(each) <= LIMITS[each].calls for each in CallKind)
+        await _all_gone(pools)
+
+
+async def test_strangers_get_no_place_where_a_token_is_asked_for(
+    target: Path, pools: CallPools, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("s3cret")
+    async with running(with_access(options_for(target), token_file=path)) as server:
+        async with connected(server.address, 0) as connection:
+            for method in ("Generate", "Describe", "FetchBundle", "Nothing"):
+                for _ in range(_CALLS // 4):
+                    await connection.call(f"/outrider.v1.Outrider/{method}")
+                while connection.standing:
+                    await asyncio.sleep(0.01)
+            assert await is_served(server.address, "s3cret")
+        assert pools.refused[CallKind.OPENING, Refusal.TOKEN] == _CALLS // 4
+        await _all_gone(pools)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> Mapping[CallKind, object]:
+    """A server that waits for nobody for long."""
+    limits = {kind: replace(each, request_seconds=_SOON, seconds=_SOON) for kind, each in LIMITS.items()}
+    made = CallPools(limits)
+    monkeypatch.setattr(assembly, "CallPools", lambda **_: made)
+    monkeypatch.setattr(assembly, "CallGate", lambda tokens, pools: CallGate(tokens, pools, _SOON))
+    return limits
+
+
+@pytest.mark.parametrize("kind", HOSTILE_CALLS)
+async def test_who_lets_the_server_wait_is_left(kind: str, target: Path, hurried: object) -> None:
+    """Even where nothing can be said, for nothing is read: the call is gone on both sides."""
+    async with running(options_for(target)) as server:
+        async with under(HOSTILE_CALLS[kind], server, calls=8) as connections, asyncio.timeout(60):
+            while any(connection.standing for connection in connections):
+                await asyncio.sleep(0.1)
+                for connection in connections:
+                    connection.ping()
+        async with asyncio.timeout(60):
+            while _calls_at_work():
+                await asyncio.sleep(0.02)
+
+
+def _calls_at_work() -> int:
+    """Tasks that gRPC has for calls."""
+    return sum("schedule_rpc" in str(task.get_coro()) for task in asyncio.all_tasks())
+
+
+async def _all_gone(pools: CallPools) -> None:
+    async with asyncio.timeout(60):
+        while any(pools.held(kind) for kind in CallKind):
+            await asyncio.sleep(0.02)

@@ -1,0 +1,97 @@
+"""How many connections stand, and for how long one may say nothing."""
+
+import asyncio
+import resource
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from common.address import parse_address
+from common.protocol.errors import MisuseError
+from common.rpc.channel import SERVER_OPTIONS
+from common.rpc.errors import HungUpError
+from common.rpc.stub import connect
+from server import assembly
+from server.security import connections
+from server.security.connections import MOST_CONNECTIONS, most_connections
+from tests.hostile.http2 import connected
+from tests.server.harness import options_for, running
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The soft and hard limits of file descriptors, the last of them those that hold; 10 are open."""
+    held = [(0, 0)]
+    monkeypatch.setattr(connections, "_open_descriptors", lambda: 10)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: held[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: held.append(wanted))
+    return held
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "found"),
+    [
+        (1024, 65536, MOST_CONNECTIONS),  # what most systems give
+        (1024, resource.RLIM_INFINITY, MOST_CONNECTIONS),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, MOST_CONNECTIONS),
+        (1024, 1024, 1024 - 106),
+        (200, 200, 94),
+    ],
+)
+def test_connections_are_as_many_as_there_are_file_descriptors_for(
+    soft: int, hard: int, found: int, limits: list[tuple[int, int]]
+) -> None:
+    limits.append((soft, hard))
+    assert most_connections() == found
+    assert limits[-1][0] == resource.RLIM_INFINITY or limits[-1][0] >= found + 106
+
+
+def test_no_descriptors_for_anybody_is_said(limits: list[tuple[int, int]]) -> None:
+    limits.append((110, 110))
+    with pytest.raises(MisuseError, match="110 file descriptors leave none for clients; allow 4202"):
+        most_connections()
+
+
+async def test_more_connections_than_the_server_takes_are_closed_at_once(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "most_connections", lambda: 8)
+    async with running(options_for(target)) as server, AsyncExitStack() as stack:
+        first, *_ = [await stack.enter_async_context(connected(server.address)) for _ in range(8)]
+        async with connect(server.address) as connection:
+            with pytest.raises(HungUpError, match="too many connections"):
+                await connection.describe(timeout=10)
+        first.close()
+        async with asyncio.timeout(30):
+            while not await _is_let_in(server.address):
+                await asyncio.sleep(0.1)
+
+
+async def _is_let_in(address: str) -> bool:
+    async with connect(address) as connection:
+        try:
+            return bool(await connection.describe(timeout=10))
+        except HungUpError:
+            return False
+
+
+UNTIL_IT_BEGINS = ("grpc.server_handshake_timeout_ms", "grpc.http2.settings_timeout")
+"""Options that bound how long a connection may say nothing."""
+
+
+async def test_who_connects_and_says_nothing_is_left(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After ten seconds, which go by faster here."""
+    hurried = tuple((name, 300 if name in UNTIL_IT_BEGINS else value) for name, value in SERVER_OPTIONS)
+    monkeypatch.setattr(assembly, "SERVER_OPTIONS", hurried)
+    async with running(options_for(target)) as server:
+        address = parse_address(server.address)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        async with asyncio.timeout(60):
+            with_greeting = await reader.read()
+        assert len(with_greeting) < 200  # its own settings
+        writer.close()
+
+
+def test_a_connection_has_ten_seconds_to_begin() -> None:
+    assert {dict(SERVER_OPTIONS)[name] for name in UNTIL_IT_BEGINS} == {10_000}

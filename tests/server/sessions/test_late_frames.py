@@ -1,0 +1,102 @@
+"""Frames about answers that are over: free while they may be on their way, then paid for, then the end."""
+
+from dataclasses import replace
+
+import pytest
+
+from common.protocol.errors import PeerError
+from common.protocol.messages import Ack, Cancel, Extend, FailureCode, FromClient, Grow, GrownNode, Ping, Settings
+from server.sessions.late_frames import LateFrames
+from server.sessions.quotas import Allowance, Quotas
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.thinker import VOCAB, Thinker, decode
+
+ENDLESS = replace(TERMS, end_tokens=frozenset(), max_nodes=512)
+MANY = Grow(0, 3, tuple(GrownNode(number, 0, VOCAB + number, -1.0) for number in range(1, 513)))
+PATIENT = Settings(max_new_tokens=300)
+
+
+def test_what_may_be_on_its_way_is_free() -> None:
+    late = LateFrames()
+    assert sum(late.take(1, now=1.0) for _ in range(400)) == 0
+
+
+def test_what_comes_at_leisure_is_free_for_ever() -> None:
+    late = LateFrames()
+    assert sum(late.take(0, now=0.05 * second) for second in range(20_000)) == 0
+
+
+def test_what_does_not_stop_is_paid_for_and_then_ended() -> None:
+    late, paid = LateFrames(), 0
+    for _ in range(31):
+        paid += late.take(512, now=1.0)
+    assert paid > 10_000
+    with pytest.raises(PeerError, match="goes on about what is over"):
+        late.take(512, now=1.0)
+
+
+@pytest.mark.parametrize("frame", [MANY, Ack(0, 3), Cancel(0), Ping(1)], ids=["Grow", "Ack", "Cancel", "Ping"])
+def test_a_session_ends_that_goes_on_about_its_last_answer(frame: FromClient) -> None:
+    sessions = Sessions(ENDLESS, BOUNDS, 2000, Quotas({"bob": Allowance(tokens_per_minute=10_000)}))
+    thinker, flooding, honest = Thinker(), Client(sessions, "flooding", client="bob"), Client(sessions, "honest")
+    flooding.open(prompt_of(1, 3), Settings(max_new_tokens=2))
+    answer(flooding, sessions, thinker)
+    honest.open(prompt_of(2, 3), Settings(max_new_tokens=20))
+    sent = 0
+    while flooding.failed is None and sent < 10_000:
+        flooding.say(frame, now=1.0)
+        sent += 1
+    assert flooding.failed is not None
+    assert flooding.failed.code is FailureCode.PROTOCOL
+    assert "what is over or was said before" in flooding.failed.message
+    again = Client(sessions, "again", client="bob")
+    again.open(prompt_of(3, 3), Settings(max_new_tokens=2))
+    assert (again.failed is not None) == (frame is MANY), "nodes cost most"
+    while not honest.done:
+        one_pass(sessions, thinker, 1.0)
+        honest.hear()
+    assert honest.session.answer == decode(prompt_of(2, 3), 20, end=-1)
+
+
+def test_late_nodes_are_not_looked_at_and_name_none_of_the_servers_own() -> None:
+    sessions, thinker = Sessions(ENDLESS, BOUNDS, 2000), Thinker()
+    client = Client(sessions, "s")
+    client.open(prompt_of(1, 3), Settings(max_new_tokens=2))
+    answer(client, sessions, thinker)
+    client.say(Grow(0, 3, (GrownNode((1 << 63) - 1, 0, VOCAB, 5.0),)))
+    assert client.failed is None
+    assert sessions.counters.stale_nodes == 1
+    client.say(client.session.extend(5, [7], Settings(max_new_tokens=2)))
+    client.say(Grow(1, 6, (GrownNode(1 << 62, 0, 1, -1.0),)))
+    assert client.failed is not None
+    assert "too large" in client.failed.message
+
+
+def test_a_hundred_frames_a_second_with_nothing_new_are_free_for_ever() -> None:
+    client = Client(Sessions(ENDLESS, BOUNDS, 2000), "s")
+    client.open(prompt_of(1, 3), PATIENT)
+    for number in range(5000):
+        client.say(Ack(0, 3), now=1.0 + number / 100)
+    assert client.failed is None
+
+
+AGAIN = Grow(0, 3, tuple(GrownNode(number, 0, number % VOCAB, -1.0) for number in range(1, 301)))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [AGAIN, Grow(0, 3, ()), Ack(0, 3), Extend(0, 3, (7,) * 40_000, PATIENT)],
+    ids=["Grow", "empty Grow", "Ack", "Extend"],
+)
+def test_a_session_ends_that_repeats_itself_while_its_answer_is_made(frame: FromClient) -> None:
+    sessions = Sessions(ENDLESS, BOUNDS, 2000)
+    repeating = Client(sessions, "repeating")
+    repeating.open(prompt_of(1, 3), PATIENT)
+    repeating.say(AGAIN)
+    assert repeating.failed is None
+    for _ in range(2100):
+        repeating.say(frame, now=1.0)
+    assert repeating.failed is not None
+    assert repeating.failed.code is FailureCode.PROTOCOL
+    assert "was said before" in repeating.failed.message

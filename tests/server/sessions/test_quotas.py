@@ -1,0 +1,80 @@
+"""What one client may use, and when it may come back."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.protocol.messages import FailureCode
+from server.sessions.quotas import Allowance, Bucket, Quotas
+from server.sessions.refusal import Reason, TurnedAwayError
+
+
+def turned_away(quotas: Quotas, client: str, now: float) -> TurnedAwayError | None:
+    try:
+        quotas.check(client, now)
+    except TurnedAwayError as error:
+        return error
+    return None
+
+
+def test_a_bucket_begins_with_a_minutes_worth_and_fills_evenly() -> None:
+    bucket = Bucket(60)
+    bucket.take(60, 0.0)
+    assert bucket.wait(0.0) == pytest.approx(1.0)
+    assert bucket.wait(0.4) == pytest.approx(0.6)
+    assert bucket.wait(1.0) == 0.0
+    bucket.take(1, 100.0)
+    assert bucket.wait(100.0) == 0.0
+
+
+def test_what_was_taken_beyond_it_is_owed() -> None:
+    bucket = Bucket(60)
+    bucket.take(180, 0.0)
+    assert bucket.wait(0.0) == pytest.approx(121.0)
+    assert bucket.wait(121.0) == pytest.approx(0.0)
+
+
+@given(
+    st.integers(1, 10_000),
+    st.lists(st.tuples(st.floats(0, 30), st.integers(0, 5000)), max_size=30),
+)
+def test_whoever_waits_for_as_long_as_is_said_finds_one_and_nobody_gets_more_than_is_there(
+    per_minute: int, takes: list[tuple[float, int]]
+) -> None:
+    bucket, now, taken = Bucket(per_minute), 0.0, 0
+    for pause, amount in takes:
+        now += pause
+        if bucket.wait(now) == 0.0:
+            bucket.take(amount, now)
+            taken += amount
+            # The last may owe: it was let in with one left.
+            assert taken - amount <= per_minute * (1 + now / 60) + 1e-6
+    assert bucket.wait(now + bucket.wait(now)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_requests_and_tokens_are_counted_for_each_client_alone() -> None:
+    quotas = Quotas({"few": Allowance(requests_per_minute=2), "short": Allowance(tokens_per_minute=100)})
+    for _ in range(5):
+        for client in ("few", "short", "nobody"):
+            quotas.requested(client, 0.0)
+    quotas.used("few", 10_000, 0.0)
+    few = turned_away(quotas, "few", 0.0)
+    assert few is not None
+    assert (few.reason, few.code) == (Reason.QUOTA_REQUESTS, FailureCode.QUOTA)
+    assert few.retry_after == pytest.approx(4 * 30)
+    assert str(few) == "'few' has used up its requests, 2 a minute; come back in 120 s"
+    assert turned_away(quotas, "short", 0.0) is None
+    quotas.used("short", 130, 0.0)
+    short = turned_away(quotas, "short", 0.0)
+    assert short is not None
+    assert (short.reason, short.retry_after) == (Reason.QUOTA_TOKENS, pytest.approx(31 * 0.6))
+    assert "its tokens, 100 a minute; come back in 19 s" in str(short)
+    assert turned_away(quotas, "short", short.retry_after + 0.001) is None
+    assert turned_away(quotas, "nobody", 0.0) is None
+
+
+def test_sessions_have_no_limit_unless_one_is_written_down() -> None:
+    quotas = Quotas({"few": Allowance(max_sessions=2), "many": Allowance()})
+    assert [quotas.max_sessions(client) for client in ("few", "many", "nobody")] == [2, math.inf, math.inf]

@@ -1,0 +1,137 @@
+"""Whatever one session raises ends that session, with a sentence for its client and a line in the log, and no other."""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from common.protocol.messages import FailureCode, Grow, GrownNode, Settings
+from common.protocol.server_session import ServerSession
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, prompt_of
+from tests.server.helpers import Helpers, one_level
+from tests.server.proposers import guessing
+from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
+
+ASSISTED = replace(
+    TERMS, idle="assist", assists=True, state_kinds=lambda request: STATE_KINDS, end_tokens=frozenset(), max_nodes=512
+)
+SETTINGS = Settings(max_new_tokens=40)
+
+
+@pytest.fixture
+def sessions() -> Sessions:
+    return Sessions(ASSISTED, BOUNDS, capacity=3000)
+
+
+class Clock:
+    """A pass takes a millisecond for each of its tokens, so that sessions weigh what widens it."""
+
+    def __init__(self, sessions: Sessions):
+        self._sessions, self._thinker, self.now = sessions, Thinker(), 0.0
+        self._helpers = Helpers(guessing(VOCAB))
+
+    def go_on(self, *clients: Client) -> None:
+        one_level(self._sessions, self._helpers)
+        self.now = max(self.now, min(self._sessions.next_due(), self.now + 1.0))
+        batch = self._sessions.plan(self.now)
+        exports = self._sessions.claim_state()
+        self._sessions.send_state(exports, self._thinker.make([each.ask for each in exports]), self.now)
+        if batch is not None:
+            self.now += 0.001 * batch.tokens
+            self._sessions.complete(batch, self._thinker.decide(batch.cases), self.now)
+        for client in clients:
+            client.hear()
+
+
+def opened(sessions: Sessions, name: str, length: int) -> Client:
+    client = Client(sessions, name, STATE)
+    client.open(prompt_of(len(name), length), SETTINGS)
+    return client
+
+
+def member_of(sessions: Sessions, client: Client) -> Any:
+    return sessions._roster.of(client)
+
+
+def raising(*_: object) -> Any:
+    raise ZeroDivisionError("of one session")
+
+
+def broken_method(name: str) -> Callable[[Any], None]:
+    def break_it(member: Any) -> None:
+        setattr(member.session, name, raising)
+
+    return break_it
+
+
+def broken_property(name: str) -> Callable[[Any], None]:
+    def break_it(member: Any) -> None:
+        member.session.__class__ = type("Broken", (ServerSession,), {name: property(raising)})
+
+    return break_it
+
+
+def broken_tree(member: Any) -> None:
+    member.session.tree.nodes = raising
+
+
+BREAKS = {
+    **{name: broken_method(name) for name in ("due", "plan", "complete", "assistance", "assist")},
+    **{name: broken_method(name) for name in ("next_span", "state_frame")},
+    **{name: broken_property(name) for name in ("asks_for_assistance", "may_be_assisted", "waits_for_its_client")},
+    "weighing": broken_tree,
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_what_one_session_raises_ends_it_alone(sessions: Sessions, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock(sessions)
+    faulty, honest = opened(sessions, "faulty", 30), opened(sessions, "honest", 12)
+    for _ in range(4):
+        clock.go_on(faulty, honest)
+    assert faulty.failed is None
+    BREAKS[name](member_of(sessions, faulty))
+    with caplog.at_level(logging.ERROR):
+        for _ in range(300):
+            clock.go_on(honest)
+            if honest.done:
+                break
+    assert honest.session.answer == decode(prompt_of(len("honest"), 12), 40, end=-1)
+    assert faulty.failed is not None
+    assert faulty.failed.code is FailureCode.INTERNAL
+    assert "try again" in faulty.failed.message
+    assert faulty.ended
+    assert "a session failed" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    sessions.leave(honest, clock.now)
+    assert (len(sessions), sessions.held_slots) == (0, 0)
+
+
+def logps(*each: float) -> Iterator[tuple[GrownNode, ...]]:
+    for number, logp in enumerate(each, start=1):
+        yield (GrownNode(number, number - 1, 5, logp),)
+
+
+def chain(count: int, logp: float) -> list[tuple[GrownNode, ...]]:
+    return [tuple(node for (node,) in logps(*[logp] * count))]
+
+
+@pytest.mark.parametrize(
+    "grows", [list(logps(-800.0, -800.0)), chain(256, -3.0), chain(256, -100.0), list(logps(*[-100.0] * 40))]
+)
+def test_nodes_that_are_as_good_as_impossible_reach_nobody_else(
+    sessions: Sessions, grows: list[tuple[GrownNode, ...]]
+) -> None:
+    """Their probabilities underflow, and with passes that cost time they are weighed against others'."""
+    clock = Clock(sessions)
+    hostile, honest = opened(sessions, "hostile", 3), opened(sessions, "honest", 200)
+    for _ in range(8):
+        clock.go_on(hostile, honest)
+    for nodes in grows:
+        hostile.say(Grow(0, hostile.session.tree.frontier, nodes))
+    while not honest.done:
+        clock.go_on(honest)
+    assert honest.session.answer == decode(prompt_of(len("honest"), 200), 40, end=-1)

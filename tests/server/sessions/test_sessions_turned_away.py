@@ -1,0 +1,245 @@
+"""Who is let in where not everybody fits: at once, with a word on when to come back, and nobody let in pays for it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from common.protocol.messages import FailureCode, Settings
+from server.sessions.quotas import Allowance, Quotas
+from server.sessions.refusal import Reason
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.thinker import Thinker, decode
+
+ENDLESS = replace(TERMS, end_tokens=frozenset())
+LONG = Settings(max_new_tokens=300)
+SHORT = Settings(max_new_tokens=2)
+
+
+def new_sessions(quotas: dict[str, Allowance] | None = None, capacity: int = 2000, **bounds: Any) -> Sessions:
+    return Sessions(ENDLESS, replace(BOUNDS, **bounds), capacity, Quotas(quotas or {}))
+
+
+def asking(sessions: Sessions, name: str, settings: Settings = LONG, client: str = "", length: int = 3) -> Client:
+    asked = Client(sessions, name, client=client)
+    asked.open(prompt_of(len(name), length), settings)
+    return asked
+
+
+def again(client: Client, settings: Settings = LONG) -> None:
+    """Another question in the same session."""
+    client.say(client.session.extend(client.session.tree.frontier, [7, 8], settings))
+
+
+def lose(client: Client) -> None:
+    client.inbox.clear()
+    client.sessions.leave(client, 0.0)
+
+
+def returned(client: Client) -> Client:
+    """The same client on a new stream."""
+    fresh = Client(client.sessions, "unused", client=client.client)
+    fresh.session = client.session
+    fresh.session.lost()
+    for message in fresh.session.reopen():
+        fresh.say(message)
+    return fresh
+
+
+def reasons(sessions: Sessions) -> dict[str, int]:
+    return dict(sessions.counters.refused)
+
+
+def test_no_more_answers_are_made_at_a_time_than_may_be_and_the_next_is_told_when_to_come() -> None:
+    sessions, thinker = new_sessions(max_running=2), Thinker()
+    first, second, third = (asking(sessions, name) for name in ("one", "two", "three"))
+    assert third.failed is not None
+    assert third.failed.code is FailureCode.OVERLOADED
+    assert "busy with 2 answers" in third.failed.message
+    assert 0 < third.failed.retry_after <= 2.0
+    assert third.ended
+    assert reasons(sessions) == {Reason.RUNNING: 1}
+    first.hear()
+    first.say(first.session.cancel())
+    assert asking(sessions, "fourth").failed is None
+    assert one_pass(sessions, thinker) == 2
+    assert (first.failed, second.failed) == (None, None)
+
+
+def test_unless_told_otherwise_as_many_answer_as_decode_in_every_pass() -> None:
+    sessions = new_sessions(pass_tokens=8)
+    clients = [asking(sessions, "s" * number) for number in range(1, 8)]
+    assert [client.failed is None for client in clients] == [True] * 6 + [False]
+
+
+def test_a_question_that_cannot_be_answered_now_costs_its_session_nothing() -> None:
+    sessions, thinker = new_sessions(max_running=1, lease_seconds=60.0), Thinker()
+    asked = asking(sessions, "asked", SHORT, length=30)
+    answer(asked, sessions, thinker)
+    other = asking(sessions, "other")
+    again(asked)
+    assert asked.failed is not None
+    assert asked.ended
+    assert (len(sessions), sessions.away) == (1, 1)
+    other.hear()
+    other.say(other.session.cancel())
+    packed = sessions.counters.packed_tokens
+    back = returned(asked)
+    prompt = list(back.session.tree.tokens)
+    one_pass(sessions, thinker)
+    back.hear()
+    assert back.session.answer == decode(prompt, 1, end=-1)
+    assert sessions.counters.packed_tokens - packed <= 4
+
+
+def test_an_answer_that_was_begun_goes_on_although_another_took_its_place_meanwhile() -> None:
+    sessions, thinker = new_sessions(max_running=1, lease_seconds=60.0), Thinker()
+    begun = asking(sessions, "begun")
+    one_pass(sessions, thinker)
+    lose(begun)
+    assert asking(sessions, "other").failed is None
+    assert returned(begun).failed is None
+    assert asking(sessions, "third").failed is not None
+
+
+def test_a_prompt_is_let_in_only_where_the_answers_that_are_made_will_leave_room_for_its_own() -> None:
+    """Judged by how long answers have become so far, and never by more than was asked for."""
+    sessions, thinker = new_sessions(capacity=100), Thinker()
+    answer(asking(sessions, "measured", Settings(max_new_tokens=30), length=3), sessions, thinker)
+    running = asking(sessions, "running", length=40)
+    assert running.failed is None
+    assert asking(sessions, "fits", Settings(max_new_tokens=10), length=20).failed is None
+    refused = asking(sessions, "long", length=5)
+    assert refused.failed is not None
+    assert "no room for a prompt of 5 tokens" in refused.failed.message
+    assert refused.failed.retry_after > 0
+    assert reasons(sessions) == {Reason.CACHE: 1}
+
+
+def test_whoever_has_no_question_makes_room_for_another_session() -> None:
+    """It comes back with its next one, as after any link that broke."""
+    sessions, thinker = new_sessions(max_sessions=2), Thinker()
+    idle, busy = asking(sessions, "idle", SHORT), asking(sessions, "busy")
+    answer(idle, sessions, thinker)
+    assert asking(sessions, "comer").failed is None
+    assert (idle.ended, idle.failed, busy.ended) == (True, None, False)
+    refused = asking(sessions, "another")
+    assert refused.failed is not None
+    assert "no room for another session" in refused.failed.message
+    assert reasons(sessions) == {Reason.SESSIONS: 1}
+
+
+def test_of_those_without_a_question_the_one_that_has_had_none_for_longest_goes() -> None:
+    sessions, thinker = new_sessions(max_sessions=2), Thinker()
+    early, late = (asking(sessions, name, SHORT) for name in ("a", "bb"))
+    for now, client in enumerate((late, early)):
+        while not client.done:
+            one_pass(sessions, thinker, float(now))
+            client.hear()
+    again(late, Settings(max_new_tokens=1))
+    one_pass(sessions, thinker, 9.0)
+    late.hear()
+    assert asking(sessions, "ccc").failed is None
+    assert (early.ended, late.ended) == (True, False)
+
+
+QUOTAS = {
+    "few": Allowance(max_sessions=2),
+    "seldom": Allowance(requests_per_minute=2),
+    "short": Allowance(tokens_per_minute=40),
+}
+
+
+@pytest.mark.parametrize(
+    ("client", "reason"),
+    [("few", Reason.QUOTA_SESSIONS), ("seldom", Reason.QUOTA_REQUESTS), ("short", Reason.QUOTA_TOKENS)],
+)
+def test_a_client_that_has_used_up_its_share_is_told_and_others_go_on(client: str, reason: Reason) -> None:
+    sessions = new_sessions(QUOTAS)
+    clients = [asking(sessions, name, client=client, length=20) for name in ("a", "bb")]
+    assert [each.failed for each in clients] == [None, None]
+    third, other = asking(sessions, "ccc", client=client), asking(sessions, "dddd", client="another")
+    assert third.failed is not None
+    assert third.failed.code is FailureCode.QUOTA
+    assert third.failed.message.startswith(f"'{client}' has ")
+    assert third.failed.retry_after > 0
+    assert other.failed is None
+    assert reasons(sessions) == {reason: 1}
+
+
+def test_what_is_committed_is_used_up_too_and_an_answer_that_is_made_goes_on_to_its_end() -> None:
+    sessions, thinker = new_sessions(QUOTAS), Thinker()
+    client = asking(sessions, "a", Settings(max_new_tokens=100), client="short")
+    answer(client, sessions, thinker)
+    assert len(client.session.answer) == 100
+    again(client)
+    assert client.failed is not None
+    assert client.failed.retry_after == pytest.approx((103 - 40 + 1) * 60 / 40)
+
+
+def test_to_come_back_is_no_request() -> None:
+    sessions, thinker = new_sessions(QUOTAS, lease_seconds=60.0), Thinker()
+    client = asking(sessions, "a", client="seldom")
+    for _ in range(5):
+        one_pass(sessions, thinker)
+        lose(client)
+        client = returned(client)
+        assert client.failed is None
+    client.hear()
+    client.say(client.session.cancel())
+    client.hear()
+    again(client)
+    assert client.failed is None
+    client.hear()
+    client.say(client.session.cancel())
+    client.hear()
+    again(client)
+    assert client.failed is not None
+
+
+def test_a_client_with_all_its_sessions_gives_up_one_without_a_question() -> None:
+    sessions, thinker = new_sessions(QUOTAS), Thinker()
+    first, other = asking(sessions, "a", SHORT, client="few"), asking(sessions, "bb", SHORT)
+    for client in (first, other):
+        answer(client, sessions, thinker)
+    assert asking(sessions, "ccc", client="few").failed is None
+    assert asking(sessions, "dddd", client="few").failed is None
+    assert (first.ended, other.ended) == (True, False)
+    assert asking(sessions, "eeeee", client="few").failed is not None
+
+
+def test_a_client_that_says_nothing_for_as_long_as_a_lease_lasts_is_as_good_as_gone() -> None:
+    sessions, thinker = Sessions(replace(ENDLESS, run_ahead=4), replace(BOUNDS, lease_seconds=60.0), 2000), Thinker()
+    silent = asking(sessions, "silent")
+    now = 0.0
+    while one_pass(sessions, thinker, now):
+        now += 1.0
+    last = now - 1.0
+    assert sessions.next_due() == last + 60.0
+    assert one_pass(sessions, thinker, last + 59.0) == 0
+    assert not silent.ended
+    assert one_pass(sessions, thinker, last + 60.0) == 0
+    assert silent.ended
+    assert (len(sessions), sessions.away) == (0, 1)
+    back = returned(silent)
+    one_pass(sessions, thinker, last + 61.0)
+    back.hear()
+    assert len(back.session.answer) >= 4
+
+
+def test_who_comes_back_and_is_turned_away_takes_no_place_from_another() -> None:
+    quotas = {"bob": Allowance(max_sessions=1, requests_per_minute=2)}
+    sessions, thinker = new_sessions(quotas, lease_seconds=60.0), Thinker()
+    away = asking(sessions, "away", SHORT, client="bob")
+    answer(away, sessions, thinker)
+    lose(away)
+    idle = asking(sessions, "idle", SHORT, client="bob")
+    answer(idle, sessions, thinker)
+    away.session.lost()
+    fresh = Client(sessions, "unused", client="bob")
+    fresh.say(away.session.extend(away.session.tree.frontier, [7, 8], SHORT))
+    assert fresh.failed is not None
+    assert fresh.failed.code is FailureCode.QUOTA
+    assert not idle.ended
+    assert (len(sessions), sessions.away) == (1, 1)

@@ -1,0 +1,120 @@
+"""How wide sessions make their passes, by what passes turn out to cost and what nodes promise."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from common.protocol.messages import Grow, GrownNode, Settings
+from server.passes.batch import Batch
+from server.sessions.sessions import Bounds, Member, Sessions
+from tests.server.clients_of_sessions import TERMS, Client, prompt_of
+from tests.server.thinker import Thinker
+
+Cost = Callable[[int], float]
+BOUNDS = Bounds(max_sessions=8, pass_tokens=64)
+LONG = Settings(max_new_tokens=300)
+FAR = 1000.0
+
+
+def flat(tokens: int) -> float:
+    return 0.03
+
+
+def steep(tokens: int) -> float:
+    return 0.03 * tokens
+
+
+class Server:
+    """Sessions on a target whose passes cost what `cost` says."""
+
+    def __init__(self, cost: Cost):
+        self.sessions = Sessions(replace(TERMS, end_tokens=frozenset()), BOUNDS, capacity=2000)
+        self._thinker = Thinker()
+        self._cost = cost
+        self._now = 0.0
+
+    def one_pass(self) -> Batch[Member]:
+        self._now += FAR
+        batch = self.sessions.plan(self._now)
+        assert batch is not None
+        self._now += self._cost(batch.tokens)
+        self.sessions.complete(batch, self._thinker.decide(batch.cases), self._now)
+        return batch
+
+    def decoding(self, name: str, prompt: list[int]) -> Client:
+        """A client whose prompt has been computed, and a few tokens, so that wide passes and narrow ones are known."""
+        client = Client(self.sessions, name)
+        client.open(prompt, LONG)
+        while len(client.session.answer) < 3:
+            self.one_pass()
+            client.hear()
+        return client
+
+
+def grow(client: Client, count: int, logp: float) -> None:
+    """So many nodes, each below the one before, none of which the target is likely to take."""
+    session = client.session
+    first = session.tree.last_id + 1
+    parents = [0, *range(first, first + count)]
+    nodes = [GrownNode(first + index, parents[index], 49 - index, logp) for index in range(count)]
+    session.tree.grow(session.tree.frontier, nodes)
+    client.say(Grow(session.turn, session.tree.frontier, tuple(nodes)))
+
+
+def widths(batch: Batch[Member]) -> dict[object, int]:
+    """The nodes of each client."""
+    return {part.owner.listener: len(part.work.nodes) for part in batch.parts}
+
+
+@pytest.mark.parametrize(("cost", "taken"), [(flat, 20), (steep, 0)])
+def test_improbable_nodes_join_passes_where_they_come_free_and_no_others(cost: Cost, taken: int) -> None:
+    server = Server(cost)
+    client = server.decoding("s", prompt_of(1, 100))
+    grow(client, 20, logp=-4.0)
+    assert widths(server.one_pass()) == {client: taken}
+
+
+def test_where_passes_grow_the_likely_nodes_are_taken_and_not_the_others() -> None:
+    server = Server(lambda tokens: 0.03 + 0.002 * tokens)
+    sure, unsure = (server.decoding(name, prompt_of(seed, 100)) for seed, name in enumerate(("sure", "unsure")))
+    sure.hear()
+    grow(sure, 8, logp=-0.05)
+    grow(unsure, 8, logp=-6.0)
+    assert widths(server.one_pass()) == {sure: 8, unsure: 0}
+
+
+def test_however_dear_tokens_are_every_prompt_is_read_and_every_session_decodes() -> None:
+    server = Server(steep)
+    decoding = server.decoding("decoding", prompt_of(1, 100))
+    grow(decoding, 8, logp=-0.5)
+    reading = Client(server.sessions, "reading")
+    reading.open(prompt_of(2, 40), LONG)
+    batch = server.one_pass()
+    assert {part.owner.listener: len(part.work.chain) for part in batch.parts} == {decoding: 1, reading: 40}
+
+
+def test_before_any_pass_was_measured_all_nodes_are_taken() -> None:
+    server = Server(steep)
+    client = Client(server.sessions, "s")
+    client.open([3], LONG)
+    grow(client, 20, logp=-4.0)
+    assert widths(server.one_pass()) == {client: 20}
+
+
+def test_one_slow_pass_keeps_passes_narrow_only_for_a_while() -> None:
+    """The first on a cold device, say. The narrow ones that follow would never show that wide ones are fast."""
+    costs = iter([3.0])
+    server = Server(lambda tokens: next(costs, 0.03))
+    client = Client(server.sessions, "s")
+    client.open(prompt_of(1, 30), Settings(max_new_tokens=200))
+    for _ in range(6):
+        server.one_pass()
+        client.hear()
+    taken = []
+    for _ in range(60):
+        grow(client, 20, logp=-0.05)
+        taken.append(widths(server.one_pass())[client])
+        client.hear()
+    assert taken[0] == 0
+    assert taken[-1] == 20

@@ -1,0 +1,57 @@
+"""Whose turn it is among those who wait for K/V, by age."""
+
+from server.sessions.waiting_line import WaitingLine
+
+ANSWER_S = 10.0
+
+
+def test_room_is_kept_for_the_oldest_that_came_back() -> None:
+    line = WaitingLine()
+    line.refused("long", 300, 1.0, 0.0)
+    assert line.reserved("short", 0.5, ANSWER_S) == 0.0  # it may never come back
+    line.refused("long", 300, 1.0, 1.0)
+    line.refused("longer", 900, 1.0, 1.0)
+    line.refused("longer", 900, 1.0, 2.0)
+    assert line.reserved("short", 2.0, ANSWER_S) == 300
+    assert line.reserved("longer", 2.0, ANSWER_S) == 300
+    assert line.reserved("long", 2.0, ANSWER_S) == 0.0
+    line.served("long")
+    assert line.reserved("short", 2.0, ANSWER_S) == 900
+
+
+def test_who_stays_away_holds_up_nobody() -> None:
+    line = WaitingLine()
+    for now in (0.0, 1.0):
+        line.refused("gone", 300, 1.0, now)
+    assert line.reserved("short", 4.0, ANSWER_S) == 300
+    assert line.reserved("short", 4.1, ANSWER_S) == 0.0
+    assert len(line) == 0
+
+
+def test_strangers_fill_no_memory() -> None:
+    line = WaitingLine()
+    for number in range(10_000):
+        line.refused(number, 1, 1.0, 0.0)
+    assert len(line) == 256
+
+
+def test_who_cannot_be_served_holds_up_others_half_of_the_time_at_most_under_whatever_name() -> None:
+    line = WaitingLine()
+    held = 0
+    for second in range(200):
+        for name in ("long", f"other{second // 7}"):
+            line.refused(name, 300, 1.0, float(second))
+        held += line.reserved("short", float(second), ANSWER_S) > 0
+    assert 0 < held <= 100
+    assert len(line) > 0
+
+
+def test_a_hold_lasts_as_long_as_answers_do_and_never_beyond_a_minute() -> None:
+    for answer_s, held_s in ((0.0, 5), (10.0, 20), (1000.0, 60)):
+        line = WaitingLine()
+        for second in range(held_s + 1):
+            line.refused("long", 300, 1.0, float(second))
+            is_held = line.reserved("short", float(second), answer_s) > 0
+            assert is_held == (second >= 1), second
+        line.refused("long", 300, 1.0, held_s + 1.0)
+        assert line.reserved("short", held_s + 1.0, answer_s) == 0.0

@@ -1,0 +1,100 @@
+"""The smallest recipe: one linear layer that guesses the next token. Only what tests of the loop need may live here.
+
+As a program it trains that recipe, so that tests can kill it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from tests.families import make_checkpoint
+from training.draft_models.features import Target
+from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.trainer import TrainSettings, train_draft
+from training.progress import TrainingBar
+
+
+class FakeRecipe:
+    """`dropout` draws random numbers and `seen` counts steps, as real recipes may: both must survive a resumed run.
+
+    In step `halts_in`, counted from 1, it waits to be killed; 0 for never."""
+
+    kind = "fake"
+    needs = FeatureNeeds(hidden=(0,))
+
+    def __init__(self, target: Target, halts_in: int = 0) -> None:
+        self.tuning = Tuning(rate=1e-2, weight_decay=0.1)
+        self.module = nn.Sequential(nn.Dropout(0.2), nn.Linear(target.config.hidden_size, target.config.vocab_size))
+        self.module.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.halts_in = halts_in
+        self.asked: list[tuple[list[list[int]], int]] = []
+
+    def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+        if moment.step + 1 == self.halts_in:
+            threading.Event().wait()
+        self.module.get_buffer("seen").add_(1)
+        logits = self.module(features.hidden[0][batch.learn]).float()
+        total = nn.functional.cross_entropy(logits, batch.targets) * (1 + moment.share)
+        return LossParts(total, {"share": torch.tensor(moment.share)})
+
+    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
+        assert not self.module.training
+        self.asked.append(([list(prompt) for prompt in prompts], new_tokens))
+        # As drafting would, this leaves torch's generators elsewhere.
+        torch.rand(3)
+        return Evaluation(1.5, {"n=1": 2.5})
+
+    def save(self, out: Path) -> None:
+        save_file({name: value.clone() for name, value in self.module.state_dict().items()}, out / "model.safetensors")
+
+    def describe(self) -> Mapping[str, str]:
+        return {"width": "narrow"}
+
+
+def make_inputs(folder: Path) -> tuple[Path, Path]:
+    """A tiny target and data for it."""
+    data = folder / "data.jsonl"
+    words = ["fox", "dog", "model", "draft", "quick", "lazy"]
+    lines = [
+        f'{{"instruction": "{words[n % 6]} {n}?", "output": "the {words[n % 5]} {words[n % 6]} {"x" * (n % 23)}"}}'
+        for n in range(80)
+    ]
+    data.write_text("\n".join(lines))
+    return make_checkpoint(folder / "target", "llama", dtype=torch.float32), data
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    return load_file(out / "model.safetensors")
+
+
+def equal(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def main() -> None:
+    target, data, out, steps, accumulate, halts_in, resume = sys.argv[1:]
+    settings = TrainSettings(
+        target,
+        (Path(data),),
+        Path(out),
+        steps=int(steps),
+        accumulate=int(accumulate),
+        batch_tokens=256,
+        save_every=3,
+        threads=1,
+        device="cpu",
+        resume=resume == "resume",
+    )
+    with TrainingBar() as bar:
+        train_draft(settings, lambda loaded: FakeRecipe(loaded, int(halts_in)), bar)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The independent recipe: a small model of the target's family that a server takes as it is."""
+
+import pytest
+import torch
+
+from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.protocol.errors import MisuseError
+from tests.families import FAMILIES
+from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, train
+from training.draft_models.recipes.independent import build
+from training.draft_models.recipes.independent_sizes import count, sized_config
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return random_target(tmp_path_factory.mktemp("independent"))
+
+
+def test_the_loss_is_the_divergence_from_the_target_and_a_little_of_the_tokens(target):
+    recipe, batch = build(target, token_weight=0.25), random_batch(target)
+    total, expected = lose(recipe, target, batch).total.detach(), []
+    with torch.no_grad():
+        given = recipe.module(batch.ids).logits[batch.learn].log_softmax(-1)
+        wanted = target.model(batch.ids).logits[batch.learn].log_softmax(-1)
+    for own, theirs, token in zip(given, wanted, batch.targets, strict=True):
+        expected.append((theirs.exp() * (theirs - own)).sum() - 0.25 * own[token])
+    torch.testing.assert_close(total, torch.stack(expected).mean(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_learns_and_is_saved_as_an_ordinary_checkpoint(tmp_path, family):
+    target = random_target(tmp_path, family)
+    recipe, batch = build(target, layers=2, hidden=24), random_batch(target, rows=8)
+    own = [row[:6].tolist() for row in batch.ids]
+    before = measure(recipe, target, own, 12).accept_length
+    losses = train(recipe, target, batch, 100, 1e-2)
+    assert losses[-1] < 0.5 * losses[0]
+    assert measure(recipe, target, own, 12).accept_length > 1.5 * before
+    lose(recipe, target, batch).total.backward()  # measuring has not taken the model away
+    recipe.save(tmp_path / "draft")
+    made = load_causal_lm(tmp_path / "draft")
+    for name, tensor in recipe.module.state_dict().items():
+        assert torch.equal(made.state_dict()[name], tensor.bfloat16().float())
+    assert load_tokenizer(tmp_path / "draft").get_vocab() == target.tokenizer.get_vocab()
+    assert set(target.end_tokens) == {made.generation_config.eos_token_id[0]}
+    assert made.config.model_type == target.config.model_type
+
+
+def test_sizes_keep_the_targets_proportions(target):
+    config = sized_config(target, layers=1, hidden=24)
+    assert (config.num_hidden_layers, config.hidden_size) == (1, 24)
+    assert (config.num_attention_heads, config.num_key_value_heads, config.head_dim) == (3, 1, 8)
+    assert config.intermediate_size == 48
+
+
+@pytest.mark.parametrize("parameters", [10_000, 20_000, 40_000])
+def test_the_width_comes_next_to_the_parameters_asked_for(target, parameters):
+    found = count(sized_config(target, parameters=parameters))
+    for width in range(8, 49, 8):
+        assert abs(found - parameters) <= abs(count(sized_config(target, hidden=width)) - parameters)
+
+
+def test_sizes_that_make_no_model_are_refused(target):
+    for options, message in (
+        ({"layers": 0}, "--layers"),
+        ({"hidden": 20}, "multiple of 8"),
+        ({"hidden": 24, "parameters": 5}, "twice"),
+    ):
+        with pytest.raises(MisuseError, match=message):
+            sized_config(target, **options)
+    with pytest.raises(MisuseError, match="--token-weight"):
+        build(target, token_weight=-1.0)

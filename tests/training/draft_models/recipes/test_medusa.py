@@ -1,0 +1,117 @@
+"""The medusa recipe: which head learns which token, what Medusa-2 does to the target, and the tree's calibration."""
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from common.draft_models.medusa import load_medusa
+from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.fingerprint import fingerprint
+from common.protocol.errors import MisuseError
+from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from training.draft_models.recipe import Batch, Moment
+from training.draft_models.recipes.medusa import HEADS_ONLY_SHARE, build
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return random_target(tmp_path_factory.mktemp("medusa"))
+
+
+@torch.no_grad()
+def expected_loss(recipe, target, batch):
+    """Cross-entropies of heads k = 1, 2, ... with weights 0.8^k, place by place."""
+    total = 0.0
+    for index in range(recipe.draft.config.heads):
+        losses = []
+        for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True):
+            hidden = target.model.model(ids[None, :length]).last_hidden_state[0]
+            for place in range(length - index - 2):
+                if learn[place] and learn[place + index + 1]:
+                    logits = recipe.draft.logits(index, hidden[place], target.head)
+                    losses.append(cross_entropy(logits, ids[place + index + 2]))
+        total += 0.8 ** (index + 1) * torch.stack(losses).mean()
+    return total
+
+
+@pytest.mark.parametrize("shared_head", [False, True])
+def test_each_head_learns_the_token_it_stands_for(target, shared_head):
+    recipe, batch = build(target, shared_head=shared_head), random_batch(target)
+    for parameter in recipe.draft.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    torch.testing.assert_close(
+        lose(recipe, target, batch).total.detach(), expected_loss(recipe, target, batch), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_samples_too_short_for_some_heads_are_no_problem(target):
+    ids = random_batch(target).ids[:, :4]
+    short = Batch(ids, torch.tensor([[False, False, True, False]] * 3), torch.full((3,), 4))
+    parts = lose(build(target), target, short)
+    parts.total.backward()
+    assert parts.total == 0
+
+
+@pytest.mark.parametrize("shared_head", [False, True])
+def test_it_learns_and_its_tree_is_calibrated(tmp_path, target, shared_head):
+    recipe, batch = build(target, shared_head=shared_head, blocks=2), random_batch(target, rows=8)
+    own = [row[:6].tolist() for row in batch.ids]
+    before = measure(recipe, target, own, 12).accept_length
+    losses = train(recipe, target, batch, 80, 1e-2)
+    assert losses[-1] < 0.5 * losses[0]
+    weights = {name: tensor.clone() for name, tensor in recipe.draft.state_dict().items()}
+    found = measure(recipe, target, own, 12)
+    assert found.accept_length > 1.5 * before
+    assert found.details["head 1"] > 0.5
+    for name, tensor in weights.items():
+        assert torch.equal(recipe.draft.state_dict()[name], tensor)
+    recipe.save(tmp_path)
+    read = load_medusa(tmp_path)
+    assert read.config.accuracies == recipe.accuracies.table()
+    assert read.config.accuracies[0][0] == found.details["head 1"]
+
+
+def test_one_prompt_is_enough_to_measure(target):
+    assert measure(build(target), target, PROMPTS[:1], 8).accept_length >= 1
+
+
+def test_medusa_2_first_leaves_the_target_alone_and_then_trains_it(tmp_path, target):
+    recipe, batch = build(target, train_target=True), random_batch(target)
+    given = target.model.state_dict()
+    assert recipe.tuning.rate_scales == {"draft.": 4.0}
+    first = lose(recipe, target, batch, Moment(0, 10))
+    first.total.backward()
+    backbone = recipe.module["target"]
+    assert all(parameter.grad is None for parameter in backbone.model.parameters())
+    torch.testing.assert_close(first.total.detach(), expected_loss(recipe, target, batch), rtol=1e-4, atol=1e-4)
+    later = lose(recipe, target, batch, Moment(int(10 * HEADS_ONLY_SHARE), 10))
+    later.total.backward()
+    assert all(parameter.grad is not None for parameter in backbone.model.layers.parameters())
+    with torch.no_grad():
+        own = cross_entropy(target.model(batch.ids).logits[batch.learn], batch.targets)
+    expected = own + 0.2 * expected_loss(recipe, target, batch)
+    torch.testing.assert_close(later.total.detach(), expected, rtol=1e-4, atol=1e-4)
+
+    train(recipe, target, batch, 20, 1e-2)
+    measure(recipe, target, PROMPTS, 6)
+    recipe.save(tmp_path)
+    made = load_causal_lm(tmp_path / "target")
+    for name, tensor in backbone.state_dict().items():
+        torch.testing.assert_close(made.state_dict()[name], tensor)
+    assert any(not torch.equal(tensor, given[name]) for name, tensor in made.state_dict().items())
+    assert load_tokenizer(tmp_path / "target").get_vocab() == target.tokenizer.get_vocab()
+    content = (tmp_path / "config.json").read_text()
+    assert fingerprint(tmp_path / "target") in content
+    assert target.fingerprint not in content
+    lose(recipe, target, batch).total.backward()  # it can still be trained
+
+
+def test_medusa_1_trains_heads_alone(target):
+    recipe = build(target)
+    assert [name.split(".")[0] for name, _ in recipe.module.named_parameters()] == ["draft"] * 12
+
+
+def test_sizes_below_one_are_refused(target):
+    for options in ({"heads": 0}, {"blocks": 0}):
+        with pytest.raises(MisuseError, match="at least 1"):
+            build(target, **options)

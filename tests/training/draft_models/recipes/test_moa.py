@@ -1,0 +1,133 @@
+"""The moa recipe: what it learns from is what inference sees, every form of it, and what it saves is what it was."""
+
+import pytest
+import torch
+from torch.nn.functional import kl_div, log_softmax
+
+from common.draft_models.layers import full_attention, masked_attention
+from common.draft_models.moa import load_lsa, load_moa
+from common.protocol.errors import MisuseError
+from tests.families import FAMILIES
+from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from training.draft_models import lags
+from training.draft_models.layer_sizes import layer_parameters, target_layer
+from training.draft_models.recipes import moa
+from training.draft_models.recipes.moa import build
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return random_target(tmp_path_factory.mktemp("moa"))
+
+
+def test_the_divergence_is_that_of_a_draft_with_the_state_it_would_have(target, monkeypatch):
+    """One query at a time, with nothing in sight that it has not received."""
+    recipe, batch = build(target, layers=(0,), size=2.0), random_batch(target)
+    drawn = []
+    monkeypatch.setattr(moa, "draw_received", lambda *given: drawn.append(lags.draw_received(*given)) or drawn[-1])
+    parts = lose(recipe, target, batch)
+    (received,) = drawn
+    divergences = []
+    with torch.no_grad():
+        for row, column in batch.learn.nonzero().tolist():
+            ids = batch.ids[row : row + 1, : column + 1]
+            known = target.model(ids, use_cache=True)
+            layers = [torch.cat([_flat(each.keys), _flat(each.values)], -1)[0] for each in known.past_key_values.layers]
+            newest = int(received.newest[row, column])
+            states = recipe.lsa(torch.stack(layers, 1)[: newest + 1])
+            draft, positions = recipe.drafts[0], torch.arange(column + 1)[None]
+            causal = torch.ones(column + 1, column + 1, dtype=torch.bool).tril()
+            read = draft.read(target.embedding(ids), positions, masked_attention(causal))[:, -1:]
+            memory = draft.ca.keys_values(draft.project_states(states)[None], positions[:, : newest + 1])
+            out = draft.look_back(read, positions[:, -1:], full_attention, memory)
+            given = log_softmax(target.head(out[0]), -1)
+            wanted = log_softmax(known.logits[0, -1:], -1)
+            divergences.append(kl_div(given, wanted, reduction="sum", log_target=True))
+    assert float(parts.metrics["kl n=0"]) == pytest.approx(float(torch.stack(divergences).mean()), rel=1e-3)
+
+
+def _flat(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"published": True}, {"mixer": "mean"}, {"mixer": "attention"}, {"missing": 0.5}, {"alone": 0.5}]
+)
+def test_every_form_learns(target, options):
+    recipe = build(target, layers=(0, 1), size=2.0, **options)
+    losses = train(recipe, target, random_batch(target), 60, 3e-3)
+    assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_drafted_for_at_every_depth(tmp_path, family):
+    target = random_target(tmp_path, family)
+    recipe = build(target, layers=(0, 1, target.config.num_hidden_layers), size=2.0)
+    lose(recipe, target, random_batch(target)).total.backward()
+    assert all(weights.grad is not None for weights in recipe.module.parameters())
+    found = measure(recipe, target, PROMPTS, 12)
+    assert set(found.by_depth) == {0, 1, target.config.num_hidden_layers}
+    assert found.accept_length >= 1
+
+
+def test_a_draft_that_replaces_no_layer_but_its_own_input_is_right_at_once(target):
+    """With all of the target's layers below it, and states that tell the embedding nothing, only the embedding counts:
+    a draft that passes it through proposes what the target will choose."""
+    total = target.config.num_hidden_layers
+    recipe = build(target, layers=(total,), size=2.0)
+    for layer in (recipe.drafts[total].sa, recipe.drafts[total].ca):
+        torch.nn.init.zeros_(layer.o_proj.weight)
+        torch.nn.init.zeros_(layer.down_proj.weight)
+    # A random target is so unsure that one level is all that is worth proposing.
+    assert measure(recipe, target, PROMPTS, 40).accept_length > 1.9
+    parts = lose(recipe, target, random_batch(target))
+    assert float(parts.metrics[f"kl n={total}"]) < 1e-5
+
+
+@pytest.mark.parametrize("size", [1.6, 2.0, 3.0])
+def test_a_draft_is_as_large_as_asked(target, size):
+    recipe = build(target, layers=(0,), size=size)
+    trained = sum(weights.numel() for weights in recipe.module.parameters() if weights.ndim > 1)
+    wanted = size * layer_parameters(target_layer(target))
+    unit = 6 * target.config.hidden_size  # one more of each feed-forward part
+    assert wanted - unit <= trained <= wanted
+
+
+@pytest.mark.parametrize("mixer", ["mixture", "attention", "mean"])
+def test_what_is_saved_is_what_was_trained(target, tmp_path, mixer):
+    recipe = build(target, layers=(0, 1), size=2.0, mixer=mixer)
+    train(recipe, target, random_batch(target), 3, 1e-3)
+    recipe.save(tmp_path)
+    for depth, draft in recipe.drafts.items():
+        saved = load_moa(tmp_path, depth)[0].state_dict()
+        assert all(torch.equal(saved[name], each.bfloat16().float()) for name, each in draft.state_dict().items())
+    server = load_lsa(tmp_path).state_dict()
+    assert set(server) == set(recipe.lsa.state_dict())
+    assert all(torch.equal(server[name], each.bfloat16().float()) for name, each in recipe.lsa.state_dict().items())
+
+
+def test_a_trimmed_head_keeps_what_was_learned_most(target, tmp_path):
+    recipe, batch = build(target, layers=(0,), size=2.0, draft_vocabulary=7), random_batch(target)
+    train(recipe, target, batch, 3, 1e-3)
+    recipe.save(tmp_path)
+    kept = load_moa(tmp_path, 0)[1]
+    counts = torch.bincount(batch.targets)
+    assert len(kept) == 7
+    assert int(counts.max()) == int(counts[kept[kept < len(counts)]].max())
+    assert measure(recipe, target, PROMPTS, 12).accept_length >= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": (0, 9)}, "--layers"),
+        ({"layers": ()}, "--layers"),
+        ({"size": 0.1}, "--size"),
+        ({"mixer": "sum"}, "--mixer"),
+        ({"missing": 1.5}, "--missing"),
+        ({"alone": -0.1}, "--alone"),
+    ],
+)
+def test_impossible_options_are_refused(target, options, message):
+    with pytest.raises(MisuseError, match=message):
+        build(target, **{"layers": (0,), **options})

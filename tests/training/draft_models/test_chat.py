@@ -1,0 +1,89 @@
+"""Answer masks: what is learned is what the target would have to generate, under any chat template."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from common.protocol.errors import MisuseError
+from tests.families import CHAT_TEMPLATE, END_TOKEN, make_tokenizer
+from tests.training.draft_models.templates import CHATML, FORGETTING, LLAMA3, MISTRAL
+from training.draft_models.chat import Chat, RefusedError, Sample
+from training.draft_models.records import Turn
+
+TALK = (Turn("user", "Hi"), Turn("assistant", "Hello <b>\n"), Turn("user", "Naïve?"), Turn("assistant", "Ja, 日本!"))
+
+
+def chat(template: str | None) -> Chat:
+    tokenizer: PreTrainedTokenizerFast = make_tokenizer()
+    tokenizer.chat_template = template
+    return Chat(tokenizer, frozenset([tokenizer.convert_tokens_to_ids(END_TOKEN)]))
+
+
+def learned(sample: Sample, renderer: Chat) -> list[str]:
+    """The text of each run of answer tokens."""
+    runs: list[list[int]] = []
+    for index, (token, answer) in enumerate(zip(sample.ids.tolist(), sample.answers.tolist(), strict=True)):
+        if answer and (index == 0 or not sample.answers[index - 1]):
+            runs.append([])
+        if answer:
+            runs[-1].append(token)
+    return [str(renderer.tokenizer.decode(run)) for run in runs]
+
+
+def samples(renderer: Chat, turns: tuple[Turn, ...]) -> list[Sample]:
+    return renderer.samples([renderer.mark(turns)])[0]
+
+
+@pytest.mark.parametrize(
+    ("template", "answers"),
+    [
+        (CHAT_TEMPLATE, ["Hello <b>\n<|end|>", "Ja, 日本!<|end|>"]),
+        (CHATML, ["Hello <b>\n<|end|>", "Ja, 日本!<|end|>"]),
+        (LLAMA3, ["Hello <b><|end|>", "Ja, 日本!<|end|>"]),
+        (MISTRAL, [" Hello <b>\n<|end|>", " Ja, 日本!<|end|>"]),
+    ],
+)
+def test_the_answers_and_their_ends_are_learned(template: str, answers: list[str]) -> None:
+    renderer = chat(template)
+    (sample,) = samples(renderer, TALK)
+    assert learned(sample, renderer) == answers
+    assert str(renderer.tokenizer.decode(sample.ids.tolist())) == renderer.render(TALK)
+
+
+def test_where_history_is_rewritten_every_answer_is_a_sample() -> None:
+    renderer = chat(FORGETTING)
+    first, second = samples(renderer, TALK)
+    assert learned(first, renderer) == ["<think>\n\n</think>\n\nHello <b>\n<|end|>"]
+    assert learned(second, renderer) == ["<think>\n\n</think>\n\nJa, 日本!<|end|>"]
+    assert "<think>" not in str(renderer.tokenizer.decode(second.ids[: int(second.answers.argmax())].tolist()))
+
+
+def test_a_prompt_ends_where_the_answer_starts() -> None:
+    renderer = chat(CHATML)
+    (sample,) = samples(renderer, TALK)
+    assert sample.ids[: int(sample.answers.argmax())].tolist() == renderer.prompt(TALK[:1])
+
+
+def test_what_a_template_refuses_is_told_apart() -> None:
+    with pytest.raises(RefusedError, match="alternate"):
+        chat(MISTRAL).mark((TALK[0], TALK[0], TALK[1]))
+
+
+def test_an_answer_to_nothing_is_not_learned() -> None:
+    renderer = chat(CHATML)
+    (sample,) = samples(renderer, (Turn("assistant", "Welcome"), *TALK[:2]))
+    assert learned(sample, renderer) == ["Hello <b>\n<|end|>"]
+    assert samples(renderer, (Turn("assistant", "Welcome"),)) == []
+    assert samples(renderer, TALK[:1]) == []
+
+
+def test_a_question_after_the_last_answer_is_left_off() -> None:
+    renderer = chat(CHATML)
+    (sample,) = samples(renderer, TALK[:3])
+    assert str(renderer.tokenizer.decode(sample.ids.tolist())) == renderer.render(TALK[:2])
+
+
+def test_a_tokenizer_without_a_chat_template_is_one_sentence() -> None:
+    with pytest.raises(MisuseError, match="has no chat template, so only plain text"):
+        chat(None)

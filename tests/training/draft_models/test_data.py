@@ -1,0 +1,118 @@
+"""Samples: windows, lengths, the held-out share, and counts that say what became of the data."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from common.protocol.errors import MisuseError
+from tests.families import END_TOKEN, make_tokenizer
+from tests.training.draft_models.templates import MISTRAL
+from training.draft_models.data import Data, DataSettings, held_out, held_out_prompts, load_data
+from training.draft_models.records import Conversation, Record, Text, Turn
+
+
+def conversation(ask: str, answer: str = "Yes.") -> Conversation:
+    return Conversation((Turn("user", ask), Turn("assistant", answer)), "here")
+
+
+def load(
+    records: list[Record], max_length: int = 512, held: bool = False, tokenizer: PreTrainedTokenizerFast | None = None
+) -> Data:
+    tokenizer = tokenizer or make_tokenizer()
+    ends = frozenset([tokenizer.convert_tokens_to_ids(END_TOKEN)])
+    return load_data(records, tokenizer, ends, DataSettings(max_length, seed=3, held_out=held))
+
+
+def test_long_samples_are_cut_or_left_out_and_counted() -> None:
+    data = load([conversation("a", "b" * 60), conversation("c" * 60), conversation("d", "e")], max_length=50)
+    assert (data.counts.cut, data.counts.dropped, data.counts.samples) == (1, 1, 2)
+    assert max(len(sample.ids) for sample in data.samples) == 50
+    (_, said) = data.counts.sentences(50)
+    assert said.startswith("2 samples do not fit into 50 tokens: 1 were cut, 1 left out")
+
+
+def test_nothing_left_is_one_sentence() -> None:
+    with pytest.raises(MisuseError, match="leaves nothing to train on"):
+        load([conversation("c" * 60)], max_length=40)
+
+
+def test_conversations_that_the_template_refuses_are_counted() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = MISTRAL
+    twice = Conversation((Turn("user", "a"), Turn("user", "b"), Turn("assistant", "c")), "here")
+    data = load([twice, conversation("x")], tokenizer=tokenizer)
+    assert data.counts.unusable == 1
+    assert "refused by the chat template" in data.counts.sentences(512)[1]
+
+
+def test_texts_share_windows_and_long_ones_are_cut_into_several() -> None:
+    tokenizer = make_tokenizer()
+    texts: list[Record] = [Text(letter * size, "here") for letter, size in (("x", 20), ("y", 20), ("z", 120))]
+    data = load(texts, max_length=50)
+    shown = [str(tokenizer.decode(sample.ids.tolist())) for sample in data.samples]
+    assert shown == ["x" * 20 + "\n\n" + "y" * 20 + "\n\n", "z" * 50, "z" * 50, "z" * 20 + "\n\n"]
+    assert all(sample.answers.all() for sample in data.samples)
+    assert data.counts.windows == 4
+
+
+def test_a_window_opens_as_the_tokenizer_opens_texts() -> None:
+    tokenizer = make_tokenizer()
+    begin = tokenizer.convert_tokens_to_ids(END_TOKEN)
+    tokenizer.bos_token = END_TOKEN
+    plain = tokenizer.__class__.__call__
+
+    class Opening(PreTrainedTokenizerFast):
+        def __call__(self, text, *, add_special_tokens=True, **rest):  # type: ignore[no-untyped-def]
+            found = plain(self, text, add_special_tokens=False, **rest)
+            if add_special_tokens and isinstance(text, str):
+                found["input_ids"] = [begin, *found["input_ids"]]
+            return found
+
+    tokenizer.__class__ = Opening
+    (sample,) = load([Text("hello", "here")], tokenizer=tokenizer).samples
+    assert sample.ids[0] == begin
+    assert sample.answers.tolist() == [False, *([True] * (len(sample.ids) - 1))]
+
+
+def test_plain_text_needs_no_chat_template_but_conversations_do() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = None
+    assert load([Text("hello", "here")], tokenizer=tokenizer).counts.samples == 1
+    with pytest.raises(MisuseError, match="no chat template"):
+        load([Text("hello", "here"), conversation("x")], tokenizer=tokenizer)
+
+
+def test_what_is_held_out_is_not_trained_on() -> None:
+    data = load([*(conversation(f"question {n % 50}") for n in range(200)), Text("story", "here")], held=True)
+    assert data.counts.samples + data.counts.held_out == 201
+    assert data.counts.held_out >= 4
+    trained = {tuple(sample.ids[: int(sample.answers.argmax())].tolist()) for sample in data.samples}
+    assert data.prompts
+    assert not trained & {tuple(prompt) for prompt in data.prompts}
+
+
+def test_the_held_out_share_depends_on_content_and_seed() -> None:
+    names = [f"record {n}" for n in range(500)]
+    chosen = {names[index] for index in held_out(names, seed=1)}
+    assert len(chosen) == 10
+    assert {names[::-1][index] for index in held_out(names[::-1], seed=1)} == chosen
+    assert {names[index] for index in held_out(names, seed=2)} != chosen
+    assert held_out(["only"], seed=1) == []
+    assert held_out(["same", "same"], seed=1) == []
+    assert len(held_out(["one", "other"], seed=1)) == 1
+
+
+def test_prompts_of_a_file_end_before_the_answer() -> None:
+    tokenizer = make_tokenizer()
+    records: list[Record] = [conversation("Hi"), Conversation((Turn("user", "Hi"),), "here"), Text("x" * 30, "here")]
+    asked, same, text = held_out_prompts(records, tokenizer, frozenset([0]), max_length=100)
+    assert asked == same
+    assert str(tokenizer.decode(asked)) == "<|turn|>user\nHi<|end|><|turn|>assistant\n"
+    assert str(tokenizer.decode(text)) == "x" * 16
+
+
+def test_an_epoch_of_windows_and_conversations_learns_both() -> None:
+    data = load([conversation("Hi"), Text("story", "here")])
+    assert (data.counts.conversations, data.counts.windows, data.counts.samples) == (1, 1, 2)
+    assert data.counts.learned == sum(sample.learned for sample in data.samples) > 0

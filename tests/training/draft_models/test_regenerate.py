@@ -1,0 +1,105 @@
+"""Regenerated answers are the target's own greedy ones, and none is made twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.families import make_checkpoint
+from training.draft_models import regenerate
+from training.draft_models.chat import Chat, Sample
+from training.draft_models.features import Target, load_target
+from training.draft_models.records import Conversation, Turn
+from training.draft_models.regenerate import Dialogue, Regeneration, questions, until_end
+
+ASK, SAY = Turn("user", "Hi"), Turn("assistant", "Hello")
+TALKS = [Conversation((ASK, SAY), "a"), Conversation((Turn("user", "A longer question"), SAY, ASK), "b")]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
+    path = make_checkpoint(tmp_path_factory.mktemp("target"), "qwen2", seed=1)
+    return load_target(str(path), torch.device("cpu"), "float64")
+
+
+@pytest.fixture(autouse=True)
+def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regenerate, "ANSWER_TOKENS", 12)
+
+
+def make(target: Target, folder: Path, rows: int = 2) -> tuple[Regeneration, Chat]:
+    return Regeneration(target, folder / "made.jsonl", 200, rows), Chat(target.tokenizer, target.end_tokens)
+
+
+def assert_greedy(target: Target, sample: Sample) -> None:
+    with torch.no_grad():
+        chosen = target.model(input_ids=torch.tensor([sample.ids.tolist()])).logits[0].argmax(-1).numpy()
+    assert sample.answers.any()
+    assert (chosen[:-1][sample.answers[1:]] == sample.ids[1:][sample.answers[1:]]).all()
+
+
+def test_answers_are_the_targets_own_whatever_is_beside_them(target: Target, tmp_path: Path) -> None:
+    regeneration, chat = make(target, tmp_path)
+    found = regeneration(chat, TALKS)
+    for (sample, *_), conversation in zip(found, TALKS, strict=True):
+        assert_greedy(target, sample)
+        assert sample.ids[: int(sample.answers.argmax())].tolist() == chat.prompt(conversation.turns[:1])
+
+
+def test_no_answer_is_made_twice(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    regeneration, chat = make(target, tmp_path)
+    found = regeneration(chat, TALKS[:1])
+    content = regeneration.cache.read_bytes()
+    # A run that was killed left half a line.
+    regeneration.cache.write_bytes(content + content[:30])
+    both = regeneration(chat, TALKS)
+    monkeypatch.setattr(Regeneration, "generate", None)
+    again = regeneration(chat, TALKS)
+    assert again[0][0].ids.tolist() == both[0][0].ids.tolist() == found[0][0].ids.tolist()
+    assert again[1][0].answers.tolist() == both[1][0].answers.tolist()
+
+
+def test_answers_of_another_target_are_not_taken(target: Target, tmp_path: Path) -> None:
+    regeneration, chat = make(target, tmp_path)
+    regeneration(chat, TALKS[:1])
+    text = regeneration.cache.read_text().replace(target.fingerprint, "f" * 64)
+    regeneration.cache.write_text(text)
+    assert regeneration.read() == {}
+
+
+def test_a_sample_that_continues_another_takes_its_place() -> None:
+    dialogue = Dialogue(TALKS[1], [])
+    dialogue.prompt = [1, 2]
+    dialogue.learn([3, 4])
+    dialogue.prompt = [1, 2, 3, 4, 5]
+    dialogue.learn([6])
+    dialogue.prompt = [9]
+    dialogue.learn([6])
+    assert [sample.ids.tolist() for sample in dialogue.samples] == [[1, 2, 3, 4, 5, 6], [9, 6]]
+    assert dialogue.samples[0].answers.tolist() == [False, False, True, True, False, True]
+
+
+def test_dialogues_go_on_after_an_answer_that_ended(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regeneration, chat = make(target, tmp_path)
+    end = min(target.end_tokens)
+    monkeypatch.setattr(Regeneration, "generate", lambda self, prompts: [[60, 61, end] for _ in prompts])
+    one, two = regeneration(chat, TALKS)
+    assert [int(sample.answers.sum()) for sample in one] == [3]
+    assert [int(sample.answers.sum()) for sample in two] == [6]
+
+
+def test_questions_are_what_comes_before_answers() -> None:
+    system = Turn("system", "Be kind.")
+    assert questions([system, ASK, SAY, ASK]) == [[system, ASK], [ASK]]
+    assert questions([system, ASK, SAY]) == [[system, ASK]]
+    assert questions([system, SAY, ASK]) == [[system, ASK]]
+    assert questions([system]) == []
+
+
+def test_an_answer_stops_with_its_end() -> None:
+    assert until_end([5, 0, 7, 0], frozenset([0])) == [5, 0]
+    assert until_end([5, 7], frozenset([0])) == [5, 7]

@@ -1,0 +1,62 @@
+"""A run that was killed and continued gives the weights of one run through, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.training.draft_models import fake_recipe
+from tests.training.draft_models.fake_recipe import equal, make_inputs, weights
+from training.draft_models.checkpoint import WorkFolder
+
+STEPS = 40
+
+
+def arguments(inputs: tuple[Path, Path], out: Path, halts_in: int = 0, resume: bool = False) -> list[str]:
+    return [*map(str, inputs), str(out), str(STEPS), "1", str(halts_in), "resume" if resume else "anew"]
+
+
+def train_here(monkeypatch: pytest.MonkeyPatch, given: list[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["fake_recipe", *given])
+    fake_recipe.main()
+
+
+def log_of(out: Path) -> list[str]:
+    log = WorkFolder(out).log
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def kill_behind_step(step: int, inputs: tuple[Path, Path], out: Path) -> None:
+    """Starts a run in a process of its own and kills it in the step that follows `step`."""
+    program = [sys.executable, "-m", "tests.training.draft_models.fake_recipe", *arguments(inputs, out, step + 1)]
+    process = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(log_of(out)) < step:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait(timeout=60)
+    assert not (out / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(("last_step", "saved"), [(4, 3), (20, 18)])
+def test_a_killed_run_continues_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last_step: int, saved: int
+) -> None:
+    inputs = make_inputs(tmp_path)
+    killed, through = tmp_path / "killed", tmp_path / "through"
+    train_here(monkeypatch, arguments(inputs, through))
+    kill_behind_step(last_step, inputs, killed)
+    log_before = log_of(killed)
+    train_here(monkeypatch, arguments(inputs, killed, resume=True))
+    assert equal(weights(killed), weights(through))
+    assert int(weights(killed)["seen"]) == STEPS
+    log = log_of(killed)
+    assert [json.loads(line)["step"] for line in log] == list(range(1, STEPS + 1))
+    # The log holds times: steps that were done again would say others.
+    assert [old == new for old, new in zip(log_before, log, strict=False)] == [n < saved for n in range(last_step)]
+    assert not WorkFolder(killed).checkpoint.exists()

@@ -1,0 +1,56 @@
+"""How many tokens a draft as it stands makes the target commit in a pass, on held-out prompts.
+
+What may live here: running rounds over prompts and counting. It may not know any kind of draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from common.draft_models.exporters import StateExporter
+from common.drafters.drafter import Drafter
+from common.drafters.load import SPARE_SLOTS
+from common.models.packed import PackedModel
+from common.protocol.draft_state import HIDDEN
+from common.rounds import Rounds, RoundsAnswer
+from training.draft_models.features import Target
+
+Tokens = Sequence[int]
+
+
+def accept_length(
+    target: Target,
+    make_drafter: Callable[[], Drafter],
+    exporters: Sequence[StateExporter],
+    prompts: Sequence[Tokens],
+    new_tokens: int,
+    levels: int = 6,
+) -> float:
+    """Committed tokens per pass of the target over all prompts together, bonus tokens included; 0 where no prompt
+    took a second pass. Takes the target's attention over."""
+    return mean_accept_length(answer_all(target, make_drafter, exporters, prompts, new_tokens, levels))
+
+
+def answer_all(
+    target: Target,
+    make_drafter: Callable[[], Drafter],
+    exporters: Sequence[StateExporter],
+    prompts: Sequence[Tokens],
+    new_tokens: int,
+    levels: int = 6,
+) -> list[RoundsAnswer]:
+    """The target's greedy answers of at most `new_tokens`, cut where they end, one after another with one drafter."""
+    packed = packed_target(target, exporters, longest=max(map(len, prompts), default=0) + new_tokens)
+    rounds = Rounds(packed, make_drafter(), exporters, levels=levels)
+    return [rounds.answer(prompt, new_tokens, target.end_tokens) for prompt in prompts]
+
+
+def packed_target(target: Target, exporters: Sequence[StateExporter], longest: int) -> PackedModel:
+    """The target with K/V for one sequence of `longest` tokens and a tree."""
+    keep_hidden = any(exporter.kind == HIDDEN for exporter in exporters)
+    return PackedModel(target.model, longest + SPARE_SLOTS, keep_hidden)
+
+
+def mean_accept_length(answers: Sequence[RoundsAnswer]) -> float:
+    passes = sum(answer.passes - 1 for answer in answers)
+    return sum(len(answer.tokens) - 1 for answer in answers) / passes if passes > 0 else 0.0

@@ -1,0 +1,44 @@
+"""How often Medusa's heads are right: of each head and rank, the share of held-out places where that token came.
+
+What may live here: measuring it on the target's own answers. It may not know how heads are trained or trees chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from common.draft_models.medusa import RANKS, MedusaDraft
+from common.models.packed import PackedModel
+from common.models.segment import Segment
+
+# Shape letters: T tokens, E hidden size, H heads, K ranks.
+
+
+@torch.inference_mode()
+def measure_accuracies(
+    target: PackedModel, head: torch.nn.Module, draft: MedusaDraft, samples: Sequence[tuple[Sequence[int], int]]
+) -> torch.Tensor:
+    """Float64 [H, K]. `samples` are whole sequences, prompt and answer, and the length of each prompt; 0 where no
+    sample is long enough for a head."""
+    hits = torch.zeros(draft.config.heads, RANKS, dtype=torch.float64)
+    places = torch.zeros(draft.config.heads, 1, dtype=torch.float64)
+    for tokens, prompt in samples:
+        chain = Segment(tokens, range(len(tokens)), range(-1, len(tokens) - 1))
+        hidden_TE = target.forward([chain]).hidden  # noqa: N806
+        for index in range(draft.config.heads):
+            # The first state that a client drafts from is that of the prompt's last token.
+            asked = hidden_TE[prompt - 1 : len(tokens) - 2 - index].to(next(draft.parameters()))
+            came = torch.tensor(tokens[prompt + 1 + index :], device=asked.device)
+            if len(asked) == 0:
+                continue
+            logits = draft.logits(index, asked, head)
+            top = logits.topk(min(RANKS, logits.shape[-1])).indices
+            hits[index, : top.shape[1]] += (top == came[:, None]).sum(dim=0).cpu()
+            places[index] += len(asked)
+    return hits / places.clamp(min=1)
+
+
+def whole_sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
+    return [([*prompt, *answer], len(prompt)) for prompt, answer in zip(prompts, answers, strict=True)]

@@ -1,0 +1,98 @@
+"""The model card of a trained draft: what it is for, what it learned from, and what was measured.
+
+What may live here: the card's text, made from finished facts. It may not train, measure or read models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.draft_models.checkpoint import Progress
+from training.draft_models.recipe import Evaluation
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a card says. `data`: file name and sha256 of each file; `counts`: sentences on what became of them;
+    `settings`: further rows by name; `prompts` and `new_tokens`: how the accept length was measured."""
+
+    kind: str
+    target: str
+    fingerprint: str
+    parameters: int
+    data: Sequence[tuple[str, str]]
+    counts: Sequence[str]
+    seed: int
+    progress: Progress
+    settings: Mapping[str, str]
+    measured: Evaluation | None
+    prompts: int
+    new_tokens: int
+    command: Sequence[str]
+
+
+def write_card(facts: Facts, out: Path) -> None:
+    (out / "README.md").write_text(card(facts), encoding="utf-8")
+
+
+def card(facts: Facts) -> str:
+    """Markdown with YAML front matter."""
+    progress = facts.progress
+    front = {
+        "library_name": "outrider",
+        "tags": ["speculative-decoding", "draft", facts.kind],
+        "base_model": facts.target,
+        "target_fingerprint": facts.fingerprint,
+        "accept_length": round(facts.measured.accept_length, 3) if facts.measured else None,
+    }
+    rows = {
+        "trained parameters": f"{facts.parameters:,}",
+        "steps": f"{progress.step:,}",
+        "tokens": f"{progress.tokens:,}, of which {progress.learned:,} learned",
+        "time": f"{progress.seconds / 60:.1f} minutes until the last step",
+        "last loss": f"{progress.loss:.4f}",
+        "seed": str(facts.seed),
+        **facts.settings,
+    }
+    return (
+        "\n\n".join(
+            [
+                # JSON is YAML, quoting included.
+                "---\n" + "\n".join(f"{name}: {json.dumps(value)}" for name, value in front.items()) + "\n---",
+                f"# A `{facts.kind}` draft for {facts.target}",
+                "It proposes tokens to this one target, known by the fingerprint above, and is of no use to another.",
+                "## Training\n\n" + table(("", ""), rows.items()),
+                *([f"```\n{shown(facts.command)}\n```"] if facts.command else []),
+                "## Data\n\n" + table(("file", "sha256"), facts.data),
+                "\n".join(f"- {sentence}." for sentence in facts.counts),
+                "## Measured\n\n" + measured(facts),
+            ]
+        )
+        + "\n"
+    )
+
+
+def measured(facts: Facts) -> str:
+    if facts.measured is None:
+        return "Nothing: there was too little data to hold any out."
+    by_depth = {f"n={depth}": length for depth, length in facts.measured.by_depth.items()}
+    rows = {"accept length": facts.measured.accept_length, **by_depth, **facts.measured.details}
+    during = ", ".join(f"{value:.2f} after {step:,}" for step, value in facts.progress.accepted)
+    return (
+        f"On {facts.prompts} held-out prompts, at most {facts.new_tokens} new tokens each, greedy; accept length is "
+        "committed tokens per pass of the target, bonus token included.\n\n"
+        + table(("", ""), [(name, f"{value:.3f}") for name, value in rows.items()])
+        + (f"\n\nOn fewer and shorter ones during training, by steps: {during}." if during else "")
+    )
+
+
+def table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join([f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+
+
+def shown(command: Sequence[str]) -> str:
+    """The command without where things lie on the machine that ran it."""
+    return " ".join(Path(part).name if Path(part).is_absolute() else part for part in command)

@@ -1,0 +1,208 @@
+"""From records to samples of the right length, prompts kept apart for measuring, and a count of what was left out.
+
+What may live here: windows of plain text, cutting, the held-out share, the counts. It may not know file formats, chat
+templates or batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from common.protocol.errors import MisuseError
+from training.draft_models.chat import Chat, RefusedError, Sample, answerable
+from training.draft_models.records import ASSISTANT, Conversation, Record, Text, digest
+
+HELD_OUT_SHARE = 0.02
+TEXT_PROMPT_TOKENS = 64
+"""A held-out window of plain text is asked to be continued from here, or from its middle if that comes earlier."""
+
+BLOCK = 256
+"""Texts tokenised at a time."""
+
+Render = Callable[[Chat, Sequence[Conversation]], list[list[Sample]]]
+"""From conversations to the samples of each; those that a template refuses have none."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the data. Samples are counted after windows were cut; `tokens` are those of `samples`."""
+
+    conversations: int = 0
+    windows: int = 0
+    samples: int = 0
+    tokens: int = 0
+    learned: int = 0
+    held_out: int = 0
+    unusable: int = 0
+    cut: int = 0
+    dropped: int = 0
+
+    def sentences(self, max_length: int) -> list[str]:
+        """For people: one line on what is used, one on each kind of loss that occurred."""
+        said = [
+            f"{self.samples:,} samples with {self.tokens:,} tokens, {self.learned:,} of them learned, from "
+            f"{self.conversations:,} conversations and {self.windows:,} windows of text; {self.held_out:,} held out"
+        ]
+        if self.cut or self.dropped:
+            said.append(
+                f"{self.cut + self.dropped:,} samples do not fit into {max_length:,} tokens: {self.cut:,} were cut, "
+                f"{self.dropped:,} left out because no answer begins before that"
+            )
+        if self.unusable:
+            said.append(f"{self.unusable:,} conversations were left out: refused by the chat template, or no answer")
+        return said
+
+
+@dataclass(frozen=True)
+class Data:
+    """`samples` to train on; `prompts`, token ids, to measure on, in an order that depends on the seed."""
+
+    samples: list[Sample]
+    prompts: list[list[int]]
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """`max_length`: tokens of the longest sample; `held_out`: whether to keep a share of the data for measuring."""
+
+    max_length: int
+    seed: int
+    held_out: bool
+
+
+def load_data(
+    records: Sequence[Record],
+    tokenizer: PreTrainedTokenizerBase,
+    end_tokens: frozenset[int],
+    settings: DataSettings,
+    render: Render | None = None,
+) -> Data:
+    """Everything to train on and, unless it comes from elsewhere, to measure on.
+
+    `render` makes the samples of conversations; by default their own answers are learned. Raises `MisuseError` where
+    nothing is left, or conversations meet a tokenizer without a chat template.
+    """
+    conversations = [record for record in records if isinstance(record, Conversation)]
+    chat = Chat(tokenizer, end_tokens) if conversations else None
+    windows = list(text_windows(tokenizer, records, settings.max_length))
+    names = [record.digest for record in conversations] + [digest(window.ids.tolist()) for window in windows]
+    apart = held_out(names, settings.seed) if settings.held_out else []
+    first_window, out = len(conversations), set(apart)
+    kept = [item for index, item in enumerate(conversations) if index not in out]
+    rendered = (render or answers_of)(chat, kept) if chat else []
+    samples = [window for index, window in enumerate(windows, first_window) if index not in out]
+    fitting, counts = fit([sample for items in rendered for sample in items], settings.max_length)
+    samples += fitting
+    counts = replace(
+        counts,
+        conversations=len(conversations),
+        windows=len(windows),
+        samples=len(samples),
+        tokens=sum(len(sample.ids) for sample in samples),
+        learned=sum(sample.learned for sample in samples),
+        held_out=len(apart),
+        unusable=sum(not items for items in rendered),
+    )
+    if not samples:
+        raise MisuseError(f"the data leaves nothing to train on: {'; '.join(counts.sentences(settings.max_length))}")
+    prompts = [
+        prompt_of(conversations[index], chat) if index < first_window else window_prompt(windows[index - first_window])
+        for index in apart
+    ]
+    return Data(samples, [prompt for prompt in prompts if prompt], counts)
+
+
+def fit(samples: Sequence[Sample], max_length: int) -> tuple[list[Sample], Counts]:
+    """The samples cut to `max_length`, without those that have nothing to learn then, and how many of each."""
+    pairs = [(sample, sample.cut(max_length)) for sample in samples]
+    fitting = [(before, after) for before, after in pairs if after.learned]
+    cut = sum(len(after.ids) < len(before.ids) for before, after in fitting)
+    return [after for _, after in fitting], Counts(cut=cut, dropped=len(pairs) - len(fitting))
+
+
+def answers_of(chat: Chat, conversations: Sequence[Conversation]) -> list[list[Sample]]:
+    """The data's own answers, rendered."""
+    samples: list[list[Sample]] = []
+    for start in range(0, len(conversations), BLOCK):
+        block = []
+        for conversation in conversations[start : start + BLOCK]:
+            try:
+                block.append(chat.mark(conversation.turns))
+            except RefusedError:
+                block.append([])
+        samples += chat.samples(block)
+    return samples
+
+
+def text_windows(tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], max_length: int) -> Iterator[Sample]:
+    """Consecutive texts side by side in windows of at most `max_length` tokens, everything in them learned.
+
+    A window ends before a text that would not fit whole; a text that fits no window is cut into several.
+    """
+    encode: Any = tokenizer
+    texts = [record.content + "\n\n" for record in records if isinstance(record, Text)]
+    opening = [token for token in encode("")["input_ids"][:1] if token == tokenizer.bos_token_id]
+    room = max_length - len(opening)
+    kept: list[int] = []
+
+    def window() -> Sample:
+        ids = np.array(opening + kept, dtype=np.int32)
+        return Sample(ids, np.arange(len(ids)) >= len(opening))
+
+    for start in range(0, len(texts), BLOCK):
+        for ids in encode(texts[start : start + BLOCK], add_special_tokens=False)["input_ids"]:
+            if kept and len(kept) + len(ids) > room:
+                yield window()
+                kept = []
+            kept = [*kept, *ids]
+            while len(kept) > room:
+                rest, kept = kept[room:], kept[:room]
+                yield window()
+                kept = rest
+    if len(opening) + len(kept) > 1:
+        yield window()
+
+
+def held_out(names: Sequence[str], seed: int) -> list[int]:
+    """Indices of the records to keep apart: `HELD_OUT_SHARE` of them and at least one of several.
+
+    By the hash of the content, so that equal records stay on one side and added data moves few of the others.
+    """
+    count = min(max(1, round(len(names) * HELD_OUT_SHARE)), len(set(names)) - 1)
+    if count < 1:
+        return []
+    keys = [hashlib.sha256(f"{seed} {name}".encode()).hexdigest() for name in names]
+    last = sorted(set(keys))[count - 1]
+    return sorted((index for index, key in enumerate(keys) if key <= last), key=lambda index: keys[index])
+
+
+def held_out_prompts(
+    records: Sequence[Record], tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int], max_length: int
+) -> list[list[int]]:
+    """Prompts from a file of their own. Raises `MisuseError` as `load_data` does."""
+    conversations = [record for record in records if isinstance(record, Conversation)]
+    chat = Chat(tokenizer, end_tokens) if conversations else None
+    prompts = [prompt_of(conversation, chat) for conversation in conversations]
+    prompts += [window_prompt(window) for window in text_windows(tokenizer, records, max_length)]
+    return [prompt for prompt in prompts if prompt]
+
+
+def prompt_of(conversation: Conversation, chat: Chat | None) -> list[int]:
+    """All that comes before the first answer, and the question for it; empty where the template refuses."""
+    turns = answerable(conversation.turns)
+    first = next((index for index, turn in enumerate(turns) if turn.role == ASSISTANT), len(turns))
+    try:
+        return chat.prompt(turns[:first]) if chat else []
+    except RefusedError:
+        return []
+
+
+def window_prompt(window: Sample) -> list[int]:
+    return [int(token) for token in window.ids[: min(TEXT_PROMPT_TOKENS, (len(window.ids) + 1) // 2)]]

@@ -1,0 +1,129 @@
+"""The frozen target of a training run, and its numbers for a batch.
+
+What may live here: loading it and reading keys, values, hidden states and logits out of transformers' own forward. It
+may not know any kind of draft, nor losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.fingerprint import fingerprint
+from common.models.shipped import shipped_family
+from common.models.sizes import key_width
+from common.models.source import checkpoint_directory
+from training.draft_models.recipe import Batch, FeatureNeeds, Features
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A causal LM without gradients in evaluation mode, its tokenizer and its identity. `name` is for people."""
+
+    directory: Path
+    name: str
+    fingerprint: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def config(self) -> Any:
+        return self.model.config
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    @property
+    def context(self) -> int:
+        """Tokens of the longest sequence."""
+        return int(self.config.max_position_embeddings)
+
+    @property
+    def key_value_size(self) -> int:
+        """E_kv: key/value heads times their size, the width of one layer's keys of one token."""
+        return key_width(self.config)
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """What ends an answer; empty where the checkpoint names nothing."""
+        generation = getattr(self.model, "generation_config", None)
+        named: Any = getattr(generation, "eos_token_id", None)
+        if named is None:
+            named = self.tokenizer.eos_token_id
+        return frozenset([named] if isinstance(named, int) else named or [])
+
+    @property
+    def embedding(self) -> torch.nn.Module:
+        """Token ids [...] to vectors [..., E]."""
+        embedding: torch.nn.Module = self.model.get_input_embeddings()
+        return embedding
+
+    @property
+    def head(self) -> torch.nn.Module:
+        """Post-norm hidden states [..., E] to logits [..., V]."""
+        model: Any = self.model
+        head: torch.nn.Module = model.get_output_embeddings()
+        return head
+
+    @contextmanager
+    def attention_kept(self) -> Iterator[None]:
+        """Gives the model its own attention back at the end, whoever took it over inside."""
+        before = self.config._attn_implementation
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(before)
+
+
+def load_target(path_or_id: str, device: torch.device, dtype: str) -> Target:
+    """Raises `CheckpointError` where the checkpoint, the device or the dtype stands in the way."""
+    family = shipped_family(path_or_id)
+    directory = checkpoint_directory(family.target if family else path_or_id, with_weights=True)
+    return Target(
+        directory=directory,
+        name=path_or_id if family else directory.resolve().name,
+        fingerprint=fingerprint(directory),
+        model=load_causal_lm(directory, device, dtype),
+        tokenizer=load_tokenizer(directory),
+    )
+
+
+@torch.no_grad()
+def features(target: Target, batch: Batch, needs: FeatureNeeds) -> Features:
+    """What `needs` asks of one forward over the batch, which is on the target's device."""
+    if needs == FeatureNeeds():
+        return Features()
+    # Made without the configuration: made with it, a layer with a sliding window would forget what left the window.
+    cache = DynamicCache() if needs.key_values else None
+    body: Any = target.model.model
+    output = body(
+        input_ids=batch.ids,
+        past_key_values=cache,
+        use_cache=cache is not None,
+        output_hidden_states=any(n > 0 for n in needs.hidden),
+    )
+    last = output.last_hidden_state
+    return Features(
+        key_values=stack_key_values(cache) if cache is not None else None,
+        hidden={n: output.hidden_states[-1 - n] if n else last for n in needs.hidden},
+        logits=target.head(last[batch.learn]) if needs.logits else None,
+    )
+
+
+def stack_key_values(cache: DynamicCache) -> torch.Tensor:
+    """[L, R, T, 2 * E_kv]: of every layer the keys, then the values, each with its heads side by side."""
+    layers: Any = cache.layers
+    return torch.stack([torch.cat([flat(layer.keys), flat(layer.values)], dim=-1) for layer in layers])
+
+
+def flat(heads: torch.Tensor) -> torch.Tensor:
+    """[R, heads, T, size] to [R, T, heads * size]."""
+    return heads.transpose(1, 2).flatten(2)

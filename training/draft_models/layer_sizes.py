@@ -1,0 +1,33 @@
+"""The shape of a target's layer, for drafts that are made of such layers, and how many parameters a shape has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.draft_models.layers import LayerShape
+from common.models.sizes import head_size
+from training.draft_models.features import Target
+
+
+def target_layer(target: Target, *, input_norm: bool = True) -> LayerShape:
+    """A decoder layer of the target's sizes."""
+    config = target.config
+    rope = getattr(config, "rope_parameters", None) or {}
+    causal_lm: Any = target.model
+    return LayerShape(
+        hidden=config.hidden_size,
+        heads=config.num_attention_heads,
+        kv_heads=config.num_key_value_heads,
+        head_dim=head_size(config),
+        intermediate=config.intermediate_size,
+        rope_base=float(rope.get("rope_theta", 10_000.0)),
+        epsilon=float(config.rms_norm_eps),
+        input_norm=input_norm,
+        attention_bias=causal_lm.model.layers[0].self_attn.q_proj.bias is not None,
+    )
+
+
+def layer_parameters(shape: LayerShape) -> int:
+    """Weights of one decoder layer; norms and biases not counted."""
+    heads = shape.heads + shape.kv_heads
+    return shape.hidden * (2 * heads * shape.head_dim + 3 * shape.intermediate)

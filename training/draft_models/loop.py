@@ -1,0 +1,262 @@
+"""The one loop that trains every kind of draft, and continues exactly where it was broken off.
+
+What may live here: steps, gradients, the order of saving and measuring. It may not know any recipe, data formats,
+devices beyond `Workers`, or how progress looks.
+
+A step depends on the weights, the optimiser's state, the seed, its number and the length of the run, on nothing else:
+batches come by number, the learning rate by step, and torch's generators are seeded anew before every loss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from common.protocol.errors import OutriderError
+from training.draft_models.checkpoint import Progress, WorkFolder
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Recipe, Tuning
+from training.draft_models.schedule import rate_share
+from training.draft_models.workers import Workers
+
+REHEARSED_STEPS = 20
+UNTIMED_STEPS = 3
+"""The first steps of a process are slower than all others."""
+
+REPORTS = 500
+RAREST_REPORT = 20
+"""How many reports a run makes, and the most steps between two; reading a loss makes a GPU wait."""
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """`autocast`: the dtype in which losses are computed, None for the weights' own. A step learns from `accumulate`
+    batches in every process."""
+
+    seed: int
+    accumulate: int = 1
+    autocast: torch.dtype | None = None
+    save_every: int = 200
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a run is and when it is measured: at every multiple of `measure_every` steps."""
+
+    steps: int
+    measure_every: int
+
+
+class Watch(Protocol):
+    """What hears of a run's progress. `metrics` are means since the last report."""
+
+    def report(self, progress: Progress, steps: int, rate: float, metrics: Mapping[str, float]) -> None: ...
+
+
+class Step(nn.Module):
+    """A recipe's loss as the forward of one module, which is what several processes need to join gradients."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.trained = recipe.module
+        self.recipe = recipe
+
+    def forward(
+        self, batch: Batch, features: Features, moment: Moment
+    ) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
+        parts: LossParts = self.recipe.loss(batch, features, moment)
+        return parts.total, parts.metrics
+
+
+class Trainer:
+    """A recipe in training.
+
+    `batches`: number -> batch, on any device. `compute`: the target's features of a batch on the workers' device.
+    `measure`: the accept length as it stands.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        batches: Callable[[int], Batch],
+        compute: Callable[[Batch], Features],
+        measure: Callable[[], Evaluation | None],
+        settings: LoopSettings,
+        workers: Workers,
+    ) -> None:
+        self.recipe, self.batches, self.compute, self.measure = recipe, batches, compute, measure
+        self.settings, self.workers = settings, workers
+        self.optimizer = new_optimizer(recipe.module, recipe.tuning)
+        self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
+        self.step_module, self.stepper = workers.prepare(Step(recipe), self.optimizer)
+
+    def rehearse(self) -> tuple[float, float]:
+        """Seconds that a step and a measurement take; the weights are afterwards what they were before."""
+        before = {name: value.detach().clone() for name, value in self.recipe.module.state_dict().items()}
+        self.recipe.module.train()
+        started = time.monotonic()
+        for step in range(REHEARSED_STEPS):
+            if step == UNTIMED_STEPS:
+                started = time.monotonic()
+            # Read, since a GPU is done later than it is asked.
+            float(self.take(Moment(step, REHEARSED_STEPS))["loss"])
+        stepped = time.monotonic()
+        self.workers.from_first(self.measure)
+        measured = time.monotonic()
+        self.recipe.module.load_state_dict(before)
+        self.optimizer.state.clear()
+        return (stepped - started) / (REHEARSED_STEPS - UNTIMED_STEPS), measured - stepped
+
+    def run(self, plan: Plan, folder: WorkFolder, watch: Watch) -> Progress:
+        """Train to the end of `plan`, from the folder's checkpoint where there is one.
+
+        Ctrl-C ends it after a step, with a checkpoint, as `KeyboardInterrupt`.
+        """
+        progress = folder.restore(self.recipe.module, self.optimizer, self.workers.device)
+        begun = time.monotonic() - progress.seconds
+        every = min(RAREST_REPORT, max(1, plan.steps // REPORTS))
+        taken: list[Mapping[str, torch.Tensor]] = []
+        self.recipe.module.train()
+        with interruptible() as interrupted:
+            while progress.step < plan.steps:
+                taken.append(self.take(Moment(progress.step, plan.steps), progress))
+                progress.step += 1
+                done = progress.step == plan.steps
+                if progress.step % plan.measure_every == 0 and not done:
+                    self.note_accept_length(progress)
+                stopping = self.workers.any(interrupted())
+                saving = progress.step % self.settings.save_every == 0 or done or stopping
+                if progress.step % every == 0 or saving:
+                    progress.seconds = time.monotonic() - begun
+                    metrics, taken = means(taken), []
+                    progress.loss = metrics["loss"]
+                    if self.workers.rank == 0:
+                        watch.report(progress, plan.steps, self.optimizer.param_groups[0]["lr"], metrics)
+                if saving and self.workers.rank == 0:
+                    folder.save(self.recipe.module, self.optimizer, progress)
+                if stopping and not done:
+                    raise KeyboardInterrupt
+        return progress
+
+    def take(self, moment: Moment, progress: Progress | None = None) -> dict[str, torch.Tensor]:
+        """One step of the optimiser; its loss and metrics as scalars on the device, means over its batches."""
+        settings, workers = self.settings, self.workers
+        share = rate_share(moment.step, moment.steps)
+        for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
+            group["lr"] = peak * share
+        found: dict[str, torch.Tensor] = {}
+        for part in range(settings.accumulate):
+            number = (moment.step * settings.accumulate + part) * workers.count + workers.rank
+            batch = self.batches(number)
+            if progress is not None:
+                progress.tokens += int(batch.lengths.sum()) * workers.count
+                progress.learned += int(batch.learn.sum()) * workers.count
+            with self.enough_memory(batch), self.joining(part):
+                total, metrics = self.lose(batch.to(workers.device), moment, number)
+                workers.backward(total / settings.accumulate)
+            for name, value in {**metrics, "loss": total.detach()}.items():
+                found[name] = found.get(name, torch.zeros_like(value)) + value / settings.accumulate
+        torch.nn.utils.clip_grad_norm_(self.recipe.module.parameters(), self.recipe.tuning.clip)
+        self.stepper.step()
+        self.stepper.zero_grad()
+        return found
+
+    def lose(self, batch: Batch, moment: Moment, number: int) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
+        features = self.compute(batch)
+        seed_torch(self.settings.seed, number)
+        dtype = self.settings.autocast
+        with torch.autocast(self.workers.device.type, dtype, enabled=dtype is not None):
+            result: tuple[torch.Tensor, Mapping[str, torch.Tensor]] = self.step_module(batch, features, moment)
+        return result
+
+    def joining(self, part: int) -> Any:
+        """Gradients of several processes meet once, with the last batch of a step."""
+        last = part == self.settings.accumulate - 1
+        return nothing() if last else self.workers.apart(self.step_module)
+
+    def note_accept_length(self, progress: Progress) -> None:
+        found = self.workers.from_first(self.measure)
+        if found is not None:
+            progress.accepted.append((progress.step, found.accept_length))
+
+    @contextmanager
+    def enough_memory(self, batch: Batch) -> Iterator[None]:
+        """Says what to lower where memory runs out."""
+        rows, columns = batch.ids.shape
+        with memory_needed_for(f"a batch of {rows} rows of {columns} tokens"):
+            yield
+
+
+@contextmanager
+def memory_needed_for(what: str) -> Iterator[None]:
+    """Turns running out of memory, on whatever device, into one sentence."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        # The CPU's allocator has no exception of its own.
+        if type(error) is RuntimeError and "can't allocate memory" not in str(error):
+            raise
+        raise OutriderError(
+            f"the memory does not suffice for {what}: lower --batch-tokens (and raise --accumulate to learn from as "
+            "many), or --max-length"
+        ) from error
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C only makes the function that it gives return True; the second one interrupts."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    # Only the main thread may change what signals do.
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def means(taken: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:
+    """Of every metric over the steps that have it."""
+    names = {name: [step[name] for step in taken if name in step] for step in taken for name in step}
+    return {name: float(torch.stack(values).float().mean()) for name, values in names.items()}
+
+
+def seed_torch(seed: int, number: int) -> None:
+    """Seeds torch's generators, on every device, for the batch of that number."""
+    torch.manual_seed(int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:8], "big"))
+
+
+def new_optimizer(module: nn.Module, tuning: Tuning) -> torch.optim.AdamW:
+    """AdamW over everything in `module` that trains, in groups of equal rate and decay."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            scale = next((value for prefix, value in tuning.rate_scales.items() if name.startswith(prefix)), 1.0)
+            decay = tuning.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((scale, decay), []).append(parameter)
+    described = [
+        {"params": parameters, "lr": tuning.rate * scale, "weight_decay": decay}
+        for (scale, decay), parameters in groups.items()
+    ]
+    return torch.optim.AdamW(described, lr=tuning.rate, betas=tuning.betas)

@@ -1,0 +1,178 @@
+"""What a recipe is: the words that the loop, the features and every kind of draft share.
+
+What may live here: frozen dataclasses and the `Recipe` protocol. It may not know any kind of draft, nor data, files,
+schedules or devices.
+
+Vocabulary of shapes: R rows (one sample each), T columns (positions, padded on the right), L target layers,
+E the target's hidden size, E_kv its key/value heads times their size, V its vocabulary, P learned places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Batch:
+    """R samples, one per row, position 0 first.
+
+    `ids`: int64 [R, T], padded on the right with 0. `learn`: bool [R, T], True at position i where the token at i + 1
+    is to be learned, that is, where it belongs to an answer; never True at a row's last token or in padding.
+    `lengths`: int64 [R], tokens of each row that are no padding. With causal attention no mask is needed: padding
+    comes last and is never learned.
+    """
+
+    ids: torch.Tensor
+    learn: torch.Tensor
+    lengths: torch.Tensor
+
+    @property
+    def answers(self) -> torch.Tensor:
+        """bool [R, T], True where the token itself belongs to an answer (`learn` moved one to the right)."""
+        moved = self.learn.roll(1, dims=1)
+        moved[:, 0] = False
+        return moved
+
+    @property
+    def filled(self) -> torch.Tensor:
+        """bool [R, T], True where there is a token and no padding."""
+        return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
+
+    @property
+    def targets(self) -> torch.Tensor:
+        """int64 [P], the tokens to be learned, in the row order of `learn`."""
+        return self.ids.roll(-1, dims=1)[self.learn]
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(self.ids.to(device), self.learn.to(device), self.lengths.to(device))
+
+
+@dataclass(frozen=True)
+class FeatureNeeds:
+    """What a recipe wants computed of the target for every batch. The default wants nothing: no forward is made.
+
+    `hidden` holds numbers n: the hidden states `hidden_states[-1 - n]`. n = 0 is the last one after the final norm,
+    n = 1 the input of the last layer, n = 3 the input of the last three layers, n = L the embedding.
+    """
+
+    key_values: bool = False
+    hidden: tuple[int, ...] = ()
+    logits: bool = False
+
+
+@dataclass(frozen=True)
+class Features:
+    """The frozen target's own numbers for a batch, without gradients, in the target's dtype, on the batch's device.
+
+    `key_values`: [L, R, T, 2 * E_kv], keys after RoPE then values, heads flattened; None unless asked for.
+    `hidden`: n -> [R, T, E] for every n asked for.
+    `logits`: [P, V], at the learned places only, in the row order of `Batch.learn`; None unless asked for.
+    Numbers at padding are meaningless.
+    """
+
+    key_values: torch.Tensor | None = None
+    hidden: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    logits: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where the run stands: `step` of `steps`, counted from 0."""
+
+    step: int
+    steps: int
+
+    @property
+    def share(self) -> float:
+        """The share of the run that is done, from 0 up to below 1; what a curriculum goes by."""
+        return self.step / self.steps
+
+
+@dataclass(frozen=True)
+class LossParts:
+    """`total`: float32 scalar that is differentiated, a mean over the batch's learned places.
+
+    `metrics`: its parts and whatever else is worth watching, detached scalars by short name ("kl", "smooth_l1").
+    """
+
+    total: torch.Tensor
+    metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`accept_length`: committed tokens per target pass on held-out prompts, bonus token included; what is shown.
+
+    `by_depth`: the same for each N of a draft that can run several; `details`: further figures by name.
+    """
+
+    accept_length: float
+    details: Mapping[str, float] = field(default_factory=dict)
+    by_depth: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How a kind of draft likes to be trained; the command line's options go before it.
+
+    `rate`: peak learning rate. `rate_scales`: parameters of `Recipe.module` whose name starts with the key train at
+    `rate` times the value. `weight_decay` applies to tensors of two axes and more.
+    """
+
+    rate: float = 1e-3
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.95)
+    clip: float = 1.0
+    rate_scales: Mapping[str, float] = field(default_factory=dict)
+
+
+class Recipe(Protocol):
+    """One kind of draft in training, built by `build(target, **options)` of its file in `draft_models.recipes`.
+
+    Exact resuming asks two things of a recipe: everything that training changes is in `module`'s state dict, and all
+    randomness of `loss` comes from torch's default generators (`torch.rand` and the like). The loop seeds those
+    before every call of `loss` from the seed, the step and the process.
+    """
+
+    kind: str
+    """ "moa", "eagle", "medusa" or "independent"; also the command's name."""
+
+    needs: FeatureNeeds
+    tuning: Tuning
+
+    module: nn.Module
+    """Everything that trains, as one module in float32; what is frozen (the target, its embedding and head) stays out
+    of it or has `requires_grad` False. Its state dict is what checkpoints hold."""
+
+    def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+        """The loss of one batch with at least one learned place, under autocast where the run asks for it.
+
+        The loop adds gradients up (`--accumulate`), clips and steps; a recipe does none of it.
+        """
+        ...
+
+    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
+        """Accept length of the draft as it stands, on prompts of token ids that end where the answer starts.
+
+        `new_tokens`: how many tokens to commit for each prompt at most; a prompt and that many fit the context.
+        Called without gradients, with `module` in evaluation mode; must leave all weights as they were. The target may
+        be put into a `PackedModel`: the loop gives it back its own attention afterwards.
+        """
+        ...
+
+    def save(self, out: Path) -> None:
+        """Write the finished draft directory, as `common.draft_models.directory` defines it, into the existing `out`.
+
+        The loop writes the model card beside it. Called again for an existing directory, it writes it anew.
+        """
+        ...
+
+    def describe(self) -> Mapping[str, str]:
+        """Rows for the model card: the options of this draft, by name, for people ("layers": "0, 1, 3")."""
+        ...

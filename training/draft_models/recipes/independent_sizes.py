@@ -1,0 +1,79 @@
+"""The configuration of a smaller model of the target's family.
+
+What may live here: choosing sizes. It may not know losses or how the model runs.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedConfig
+
+from common.models.checkpoint import load_config
+from common.models.sizes import head_size
+from common.protocol.errors import MisuseError
+from training.draft_models.features import Target
+
+DEFAULT_LAYERS = 2
+_MULTIPLE = 8  # of the feed-forward part's width
+
+
+def sized_config(
+    target: Target, layers: int | None = None, hidden: int | None = None, parameters: int | None = None
+) -> PreTrainedConfig:
+    """The target's configuration with `layers` layers and a hidden size of `hidden`, by default the one whose
+    parameters, the embedding counted once, come next to `parameters`; by default as many as two target layers have.
+
+    Heads keep the target's size, as many as fit the width; the feed-forward part keeps its proportion; embedding and
+    head are one. Raises MisuseError for sizes below 1, and for a hidden size that is no multiple of a head's.
+    """
+    for name, value in (("layers", layers), ("hidden-size", hidden), ("parameters", parameters)):
+        if value is not None and value < 1:
+            raise MisuseError(f"--{name} must be at least 1, not {value}")
+    if hidden is not None and parameters is not None:
+        raise MisuseError("--hidden-size and --parameters name one size twice: pass one of them")
+    chosen = layers or DEFAULT_LAYERS
+    size = head_size(target.config)
+    if hidden is not None:
+        if hidden % size:
+            raise MisuseError(
+                f"--hidden-size must be a multiple of {size}, the size of the target's heads, not {hidden}"
+            )
+        return _config(target, chosen, hidden)
+    wanted = parameters or 2 * _layer_parameters(target)
+    widths = range(size, target.config.hidden_size + size, size)
+    return min((_config(target, chosen, width) for width in widths), key=lambda each: abs(count(each) - wanted))
+
+
+def count(config: PreTrainedConfig) -> int:
+    """Parameters of the model, without making it."""
+    family: Any = AutoModelForCausalLM
+    with torch.device("meta"):
+        return sum(each.numel() for each in family.from_config(config).parameters())
+
+
+def _config(target: Target, layers: int, hidden: int) -> PreTrainedConfig:
+    config: Any = load_config(target.directory)
+    like: Any = target.config
+    size = head_size(like)
+    heads = hidden // size
+    shared = like.num_attention_heads // like.num_key_value_heads
+    config.hidden_size, config.num_hidden_layers = hidden, layers
+    config.num_attention_heads, config.head_dim = heads, size
+    config.num_key_value_heads = gcd(heads, max(1, heads // shared))
+    width = like.intermediate_size * hidden / like.hidden_size
+    config.intermediate_size = max(_MULTIPLE, round(width / _MULTIPLE) * _MULTIPLE)
+    config.tie_word_embeddings = True
+    # Of the target's last layers, which are the ones that a family treats specially.
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[-layers:]
+    if hasattr(config, "max_window_layers"):
+        config.max_window_layers = min(config.max_window_layers, layers)
+    return config  # type: ignore[no-any-return]
+
+
+def _layer_parameters(target: Target) -> int:
+    body: Any = target.model.model
+    return sum(each.numel() for each in body.layers[0].parameters())

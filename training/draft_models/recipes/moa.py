@@ -1,0 +1,212 @@
+"""`moa`: Mixture of Attentions for any target, in one forward per batch; the published form is `published=True`.
+
+What may live here: the losses, evaluation and saving of this kind. It may not know data, schedules or the loop.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from torch import nn
+from torch.nn.functional import kl_div, log_softmax, smooth_l1_loss
+from transformers import PreTrainedModel
+
+from common.draft_models.exporters import KeyValueExporter, LsaExporter, StateExporter
+from common.draft_models.layers import masked_attention
+from common.draft_models.lsa import LayerMixture
+from common.draft_models.moa import KIND, MoaDraft, make_lsa, save_moa
+from common.draft_models.tail import load_tail, write_tail
+from common.drafters.drafter import Drafter
+from common.drafters.load import SPARE_SLOTS
+from common.drafters.moa import MoaNetwork
+from common.drafters.tree_drafter import TreeDrafter
+from common.protocol.errors import MisuseError
+from common.protocol.messages import StateRequest
+from training.draft_models.accept_length import accept_length
+from training.draft_models.features import Target
+from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received
+from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.recipes.moa_sizes import DEFAULT_SIZE, moa_config, warm_start
+from training.draft_models.tail_forward import TwoSources, through_tail
+from training.draft_models.token_counts import TokenCounts
+
+# Shape letters: R rows, T columns, P learned places, L target layers, W state width, E hidden size, V vocabulary.
+
+
+@dataclass(frozen=True)
+class LossWeights:
+    """Of the divergence from the target's distribution, and of the distance to its hidden states."""
+
+    divergence: float = 1.0
+    distance: float = 0.1
+
+
+PUBLISHED_WEIGHTS = LossWeights(divergence=0.1, distance=1.0)
+
+
+class MoaRecipe:
+    kind = KIND
+
+    def __init__(
+        self,
+        target: Target,
+        depths: Sequence[int],
+        size: float,
+        mixer: str,
+        published: bool,
+        missing: float,
+        alone: float,
+        draft_vocabulary: int | None,
+    ):
+        """`depths` are the numbers N of target layers that the draft will run below, each with a client's half of its
+        own; `size` its trainable parameters for one N, in layers of the target; `mixer` makes the states.
+        `published` trains with the paper's losses and sync points, from nothing. A share `missing` of samples lacks
+        the state of a span of the prompt, a share `alone` all state behind a random position. `draft_vocabulary`:
+        tokens that the draft may propose, the most frequent ones; None for all.
+
+        Raises MisuseError for depths that the target does not have and for what is no share.
+        """
+        for name, share in (("--missing", missing), ("--alone", alone)):
+            if not 0 <= share <= 1:
+                raise MisuseError(f"{name} must lie between 0 and 1, not {share:g}")
+        self.config = moa_config(target, tuple(depths), size, mixer, final_norm=not published)
+        self.needs = FeatureNeeds(key_values=True, hidden=tuple(sorted({0, *depths})), logits=True)
+        self.tuning = Tuning(rate=3e-3)
+        self.lsa = make_lsa(self.config)
+        self.drafts = {depth: MoaDraft(self.config, depth) for depth in depths}
+        halves = nn.ModuleDict({str(depth): draft for depth, draft in self.drafts.items()})
+        self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary)
+        self.module = nn.ModuleDict({"lsa": self.lsa, "drafts": halves, "counts": self.counts})
+        self._target = target
+        self._size = size
+        self._published = published
+        self._lags = replace(PUBLISHED if published else LagSettings(), missing=missing, alone=alone)
+        self._weights = PUBLISHED_WEIGHTS if published else LossWeights()
+        self._tails = {depth: _frozen_tail(target, depth) for depth in depths}
+        if not published:
+            for depth, draft in self.drafts.items():
+                warm_start(draft, target, depth)
+
+    def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+        assert features.key_values is not None
+        assert features.logits is not None
+        self.counts.add(batch)
+        received = draw_received(batch, self._lags)
+        states = self._states(batch, features.key_values, moment)
+        sees = causal(batch.ids)
+        # The paper's curriculum: at first self-attention often sees only what the state does not cover.
+        if self._published and torch.rand(()) >= 2 * moment.share:
+            sees = received.since_sync
+        wanted = log_softmax(features.logits.float(), dim=-1)
+        divergences, distances = [], []
+        for depth, draft in self.drafts.items():
+            predicted = self._predict(draft, batch, states, sees, received)
+            final = predicted
+            distance = _distance(predicted, features.hidden[depth], batch.learn)
+            if depth:
+                final = self._run_tail(depth, predicted, features, received)
+                distance = 0.5 * distance + 0.5 * _distance(final, features.hidden[0], batch.learn)
+            given = log_softmax(self._target.head(final[batch.learn]).float(), dim=-1)
+            divergences.append(kl_div(given, wanted, reduction="batchmean", log_target=True))
+            distances.append(distance)
+        divergence, distance = torch.stack(divergences).mean(), torch.stack(distances).mean()
+        total = self._weights.divergence * divergence + self._weights.distance * distance
+        by_depth = zip(self.drafts, divergences, strict=True)
+        return LossParts(total, {f"kl n={depth}": each.detach() for depth, each in by_depth})
+
+    def _states(self, batch: Batch, key_values: torch.Tensor, moment: Moment) -> torch.Tensor:
+        """What the server would send of every token, `[R, T, W]`, zeros at padding."""
+        filled = batch.filled
+        layers = key_values.permute(1, 2, 0, 3)[filled]
+        if moment.step == 0 and isinstance(self.lsa, LayerMixture):
+            self.lsa.calibrate(layers)
+        mixed: torch.Tensor = self.lsa(layers)
+        states = mixed.new_zeros(*filled.shape, mixed.shape[-1])
+        return states.masked_scatter(filled[..., None], mixed)
+
+    def _predict(
+        self, draft: MoaDraft, batch: Batch, states: torch.Tensor, sees: torch.Tensor, received: Received
+    ) -> torch.Tensor:
+        """The input of the target's last N layers, `[R, T, E]`."""
+        positions = torch.arange(batch.ids.shape[1], device=batch.ids.device).expand_as(batch.ids)
+        read = draft.read(self._target.embedding(batch.ids), positions, masked_attention(sees[:, None]))
+        keys_values = draft.ca.keys_values(draft.project_states(states), positions)
+        return draft.look_back(read, positions, masked_attention(received.seen[:, None]), keys_values)
+
+    def _run_tail(self, depth: int, predicted: torch.Tensor, features: Features, received: Received) -> torch.Tensor:
+        assert features.key_values is not None
+        every = causal(received.newest)
+        if self._published:
+            # The true hidden states stand in at sync points; every query sees whatever lies before it.
+            predicted = torch.where(received.sync[..., None], features.hidden[depth].to(predicted.dtype), predicted)
+            known = torch.zeros_like(received.seen)
+        else:
+            known = received.seen
+        sources = TwoSources(features.key_values[-depth:], known, every & ~known)
+        return through_tail(self._tails[depth], predicted, sources)
+
+    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
+        by_depth = {
+            depth: accept_length(
+                self._target, partial(self._drafter, depth), self._exporters(depth), prompts, new_tokens
+            )
+            for depth in self.drafts
+        }
+        return Evaluation(next(iter(by_depth.values())), by_depth=by_depth)
+
+    def save(self, out: Path) -> None:
+        drafts = {depth: copy.deepcopy(draft).bfloat16() for depth, draft in self.drafts.items()}
+        lsa = copy.deepcopy(self.lsa).bfloat16()
+        save_moa(out, self._target.fingerprint, self.config, drafts, lsa, self.counts.kept())
+
+    def describe(self) -> Mapping[str, str]:
+        return {
+            "form": "as published" if self._published else "ours",
+            "target layers N": ", ".join(map(str, self.drafts)),
+            "size": f"{self._size:g} target layers for each N",
+            "states": self.config.mixer,
+            "samples that lack a span of state": f"{self._lags.missing:.0%}",
+            "samples whose state stops for good": f"{self._lags.alone:.0%}",
+        }
+
+    def _drafter(self, depth: int) -> Drafter:
+        draft = copy.deepcopy(self.drafts[depth]).to(self._target.model.dtype)
+        request = StateRequest("trained", layers=depth)
+        kept = self.counts.kept()
+        return TreeDrafter(MoaNetwork(draft, self._tails[depth], request, self._target.context, SPARE_SLOTS, kept))
+
+    def _exporters(self, depth: int) -> list[StateExporter]:
+        lsa = copy.deepcopy(self.lsa).to(self._target.model.dtype)
+        exporters: list[StateExporter] = [LsaExporter(lsa, self.config.state_width)]
+        return [*exporters, KeyValueExporter(depth, self._target.key_value_size)] if depth else exporters
+
+
+def build(
+    target: Target,
+    layers: Sequence[int] = (0, 1, 3),
+    size: float = DEFAULT_SIZE,
+    mixer: str | None = None,
+    published: bool = False,
+    missing: float = 0.0,
+    alone: float = 0.0,
+    draft_vocabulary: int | None = None,
+) -> MoaRecipe:
+    """As `MoaRecipe`; the published form attends over layers, ours mixes them."""
+    mixer = mixer or ("attention" if published else "mixture")
+    return MoaRecipe(target, layers, size, mixer, published, missing, alone, draft_vocabulary)
+
+
+def _distance(predicted: torch.Tensor, wanted: torch.Tensor, learn: torch.Tensor) -> torch.Tensor:
+    return smooth_l1_loss(predicted[learn].float(), wanted[learn].float())
+
+
+def _frozen_tail(target: Target, depth: int) -> PreTrainedModel:
+    with TemporaryDirectory() as folder:
+        write_tail(target.directory, depth, Path(folder))
+        return load_tail(Path(folder), depth, target.device, target.model.dtype)

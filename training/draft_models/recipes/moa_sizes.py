@@ -1,0 +1,95 @@
+"""How large a `moa` draft for a given target is, and which of the target's weights it starts from.
+
+What may live here: the networks' sizes and first weights. It may not know losses or batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from common.draft_models.layers import DecoderLayer, LayerShape, RmsNorm
+from common.draft_models.lsa import MIXERS
+from common.draft_models.moa import MoaConfig, MoaDraft
+from common.models.quantised import plain_weight
+from common.protocol.errors import MisuseError
+from training.draft_models.features import Target
+from training.draft_models.layer_sizes import layer_parameters, target_layer
+
+DEFAULT_SIZE = 1.25
+"""Trainable parameters of one N, in layers of the target: about the paper's 264 M beside Llama-3-8B's 218 M."""
+
+_MIXED_HEADS = 4  # of the published layer self-attention, where the state is narrow
+_MIXED_HEAD_DIM = 64
+
+
+def moa_config(target: Target, depths: tuple[int, ...], size: float, mixer: str, final_norm: bool = True) -> MoaConfig:
+    """`size`: trainable parameters for one N, in layers of the target; self- and cross-attention share them alike.
+    `mixer`: of `common.draft_models.lsa`.
+
+    Raises MisuseError where N exceeds the target's layers, the size leaves nothing for the layers, or the mixer is
+    unknown.
+    """
+    total = target.config.num_hidden_layers
+    if not depths or not all(0 <= depth <= total for depth in depths):
+        raise MisuseError(f"--layers must name numbers from 0 to the target's {total}, such as 0,1,3")
+    if mixer not in MIXERS:
+        raise MisuseError(f"--mixer must be one of {', '.join(MIXERS)}, not {mixer}")
+    width = 2 * target.key_value_size
+    mixed = LayerShape(width, *_mixed_heads(width), intermediate=width * 3 // 2)
+    layer = target_layer(target)
+    hidden = layer.hidden
+    server = sum(weights.numel() for weights in MIXERS[mixer](total, mixed).parameters())
+    attention = layer_parameters(replace(layer, intermediate=0))
+    room = size * layer_parameters(layer) - server - (width + 1) * hidden - 2 * attention
+    intermediate = int(room / 2 / (3 * hidden))
+    if intermediate < 1:
+        raise MisuseError(f"--size {size:g} leaves nothing for the draft's layers; choose a larger one")
+    both = replace(layer, intermediate=min(intermediate, 2 * layer.intermediate))
+    return MoaConfig(hidden, total, width, depths, lsa=mixed, sa=both, ca=both, mixer=mixer, final_norm=final_norm)
+
+
+@torch.no_grad()
+def warm_start(draft: MoaDraft, target: Target, depth: int) -> None:
+    """Starts self-attention from the target's first layer, whose input is the same, and cross-attention from the last
+    layer that the draft replaces. Feed-forward parts keep the target's largest units. Before the head stands the
+    target's final norm."""
+    causal_lm: Any = target.model
+    body = causal_lm.model
+    layers = body.layers
+    if isinstance(draft.norm, RmsNorm):
+        _copy(draft.norm, body.norm, causal_lm)
+    _copy_layer(draft.sa, layers[0], causal_lm)
+    _copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)], causal_lm)
+
+
+def _mixed_heads(width: int) -> tuple[int, int, int]:
+    """Query heads, key/value heads and their size."""
+    heads = max(_MIXED_HEADS, width // _MIXED_HEAD_DIM)
+    return heads, max(1, heads // 4), width // heads
+
+
+def _copy_layer(ours: DecoderLayer, theirs: Any, model: Any) -> None:
+    attention, feed = theirs.self_attn, theirs.mlp
+    _copy(ours.input_norm, theirs.input_layernorm, model)
+    _copy(ours.post_norm, theirs.post_attention_layernorm, model)
+    _copy(ours.v_proj, attention.v_proj, model)
+    _copy(ours.o_proj, attention.o_proj, model)
+    # Where the family normalises queries and keys, its projections mean nothing without that.
+    if not hasattr(attention, "q_norm"):
+        _copy(ours.q_proj, attention.q_proj, model)
+        _copy(ours.k_proj, attention.k_proj, model)
+    gate, up, down = (plain_weight(each, model) for each in (feed.gate_proj, feed.up_proj, feed.down_proj))
+    norms = gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)
+    units = norms.float().argsort(descending=True)[: ours.shape.intermediate]
+    ours.gate_proj.weight[: len(units)] = gate[units]
+    ours.up_proj.weight[: len(units)] = up[units]
+    ours.down_proj.weight[:, : len(units)] = down[:, units]
+
+
+def _copy(ours: Any, theirs: Any, model: Any) -> None:
+    ours.weight.copy_(plain_weight(theirs, model))
+    if getattr(ours, "bias", None) is not None:
+        ours.bias.copy_(theirs.bias)

@@ -1,0 +1,181 @@
+"""The target's own answers in place of the data's: greedy, in batches, kept in a file so that no answer is made twice.
+
+What may live here: asking the target turn by turn, and the file of answers. It may not know how drafts are trained.
+
+Answers are learned as the very tokens that the target chose; made into text and tokenised again, they could differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import GenerationConfig
+
+from training.draft_models.chat import Chat, RefusedError, Sample
+from training.draft_models.features import Target
+from training.draft_models.records import ASSISTANT, Conversation, Turn
+
+ANSWER_TOKENS = 512
+
+
+@dataclass
+class Dialogue:
+    """A conversation while its answers are made. `questions`: what is said before each answer."""
+
+    source: Conversation
+    questions: list[list[Turn]]
+    turns: list[Turn] = field(default_factory=list)
+    prompt: list[int] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    over: bool = False
+
+    def learn(self, answer: list[int]) -> None:
+        """Adds an answer; a sample that continues the one before takes its place, answers included."""
+        ids = np.array(self.prompt + answer, dtype=np.int32)
+        answers = np.arange(len(ids)) >= len(self.prompt)
+        before = self.samples[-1] if self.samples else None
+        if before is not None and np.array_equal(ids[: len(before.ids)], before.ids):
+            answers[: len(before.ids)] |= before.answers
+            self.samples.pop()
+        self.samples.append(Sample(ids, answers))
+
+
+@dataclass(frozen=True)
+class Regeneration:
+    """Makes answers of `target`, at most `rows` at a time, for samples of at most `max_length` tokens.
+
+    `cache`: JSONL, one conversation a line with its `messages` and the samples' tokens. `report(done, total)`.
+    """
+
+    target: Target
+    cache: Path
+    max_length: int
+    rows: int
+    report: Callable[[int, int], None] = lambda done, total: None
+
+    def __call__(self, chat: Chat, conversations: Sequence[Conversation]) -> list[list[Sample]]:
+        """The samples of each conversation, from the file where it has them; empty where the template refuses."""
+        self.cache.parent.mkdir(parents=True, exist_ok=True)
+        self.drop_half_line()
+        known = self.read()
+        missing = list({item.digest: item for item in conversations if item.digest not in known}.values())
+        missing.sort(key=lambda item: (sum(len(turn.content) for turn in item.turns), item.digest))
+        for start in range(0, len(missing), self.rows):
+            self.report(start, len(missing))
+            for dialogue in self.answer(chat, missing[start : start + self.rows]):
+                known[dialogue.source.digest] = dialogue.samples
+                self.write(dialogue)
+        return [known[conversation.digest] for conversation in conversations]
+
+    def answer(self, chat: Chat, conversations: Sequence[Conversation]) -> list[Dialogue]:
+        """Dialogues side by side: all first answers, then all second ones."""
+        dialogues = [Dialogue(item, questions(item.turns)) for item in conversations]
+        for number in range(max(len(dialogue.questions) for dialogue in dialogues)):
+            for dialogue in dialogues:
+                self.ask(chat, dialogue, number)
+            asked = [dialogue for dialogue in dialogues if not dialogue.over]
+            if not asked:
+                break
+            answers = self.generate([dialogue.prompt for dialogue in asked])
+            for dialogue, answer in zip(asked, answers, strict=True):
+                ended = answer[-1] in self.target.end_tokens
+                text = self.target.tokenizer.decode(answer[:-1] if ended else answer, skip_special_tokens=True)
+                dialogue.turns.append(Turn(ASSISTANT, str(text)))
+                dialogue.learn(answer)
+                # Nothing sensible follows an answer that was cut off.
+                dialogue.over = not ended
+        return dialogues
+
+    def ask(self, chat: Chat, dialogue: Dialogue, number: int) -> None:
+        """Renders the next question; a dialogue without one, or without room for an answer, is over."""
+        if dialogue.over or number >= len(dialogue.questions):
+            dialogue.over = True
+            return
+        dialogue.turns += dialogue.questions[number]
+        try:
+            dialogue.prompt = chat.prompt(dialogue.turns)
+        except RefusedError:
+            dialogue.over = True
+        dialogue.over = dialogue.over or len(dialogue.prompt) >= self.max_length
+
+    @torch.no_grad()
+    def generate(self, prompts: Sequence[list[int]]) -> list[list[int]]:
+        """Greedy answers, each up to and with its end token."""
+        width = max(len(prompt) for prompt in prompts)
+        device = self.target.device
+        ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts], device=device)
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+        ends = sorted(self.target.end_tokens)
+        config: Any = GenerationConfig
+        plainly = config(
+            do_sample=False,
+            max_new_tokens=min(ANSWER_TOKENS, self.max_length - width),
+            # Some checkpoints ask for a penalty, under which the greedy choice is not the target's own.
+            repetition_penalty=1.0,
+            eos_token_id=ends or None,
+            pad_token_id=ends[0] if ends else 0,
+        )
+        model: Any = self.target.model
+        made = model.generate(input_ids=ids, attention_mask=mask, generation_config=plainly)[:, width:].tolist()
+        return [until_end(answer, self.target.end_tokens) for answer in made]
+
+    def read(self) -> dict[str, list[Sample]]:
+        """What earlier runs have made with this target, by the digest of the conversation."""
+        return {entry["source"]: [load_sample(item) for item in entry["samples"]] for entry in self.entries()}
+
+    def entries(self) -> Iterator[Mapping[str, Any]]:
+        if self.cache.exists():
+            with self.cache.open(encoding="utf-8") as file:
+                for entry in map(json.loads, file):
+                    if entry["target"] == self.target.fingerprint and entry["max_length"] == self.max_length:
+                        yield entry
+
+    def drop_half_line(self) -> None:
+        """A run that was killed may leave one at the end."""
+        if self.cache.exists():
+            content = self.cache.read_bytes()
+            os.truncate(self.cache, content.rfind(b"\n") + 1)
+
+    def write(self, dialogue: Dialogue) -> None:
+        entry = {
+            "source": dialogue.source.digest,
+            "target": self.target.fingerprint,
+            "max_length": self.max_length,
+            "messages": [{"role": turn.role, "content": turn.content} for turn in dialogue.turns],
+            "samples": [
+                {"ids": sample.ids.tolist(), "answers": np.flatnonzero(sample.answers).tolist()}
+                for sample in dialogue.samples
+            ],
+        }
+        with self.cache.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def questions(turns: Sequence[Turn]) -> list[list[Turn]]:
+    """What is said before each answer, the last one wanted or given; answers to nothing are left out."""
+    found: list[list[Turn]] = [[]]
+    for turn in turns:
+        if turn.role != ASSISTANT:
+            found[-1].append(turn)
+        elif any(earlier.role != "system" for earlier in found[-1]):
+            found.append([])
+    return found if any(turn.role != "system" for turn in found[-1]) else found[:-1]
+
+
+def until_end(answer: list[int], end_tokens: frozenset[int]) -> list[int]:
+    end = next((index for index, token in enumerate(answer) if token in end_tokens), len(answer))
+    return answer[: end + 1]
+
+
+def load_sample(item: Mapping[str, Any]) -> Sample:
+    ids = np.array(item["ids"], dtype=np.int32)
+    answers = np.zeros(len(ids), dtype=bool)
+    answers[item["answers"]] = True
+    return Sample(ids, answers)

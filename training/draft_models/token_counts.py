@@ -1,0 +1,35 @@
+"""How often each token was to be learned, counted while a draft trains: what a trimmed draft head keeps.
+
+May not know any kind of draft. The counts are part of the trained module, so that they survive a resumed run.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from common.draft_models.vocabulary import most_frequent
+from common.protocol.errors import MisuseError
+from training.draft_models.recipe import Batch
+
+
+class TokenCounts(nn.Module):
+    counts: torch.Tensor
+
+    def __init__(self, vocabulary: int, size: int | None):
+        """`size`: how many tokens the head keeps, None for all. Raises MisuseError for none or too many."""
+        super().__init__()
+        if size is not None and not 1 <= size <= vocabulary:
+            raise MisuseError(f"--draft-vocabulary must lie between 1 and the target's {vocabulary}, not {size}")
+        self.size = size
+        if size is not None:
+            self.register_buffer("counts", torch.zeros(vocabulary, dtype=torch.long))
+
+    def add(self, batch: Batch) -> None:
+        """Counts a batch's learned tokens, in training and where the head is trimmed."""
+        if self.size is not None and self.training:
+            self.counts += torch.bincount(batch.targets, minlength=len(self.counts)).to(self.counts.device)
+
+    def kept(self) -> torch.Tensor | None:
+        """The most frequent tokens so far, int64 ascending; None for all."""
+        return None if self.size is None else most_frequent(self.counts, self.size)

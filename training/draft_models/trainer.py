@@ -1,0 +1,363 @@
+"""From the command's settings to a finished draft directory: checks, data, target, recipe, loop, measuring, card.
+
+What may live here: the order of these things and the defaults that depend on them. It may not know any recipe, nor how
+any of the parts works.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from common.draft_models.directory import note_accept_lengths
+from common.protocol.errors import MisuseError
+from training.draft_models.batches import Feed
+from training.draft_models.card import Facts, write_card
+from training.draft_models.checkpoint import Progress, WorkFolder
+from training.draft_models.data import Data, DataSettings, held_out_prompts, load_data
+from training.draft_models.features import Target, features, load_target
+from training.draft_models.loop import LoopSettings, Plan, Trainer, memory_needed_for
+from training.draft_models.recipe import Evaluation, Recipe
+from training.draft_models.records import Record, read_records
+from training.draft_models.regenerate import Regeneration
+from training.draft_models.workers import Workers, gather_workers
+from training.progress import TrainingBar
+
+DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
+"""What `--dtype` may say, and what losses are computed in under it; what trains stays in float32."""
+
+LONGEST_SAMPLE = 2048
+CPU_BATCH_TOKENS = 4096
+GPU_BATCH_TOKENS = 8192
+EPOCHS = 4
+FEWEST_STEPS = 500
+"""Without `--steps` or `--minutes`: so many epochs, and no fewer steps than that."""
+
+MEASUREMENTS = 10
+FEWEST_BETWEEN = 25
+MEASURED_SHARE = 0.2
+"""A run is measured so many times, though not before so many steps since the last time, and under `--minutes` for about
+this share of the time at most."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How much an accept length is measured on."""
+
+    prompts: int
+    new_tokens: int
+
+
+DURING, AT_THE_END = Measured(8, 48), Measured(32, 128)
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """The options of the command, which all kinds of drafts share; None stands for a default that depends on others."""
+
+    target: str
+    data: tuple[Path, ...]
+    out: Path
+    steps: int | None = None
+    minutes: float | None = None
+    batch_tokens: int | None = None
+    max_length: int | None = None
+    rate: float | None = None
+    seed: int = 7
+    dtype: str | None = None
+    device: str | None = None
+    accumulate: int = 1
+    regenerate: bool = False
+    held_out: Path | None = None
+    resume: bool = False
+    threads: int | None = None
+    save_every: int = 200
+    command: tuple[str, ...] = ()
+
+
+Build = Callable[[Target], Recipe]
+
+
+def train_draft(settings: TrainSettings, build: Build, bar: TrainingBar) -> Evaluation | None:
+    """Train the draft that `build` makes, and write it with its card into `settings.out`.
+
+    Returns its accept length, None where nothing was held out. Raises `MisuseError` for whatever is wrong with the
+    settings, the data or the target, `OutriderError` where memory runs out, `KeyboardInterrupt` after Ctrl-C.
+    """
+    folder = WorkFolder(settings.out)
+    check(settings, folder)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    with gather_workers(settings.device) as workers:
+        return _train(settings, build, bar, folder, workers)
+
+
+def _train(
+    settings: TrainSettings, build: Build, bar: TrainingBar, folder: WorkFolder, workers: Workers
+) -> Evaluation | None:
+    say = bar.stage if workers.rank == 0 else lambda text: None
+    say("reading the data")
+    records = read_records(settings.data, answers_needed=not settings.regenerate)
+    asked = read_records([settings.held_out], answers_needed=False) if settings.held_out else None
+    dtype = settings.dtype or ("bfloat16" if workers.device.type == "cuda" else "float32")
+    target = load_target(settings.target, workers.device, dtype)
+    settings = complete(settings, target, dtype)
+    data = load(settings, target, records, asked, folder, workers, say)
+    for sentence in data.counts.sentences(int(settings.max_length or 0)):
+        say(sentence)
+
+    torch.manual_seed(settings.seed)
+    recipe = build(target)
+    recipe.module.to(workers.device)
+    recipe.tuning = replace(recipe.tuning, rate=settings.rate or recipe.tuning.rate)
+    ready = Run(settings, target, recipe, data, folder, workers)
+    plan = ready.plan(say)
+    say(f"training {count_trained(recipe):,} parameters for {plan.steps:,} steps")
+    progress = ready.trainer.run(plan, folder, Screen(bar, folder, workers.count))
+    say("measuring on held-out prompts and saving")
+    return workers.from_first(lambda: ready.finish(progress))
+
+
+def check(settings: TrainSettings, folder: WorkFolder) -> None:
+    """Raises `MisuseError` for settings that contradict each other or what lies in the output folder."""
+    for name in ("steps", "minutes", "batch_tokens", "max_length", "rate", "threads", "accumulate", "save_every"):
+        value = getattr(settings, name)
+        option = "lr" if name == "rate" else name.replace("_", "-")
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise MisuseError(f"--{option} must be above 0, not {value:g}")
+    if settings.steps and settings.minutes:
+        raise MisuseError("--steps and --minutes contradict each other: pass one of them")
+    if settings.dtype not in (None, *DTYPES):
+        raise MisuseError(f"--dtype {settings.dtype} cannot be trained in; use one of: {', '.join(DTYPES)}")
+    out = settings.out
+    if out.exists() and not out.is_dir():
+        raise MisuseError(f"--out {out} is a file: choose a folder")
+    begun, filled = folder.settings.exists(), out.exists() and any(out.iterdir())
+    if begun and filled and not folder.checkpoint.exists():
+        raise MisuseError(f"{out} holds a finished draft: choose another --out, or remove it and {folder.path}")
+    if settings.resume and filled and not folder.checkpoint.exists():
+        raise MisuseError(f"{out} holds files and no run to continue: choose another --out")
+    if settings.resume and not begun:
+        raise MisuseError(f"there is no run in {folder.path} to continue: name the right --out, or leave out --resume")
+    if not settings.resume and (begun or filled):
+        held = f"an earlier run is in {folder.path}" if begun else f"--out {out} is not empty"
+        raise MisuseError(f"{held}: choose another --out" + (", or continue it with --resume" if begun else ""))
+
+
+def complete(settings: TrainSettings, target: Target, dtype: str) -> TrainSettings:
+    """The settings with the defaults that depend on the target filled in."""
+    if settings.max_length and settings.max_length > target.context:
+        raise MisuseError(
+            f"--max-length {settings.max_length} is more than the target's context of {target.context} tokens"
+        )
+    return replace(
+        settings,
+        dtype=dtype,
+        max_length=settings.max_length or min(LONGEST_SAMPLE, target.context),
+        batch_tokens=settings.batch_tokens or (GPU_BATCH_TOKENS if target.device.type == "cuda" else CPU_BATCH_TOKENS),
+    )
+
+
+def load(
+    settings: TrainSettings,
+    target: Target,
+    records: Sequence[Record],
+    asked: Sequence[Record] | None,
+    folder: WorkFolder,
+    workers: Workers,
+    say: Callable[[str], None],
+) -> Data:
+    """Samples and prompts; with `--regenerate` the first process makes the answers and all take them."""
+    length = int(settings.max_length or 0)
+    regeneration = Regeneration(
+        target,
+        folder.regenerated,
+        length,
+        rows=max(1, 8 * int(settings.batch_tokens or 0) // length),
+        report=lambda done, total: say(f"the target's own answers: {done:,} of {total:,} conversations"),
+    )
+    data = load_data(
+        records,
+        target.tokenizer,
+        target.end_tokens,
+        DataSettings(length, settings.seed, held_out=asked is None),
+        (lambda chat, items: workers.from_first(lambda: regeneration(chat, items))) if settings.regenerate else None,
+    )
+    if asked is not None:
+        data = replace(data, prompts=held_out_prompts(asked, target.tokenizer, target.end_tokens, length))
+    return data
+
+
+@dataclass
+class Run:
+    """Everything of one run, ready to train."""
+
+    settings: TrainSettings
+    target: Target
+    recipe: Recipe
+    data: Data
+    folder: WorkFolder
+    workers: Workers
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.feed = Feed(self.data.samples, int(settings.batch_tokens or 0), settings.seed)
+        self.trainer = Trainer(
+            self.recipe,
+            self.feed.batch,
+            lambda batch: features(self.target, batch, self.recipe.needs),
+            lambda: self.measure(DURING),
+            LoopSettings(settings.seed, settings.accumulate, DTYPES[str(settings.dtype)], settings.save_every),
+            self.workers,
+        )
+
+    def plan(self, say: Callable[[str], None]) -> Plan:
+        """The length of the run: as stored by the run that is continued, as asked for, or as the time allows."""
+        identity = self.identity()
+        found = self.folder.stored(identity)
+        if found is not None:
+            return Plan(found["planned_steps"], found["measure_every"])
+        settings, per_step = self.settings, self.settings.accumulate * self.workers.count
+        steps = settings.steps or max(FEWEST_STEPS, EPOCHS * self.feed.batches_per_epoch // per_step)
+        measurements = MEASUREMENTS
+        if settings.minutes:
+            say("measuring the speed")
+            timed = self.trainer.rehearse()
+            steps, measurements = self.workers.from_first(lambda: within(float(settings.minutes or 0) * 60, *timed))
+        plan = Plan(steps, max(FEWEST_BETWEEN, math.ceil(steps / measurements)))
+        if self.workers.rank == 0:
+            self.folder.store({**identity, "planned_steps": plan.steps, "measure_every": plan.measure_every})
+        return plan
+
+    def identity(self) -> dict[str, Any]:
+        """What a run must share with the one that it continues."""
+        settings = self.settings
+        return {
+            "kind": self.recipe.kind,
+            "options": dict(self.recipe.describe()),
+            "target": self.target.fingerprint,
+            "data": [list(entry) for entry in self.sources()],
+            "held_out": str(settings.held_out.name) if settings.held_out else None,
+            "seed": settings.seed,
+            "steps": settings.steps,
+            "minutes": settings.minutes,
+            "batch_tokens": settings.batch_tokens,
+            "max_length": settings.max_length,
+            "lr": self.recipe.tuning.rate,
+            "accumulate": settings.accumulate,
+            "dtype": settings.dtype,
+            "regenerate": settings.regenerate,
+            "processes": self.workers.count,
+        }
+
+    def sources(self) -> list[tuple[str, str]]:
+        return [(path.name, sha256(path)) for path in self.settings.data]
+
+    def prompts(self, measured: Measured) -> list[list[int]]:
+        """The first held-out prompts that leave room for an answer."""
+        room = self.target.context - AT_THE_END.new_tokens
+        return [prompt for prompt in self.data.prompts if len(prompt) <= room][: measured.prompts]
+
+    def measure(self, measured: Measured) -> Evaluation | None:
+        """The accept length of the draft as it stands; None without a prompt."""
+        prompts = self.prompts(measured)
+        if not prompts:
+            return None
+        module = self.recipe.module
+        module.eval()
+        try:
+            with (
+                memory_needed_for(f"drafting for prompts of up to {max(map(len, prompts))} tokens"),
+                torch.no_grad(),
+                self.target.attention_kept(),
+            ):
+                return self.recipe.evaluate(prompts, measured.new_tokens)
+        finally:
+            module.train()
+
+    def finish(self, progress: Progress) -> Evaluation | None:
+        """Measures the finished draft, writes it and its card, and removes what only resuming needed."""
+        measured = self.measure(AT_THE_END)
+        out, settings = self.settings.out, self.settings
+        out.mkdir(parents=True, exist_ok=True)
+        self.recipe.module.eval()
+        self.recipe.save(out)
+        facts = Facts(
+            kind=self.recipe.kind,
+            target=self.target.name,
+            fingerprint=self.target.fingerprint,
+            parameters=count_trained(self.recipe),
+            data=self.sources(),
+            counts=self.data.counts.sentences(int(settings.max_length or 0)),
+            seed=settings.seed,
+            progress=progress,
+            settings={
+                **self.recipe.describe(),
+                "answers": "the target's own" if settings.regenerate else "the data's",
+                "peak learning rate": f"{self.recipe.tuning.rate:g}",
+                "batch": f"{settings.batch_tokens:,} tokens, {settings.accumulate} accumulated, "
+                f"{self.workers.count} processes",
+                "longest sample": f"{settings.max_length:,} tokens",
+                "computed in": f"{settings.dtype} on {device_name(self.workers.device)}",
+            },
+            measured=measured,
+            prompts=len(self.prompts(AT_THE_END)),
+            new_tokens=AT_THE_END.new_tokens,
+            command=settings.command,
+        )
+        if measured is not None and measured.by_depth:
+            note_accept_lengths(out, measured.by_depth)
+        write_card(facts, out)
+        self.folder.checkpoint.unlink(missing_ok=True)
+        return measured
+
+
+@dataclass
+class Screen:
+    """Shows progress and logs it."""
+
+    bar: TrainingBar
+    folder: WorkFolder
+    workers: int
+    rewound: bool = False
+
+    def report(self, progress: Progress, steps: int, rate: float, metrics: Mapping[str, float]) -> None:
+        if not self.rewound:
+            self.folder.rewind_log(progress.step - 1)
+            self.rewound = True
+        accepted = progress.accepted[-1] if progress.accepted else None
+        entry = {"step": progress.step, "rate": rate, "tokens": progress.tokens, "seconds": progress.seconds, **metrics}
+        if accepted and accepted[0] == progress.step:
+            entry["accept_length"] = accepted[1]
+        self.folder.write_log(entry)
+        speed = progress.tokens / max(progress.seconds, 1e-9)
+        self.bar.advance(progress.step, steps, progress.loss, speed, accepted[1] if accepted else None)
+
+
+def within(budget: float, step_seconds: float, measure_seconds: float) -> tuple[int, int]:
+    """Steps and measurements that fit into `budget` seconds, the last and longer measurement included."""
+    last = AT_THE_END.prompts * AT_THE_END.new_tokens / (DURING.prompts * DURING.new_tokens)
+    measurements = MEASUREMENTS
+    if measure_seconds > 0:
+        measurements = min(MEASUREMENTS, max(1, int(MEASURED_SHARE * budget / measure_seconds - last)))
+    left = budget - (measurements - 1 + last) * measure_seconds
+    return max(1, int(left / step_seconds)), measurements
+
+
+def count_trained(recipe: Recipe) -> int:
+    return sum(parameter.numel() for parameter in recipe.module.parameters() if parameter.requires_grad)
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

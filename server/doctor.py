@@ -18,10 +18,11 @@ from transformers import PreTrainedTokenizerBase
 from common.cache import cache_directory
 from common.certificate import read_pem
 from common.draft_models.directory import read_draft_kind
-from common.models.checkpoint import DTYPES, load_config, load_tokenizer
+from common.models.checkpoint import load_config, load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.families import SUPPORTED, check_family
 from common.models.fingerprint import fingerprint
+from common.models.placement import DTYPES
 from common.models.quantised import BITS, method_of, why_not
 from common.models.shipped import shipped_family
 from common.models.sizes import key_width

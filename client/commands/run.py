@@ -52,7 +52,7 @@ async def run(
     Raises BrokenOffError after showing what was committed.
     """
     notes = PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
-    async with client_for(access, choice, cache, download_bar) as client:
+    async with client_for(access, choice, cache, download_bar, drafts=options.policy.drafts) as client:
         client.require_rule(options.rule)
         client.require_idle(options.idle)
         tokenizer, context = client.tokenizer, client.description.context

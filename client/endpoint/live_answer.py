@@ -18,7 +18,7 @@ from client.private.spans import Prompt
 from client.terminal.render import AnswerView
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from common.models.tokenizer import Tokenizer
 
 _BETWEEN_LOOKS = 0.04
 """Seconds: the draft writes faster than anybody reads."""

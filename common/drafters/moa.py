@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
 from common.codec import decode
 from common.draft_models.layers import full_attention
@@ -18,7 +17,8 @@ from common.draft_models.moa import KIND, MoaDraft
 from common.draft_models.vocabulary import trim_head
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
-from common.models.attention import ATTENTION, PassContext
+from common.models.attention import PassContext, take_over
+from common.models.decoder import CausalLm
 from common.models.plan import PassPlan
 from common.models.segment import Segment
 from common.protocol.draft_state import KEY_VALUES, LSA
@@ -32,7 +32,7 @@ class MoaNetwork:
     def __init__(
         self,
         draft: MoaDraft,
-        tail: PreTrainedModel,
+        tail: CausalLm,
         request: StateRequest,
         context: int,
         spare: int,
@@ -52,7 +52,7 @@ class MoaNetwork:
         self._received = ReceivedStates(draft, context, self._weights)
         self._sa = PackedLayer(draft.config.sa, self.capacity, self._weights)
         if self._depth:
-            tail.set_attn_implementation(ATTENTION)
+            take_over(tail)
             self._tail_values = TailKeyValues(tail, self.capacity, context)
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:

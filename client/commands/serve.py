@@ -24,9 +24,11 @@ from client.link.link_state import LinkState
 from client.link.offline import Offline
 from client.link.shared_connection import Trunk
 from client.link.stream import Access
+from client.local_serve.listener import Listener, Loaded
 from client.terminal.progress import download_bar
 from client.terminal.render import unreached_line
 from common.address import Address
+from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
 _WAITING = 64
@@ -66,7 +68,8 @@ async def serve(
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
             client.require_idle(manner.options.idle)
-            app = await _assemble(stack, client, manner, offline, listening, switch, lambda: server.should_exit)
+            app, parts = await _assemble(stack, client, manner, offline, listening, switch, lambda: server.should_exit)
+            listener = await stack.enter_async_context(Listener(parts, cache_directory(cache), listening.seats))
             loaded()
             if not client.was_reached:
                 _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
@@ -81,13 +84,25 @@ async def serve(
                 backlog=BACKLOG,
                 timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
             )
-            server = uvicorn.Server(config)
+            server = _Server(config, listener)
             try:
                 await server.serve([port])
             except asyncio.CancelledError:
                 server.should_exit = True  # whoever looks on leaves
                 await server.shutdown([port])
                 raise
+
+
+class _Server(uvicorn.Server):
+    """Takes back where it listens for this user before it goes: a signal that ends it ends the process too."""
+
+    def __init__(self, config: uvicorn.Config, listener: Listener):
+        super().__init__(config)
+        self._listener = listener
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._listener.close()
+        await super().shutdown(sockets)
 
 
 async def _assemble(
@@ -98,7 +113,7 @@ async def _assemble(
     listening: Listening,
     switch: Switch | None,
     is_closing: Callable[[], bool],
-) -> Any:
+) -> tuple[Any, Loaded]:
     make_drafter = client.load_draft() if manner.options.policy.drafts else None
     trunk = await stack.enter_async_context(Trunk(client.access, client.connection))
     state = LinkState.ONLINE if client.was_reached else LinkState.OFFLINE
@@ -125,7 +140,8 @@ async def _assemble(
     target, draft = client.description.fingerprint[:_NAME_LENGTH], client.manifest.id[:_NAME_LENGTH]
     paths = OpenAiPaths(service, manner.options.sampling, target, draft, health)
     page = PagePaths(Scene(client, service, monitor, manner.options.sampling, switch, is_closing))
-    return make_app([*paths.routes(), *page.routes()], guard_for(listening.address.host, listening.key))
+    app = make_app([*paths.routes(), *page.routes()], guard_for(listening.address.host, listening.key))
+    return app, Loaded(client, make_drafter, trunk, monitor, client.choice)
 
 
 def bind(address: Address) -> socket.socket:

@@ -69,13 +69,16 @@ async def serve(
             client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
             client.require_idle(manner.options.idle)
             app, parts = await _assemble(stack, client, manner, offline, listening, switch, lambda: server.should_exit)
-            listener = await stack.enter_async_context(Listener(parts, cache_directory(cache), listening.seats))
+            listener = Listener(parts, cache_directory(cache), listening.seats)
             loaded()
             if not client.was_reached:
                 _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
             host, number = port.getsockname()[:2]
-            _say(f"ready on {Address(host, number)}")
-            _say(f"the page is at http://{Address(host, number)}/")
+
+            def ready() -> None:
+                _say(f"ready on {Address(host, number)}")
+                _say(f"the page is at http://{Address(host, number)}/")
+
             config = uvicorn.Config(
                 app,
                 log_level="critical",  # who asks is told what went wrong, and streams that we end are no news
@@ -84,7 +87,7 @@ async def serve(
                 backlog=BACKLOG,
                 timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
             )
-            server = _Server(config, listener)
+            server = _Server(config, listener, ready)
             try:
                 await server.serve([port])
             except asyncio.CancelledError:
@@ -94,11 +97,18 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Takes back where it listens for this user before it goes: a signal that ends it ends the process too."""
+    """Listens for this user too, between the time when signals are heard and when it goes: a signal that ends it ends
+    the process as well. `ready` is called in between."""
 
-    def __init__(self, config: uvicorn.Config, listener: Listener):
+    def __init__(self, config: uvicorn.Config, listener: Listener, ready: Callable[[], None]):
         super().__init__(config)
         self._listener = listener
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        await self._listener.open()
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._listener.close()

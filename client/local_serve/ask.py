@@ -7,7 +7,7 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,6 +58,24 @@ class _BrokenError(Exception):
     """The running `outrider serve` is gone."""
 
 
+class _Events:
+    """What the other end says, and goes on saying after Ctrl-C, which a generator would not survive."""
+
+    def __init__(self, connection: socket.socket):
+        self._lines = connection.makefile("rb")
+
+    def next(self) -> Event:
+        """Raises _BrokenError where there is no more."""
+        try:
+            line = self._lines.readline()
+            event = json.loads(line) if line.endswith(b"\n") else None
+        except (OSError, ValueError):
+            event = None
+        if not isinstance(event, dict):
+            raise _BrokenError
+        return event
+
+
 def answered(
     cache: Path | None,
     server: str,
@@ -80,7 +98,7 @@ def answered(
     connection, why = _find(cache_directory(cache), server)
     if connection is not None:
         with closing(connection):
-            events = _events(connection)
+            events = _Events(connection)
             why = _begin(connection, events, _question(server, prompt, options, raw=raw, as_json=as_json))
             if why is None:
                 return _Showing(connection, loaded, as_json=as_json).show(events)
@@ -118,31 +136,17 @@ def _unfit(running: Running, version: str, server: str) -> str:
     return f"the running `outrider serve` asks the server at {running.server}, not {server}"
 
 
-def _begin(connection: socket.socket, events: Iterator[Event], question: Event) -> str | None:
+def _begin(connection: socket.socket, events: _Events, question: Event) -> str | None:
     """Why it will not answer, empty where that is nobody's concern; None where it does."""
     try:
         connection.sendall(json.dumps({"version": own_version(), **question}).encode() + b"\n")
-        event = next(events)
+        event = events.next()
         connection.settimeout(None)
     except (OSError, _BrokenError):
         return ""
     if event.get("accepted"):
         return None
     return str(event.get("declined", ""))
-
-
-def _events(connection: socket.socket) -> Iterator[Event]:
-    """Raises _BrokenError where they end before they are over."""
-    with connection.makefile("rb") as lines:
-        while True:
-            try:
-                line = lines.readline()
-                event = json.loads(line) if line.endswith(b"\n") else None
-            except (OSError, ValueError):
-                event = None
-            if not isinstance(event, dict):
-                raise _BrokenError
-            yield event
 
 
 class _Showing:
@@ -158,7 +162,7 @@ class _Showing:
         self._has_ended = False
         loaded()
 
-    def show(self, events: Iterator[Event]) -> bool:
+    def show(self, events: _Events) -> bool:
         """Whether it was shown: False where the other end is gone before anything was to be seen."""
         try:
             return self._show_all(events)
@@ -167,7 +171,7 @@ class _Showing:
                 self._connection.shutdown(socket.SHUT_WR)
                 self._connection.settimeout(_END_SECONDS)
                 while not self._has_ended:
-                    self._show(next(events))
+                    self._show(events.next())
             raise
         except _BrokenError:
             if not self._has_shown:
@@ -176,8 +180,8 @@ class _Showing:
                 self._paper.end("")
             raise BrokenOffError("the running `outrider serve` is gone; ask again") from None
 
-    def _show_all(self, events: Iterator[Event]) -> bool:
-        while not self._show(next(events)):
+    def _show_all(self, events: _Events) -> bool:
+        while not self._show(events.next()):
             pass
         return True
 

@@ -73,7 +73,8 @@ class Loaded:
 
 
 class Listener:
-    """An async context manager; where nobody can listen here, nobody does. At most `seats` are answered at once."""
+    """Listens from `open` to `close`; where nobody can listen here, nobody does. At most `seats` are answered at
+    once."""
 
     def __init__(self, loaded: Loaded, cache: Path, seats: int):
         self._loaded = loaded
@@ -83,9 +84,9 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> "Listener":
+    async def open(self) -> None:
         if not can_listen():
-            return self
+            return
         try:
             path = prepare_socket(self._cache, os.getpid())
             self._running = Running(os.getpid(), own_version(), str(self._loaded.client.access.address), str(path))
@@ -94,10 +95,6 @@ class Listener:
             announce(self._cache, self._running)
         except (OSError, UnsafeError):  # apps are answered all the same
             await self.close()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         if self._running is not None:

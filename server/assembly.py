@@ -19,9 +19,9 @@ from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server.engine import Engine
 from server.events import Event, Tell
+from server.models.draft_models import load_exporters
 from server.models.offer import describe, make_offer
 from server.models.server_drafters import OwnAides, Site
-from server.models.state_drafts import load_exporters
 from server.observe import log as journal
 from server.observe.health_service import HealthService
 from server.observe.metrics import Metrics, read, read_calls
@@ -98,7 +98,7 @@ def _add_outrider(
         keep_hidden=offer.needs_hidden,
         quantise=options.target.quantise,
     )
-    maker = StateMaker(target.model.pool, load_exporters(offer.state_drafts, target.model))
+    maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))
     terms = offer.terms(options.sessions, capacity, maker.kinds)
     site = Site(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
     limits = options.sessions
@@ -108,7 +108,7 @@ def _add_outrider(
     sessions = Sessions(terms, bounds, capacity, quotas, _tell_all(metrics.heed, journal.heed))
     metrics.add_counted(read_on(asyncio.get_running_loop(), partial(read, sessions)))
     metrics.add_calls(read_on(asyncio.get_running_loop(), partial(read_calls, pools)))
-    aides = OwnAides(offer.own_drafts, maker, site)
+    aides = OwnAides(offer.draft_models, maker, site)
     engine = Engine(sessions, target, options.sessions.pace, maker, aides)
     shelf = offer.shelf()
     register(Servicer(describe(offer.card, terms, shelf), shelf, engine, tokens), server)

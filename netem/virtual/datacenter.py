@@ -13,9 +13,9 @@ from common.stated_costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
 from netem.virtual.clock import VirtualWorker
 from server.engine import Engine
 from server.events import Tell, unheard
+from server.models.draft_models import load_exporters
 from server.models.offer import Offer, make_offer
 from server.models.server_drafters import OwnAides, Site
-from server.models.state_drafts import load_exporters
 from server.options import SessionOptions
 from server.passes.state_maker import StateMaker
 from server.passes.target import Target, load_target
@@ -43,7 +43,7 @@ class Datacenter:
         options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
         terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
         sessions = Sessions(terms, Bounds(max_sessions, options.pass_tokens, lease_seconds), _CACHE_TOKENS, tell=tell)
-        aides = OwnAides(self.offer.own_drafts, self.maker, Site("cpu", "float32", terms.context, terms.vocab_size))
+        aides = OwnAides(self.offer.draft_models, self.maker, Site("cpu", "float32", terms.context, terms.vocab_size))
         clock = asyncio.get_running_loop().time
         engine = Engine(sessions, self.target, pace, self.maker, aides, clock, VirtualWorker)
         running = asyncio.create_task(engine.run())
@@ -65,4 +65,4 @@ def open_datacenter(target: Path, drafts: Sequence[Path]) -> Datacenter:
         threads=HALF_THE_CORES,
         keep_hidden=offer.needs_hidden,
     )
-    return Datacenter(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.state_drafts, loaded.model)))
+    return Datacenter(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))

@@ -14,9 +14,9 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.engine import Engine
+from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
 from server.models.server_drafters import OwnAide, OwnAides, Site
-from server.models.state_drafts import load_exporters
 from server.options import SessionOptions
 from server.passes.state_maker import StateMaker
 from server.passes.target import load_target
@@ -139,9 +139,9 @@ def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, OwnAides, Limit
     loaded = load_target(
         str(target), device="cpu", dtype="float64", capacity=CAPACITY, threads=1, keep_hidden=offer.needs_hidden
     )
-    maker = StateMaker(loaded.model.pool, load_exporters(offer.state_drafts, loaded.model))
+    maker = StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model))
     terms = offer.terms(SessionOptions("assist", 128, 64, 16, Pace()), CAPACITY, maker.kinds)
-    aides = OwnAides(offer.own_drafts, maker, Site("cpu", "float64", terms.context, terms.vocab_size))
+    aides = OwnAides(offer.draft_models, maker, Site("cpu", "float64", terms.context, terms.vocab_size))
     engine = Engine(Sessions(terms, Bounds(16, 64), CAPACITY), loaded, Pace(), maker, aides)
     return engine, aides, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
 

@@ -1,14 +1,25 @@
-"""The time from a commit to the client's first word that knows it: one round trip plus draft time.
+"""The response time of a client, and how far an answer may run ahead of its acknowledgements.
 
-Smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's.
+The response time is measured from a commit to the first message that acknowledges it: one round trip plus draft time,
+smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's. It may not
+know sessions or trees.
 """
 
+import math
 from collections import deque
 
 _INITIAL = 0.2
 _GAIN = 1 / 8
 _DEVIATION_GAIN = 1 / 4
 _DEVIATIONS = 2.0
+
+_FARTHEST = 1.0
+"""Seconds until an acknowledgement: assumed of a client that has not answered yet, and the most that is believed of any
+client, so that none can make the server run further ahead."""
+
+_ROUND_TRIPS_AHEAD = 1.5
+"""So many round trips' tokens, at the speed of the answer, may be ahead where that is more than the operator's
+run-ahead."""
 
 
 class ResponseTime:
@@ -46,3 +57,12 @@ class ResponseTime:
     def allowance(self, unknown: float = _INITIAL) -> float:
         """Seconds within which the answer to a commit should have come; `unknown` before there was one."""
         return unknown if self._mean is None else self._mean + _DEVIATIONS * self._deviation
+
+
+def most_ahead(run_ahead: int, speed: float, response_time: ResponseTime) -> float:
+    """Tokens that may be committed ahead of the client's acknowledgements: at least `run_ahead`, and enough that the
+    answer does not wait for a client that is merely far away. `speed` in tokens per second, infinite while unknown."""
+    if speed == math.inf:
+        return run_ahead
+    away = min(_FARTHEST, response_time.allowance(unknown=_FARTHEST))
+    return max(run_ahead, _ROUND_TRIPS_AHEAD * away * speed)

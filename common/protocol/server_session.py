@@ -33,10 +33,9 @@ from common.protocol.messages import (
 )
 from common.protocol.pass_timings import Pulse
 from common.protocol.prefix import common_prefix
-from common.protocol.response_time import ResponseTime
+from common.protocol.response_time import ResponseTime, most_ahead
 from common.protocol.rules import RULES
 from common.protocol.rules.question import question_about
-from common.protocol.run_ahead import most_ahead
 from common.protocol.selection import LikelyGrowth, likeliest
 from common.protocol.state_feed import Span, StateFeed
 from common.protocol.terms import Terms

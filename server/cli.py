@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from common.draft_kinds import LOOKUP
 from common.programs.command_line import FAILURE, Version, run
 from common.programs.configuration import ConfigFile, Program, configure, user_file
 from common.programs.folded_options import with_folded_options
@@ -101,12 +102,13 @@ def bundle(
     out: Annotated[Path, typer.Option(help="The directory to write; it must not hold anything.")],
 ) -> None:
     """Write a client bundle as a directory."""
-    _check_names(target, () if draft == "lookup" else (draft,))
+    drafts = () if draft == LOOKUP else (draft,)
+    _check_names(target, drafts)
     from server.models.bundles import write_bundle
     from server.models.offer import make_offer
 
-    offer = make_offer(target, () if draft == "lookup" else (draft,))
-    write_bundle(offer.lookup if draft == "lookup" else offer.drafts[0], offer.card, out)
+    offer = make_offer(target, drafts)
+    write_bundle(offer.drafts[0] if drafts else offer.lookup, offer.card, out)
 
 
 @app.command()

@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.cache import cache_directory
 from common.certificate import read_pem
+from common.draft_kinds import Weights
 from common.draft_models.directory import read_draft_kind
 from common.models.checkpoint import DTYPES, load_config, load_tokenizer
 from common.models.errors import CheckpointError
@@ -40,8 +41,8 @@ from common.programs.machine import (
 from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
-from server.models.bundles import checkpoint_name, find_independent
-from server.models.state_drafts import read_state_draft
+from server.models.bundles import checkpoint_name, find_causal_lm
+from server.models.draft_models import read_draft_model
 from server.options import AccessOptions, TargetOptions
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
@@ -186,10 +187,10 @@ def _check_draft(draft: str, target: _Target, known: str) -> Finding:
     try:
         directory = checkpoint_directory(draft, with_weights=True)
         kind = read_draft_kind(directory)
-        if kind == "independent":
-            find_independent(draft, target.tokenizer)
+        if kind.weights is Weights.CAUSAL_LM:
+            find_causal_lm(draft, target.tokenizer)
         else:
-            read_state_draft(name, kind, directory, target.directory, known)
+            read_draft_model(name, kind, directory, target.directory, known)
     except MisuseError as error:
         return Finding("draft", f"{name} cannot draft for this target", str(error))
-    return Finding("draft", f"{name} ({kind}) fits the target")
+    return Finding("draft", f"{name} ({kind.name}) fits the target")

@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.draft_kinds import TRAINED_KINDS
 from common.models.errors import CheckpointError
 
 _MODELS = Path(__file__).resolve().parents[2] / "models"
-
-
-DRAFTS = ("moa", "eagle", "medusa", "independent")
-"""The folders of drafts beside a family's target, of which the first that is there is the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +21,8 @@ class Family:
 
     @property
     def drafts(self) -> list[Path]:
-        """Those that are there."""
-        return [self.folder / name for name in DRAFTS if (self.folder / name).is_dir()]
+        """Those that are there, in a folder named after their kind each; the first is the default."""
+        return [self.folder / kind.name for kind in TRAINED_KINDS if (self.folder / kind.name).is_dir()]
 
 
 FAMILIES = {"demo": Family(_MODELS / "demo")}

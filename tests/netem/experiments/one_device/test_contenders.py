@@ -12,7 +12,7 @@ def names(contenders):
 def test_all_drafts_of_a_folder_are_found_in_the_order_of_their_kinds(request_for, folder):
     found = find_contenders(request_for())
     assert names(found) == ["lookup", "draft", "eagle", "moa, N=0", "moa, N=1"]
-    assert [contender.kind for contender in found] == ["lookup", "independent", "eagle", "moa", "moa"]
+    assert [contender.kind.name for contender in found] == ["lookup", "independent", "eagle", "moa", "moa"]
     assert names(find_contenders(request_for(), with_lookup=False))[0] == "draft"
     assert models(request_for()) == {name: folder / name for name in ("target", "draft", "eagle", "moa")}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -48,7 +49,7 @@ def needed(project: Path) -> list[Dependency]:
     Raises PackageNotFoundError where something is not installed.
     """
     about = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pending = [Requirement(line) for line in (*about["dependencies"], *about["optional-dependencies"]["dev"])]
+    pending = [*map(Requirement, about["dependencies"]), *required_by(about, "dev")]
     found: dict[str, Dependency] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while pending:
@@ -61,6 +62,17 @@ def needed(project: Path) -> list[Dependency]:
         found[name] = Dependency(name, Version(installed.version).public, licence_of(installed))
         pending += _wanted_by(installed, extras)
     return [found[name] for name in sorted(found)]
+
+
+def required_by(about: Mapping[str, Any], extra: str) -> list[Requirement]:
+    """What an extra of the project adds, with what the extras that it includes add."""
+    required = []
+    for requirement in map(Requirement, about["optional-dependencies"][extra]):
+        if requirement.name == about["name"]:
+            required += [each for included in requirement.extras for each in required_by(about, included)]
+        else:
+            required.append(requirement)
+    return required
 
 
 def pins_of(lines: Iterable[str]) -> dict[str, str]:

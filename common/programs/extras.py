@@ -22,6 +22,5 @@ def require_extra(extra: str, wanted: str) -> None:
     """Raises MisuseError, with the command that installs the extra, where `wanted`, in words, lacks a module of it."""
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
-        raise MisuseError(
-            f"{wanted} needs {' and '.join(missing)}, not installed here: run `pip install 'outrider[{extra}]'`"
-        )
+        lacking = ", ".join(missing)
+        raise MisuseError(f"{wanted} needs what is not installed ({lacking}): run `pip install 'outrider[{extra}]'`")

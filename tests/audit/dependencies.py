@@ -17,7 +17,7 @@ from packaging.version import Version
 _OF_TORCH = re.compile(r"nvidia-.*|cuda-.*|triton|pytorch-triton.*")
 """What torch brings for a GPU, and pins itself."""
 
-_TORCH = "torch"
+TORCH = "torch"
 _HASHES = "hashes"
 
 _OF_PYTHON = ("pip", "setuptools", "wheel")
@@ -43,13 +43,14 @@ class Dependency:
     licence: str
 
 
-def needed(project: Path) -> list[Dependency]:
-    """All that the project in `pyproject.toml` needs, its `dev` extra included, in the order of names.
+def needed(project: Path, extra: str = "dev") -> list[Dependency]:
+    """All that the project in `pyproject.toml` needs with one of its extras, none where it is empty, in the order of
+    names.
 
     Raises PackageNotFoundError where something is not installed.
     """
     about = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pending = [*map(Requirement, about["dependencies"]), *required_by(about, "dev")]
+    pending = [*map(Requirement, about["dependencies"]), *(required_by(about, extra) if extra else ())]
     found: dict[str, Dependency] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while pending:
@@ -94,14 +95,19 @@ def unpinned(dependencies: Iterable[Dependency], pins: Mapping[str, str]) -> lis
     return faults
 
 
+def hashed_pins(requirements: Iterable[str]) -> dict[str, str]:
+    """The exact versions that are fetched by their hashes."""
+    text = "\n".join(requirements).replace("\\\n", " ")
+    return pins_of(line.partition("--hash")[0] for line in text.splitlines() if "--hash=sha256:" in line)
+
+
 def unhashed(pins: Mapping[str, str], requirements: Iterable[str]) -> list[str]:
     """What is pinned and not fetched by its hash, each as one line."""
-    text = "\n".join(requirements).replace("\\\n", " ")
-    hashed = pins_of(line.partition("--hash")[0] for line in text.splitlines() if "--hash=sha256:" in line)
+    hashed = hashed_pins(requirements)
     return [
         f"{name}=={version} has no hash in {_HASHES}; make that anew, as it says"
         for name, version in pins.items()
-        if name != _TORCH and hashed.get(name) != version
+        if name != TORCH and hashed.get(name) != version
     ]
 
 

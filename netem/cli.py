@@ -192,12 +192,15 @@ def run(
     """Run an experiment and write its results."""
     import asyncio
 
+    from common.programs.extras import require_extra
     from netem.experiments.experiment import Request, find_experiment
+
+    chosen = find_experiment(experiment)
+    require_extra("lab", "an experiment")
     from netem.experiments.progress import progress_bar
     from netem.experiments.provenance import provenance
     from netem.experiments.report import prepare, write_report
 
-    chosen = find_experiment(experiment)
     request = Request(seed, quick, data, models, tuple(draft or ()))
     prepare(out)
     origin = provenance(seed, chosen.checkpoints(request))

@@ -13,6 +13,7 @@ _MODELS = Path(__file__).resolve().parents[2] / "models"
 
 HOW_TO_RESTORE = "reinstall Outrider from a wheel that holds them, or copy models/demo of its repository there"
 
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """A folder with a target, and drafts that were trained for it."""

@@ -47,7 +47,7 @@ class Laptops:
     def drafter(self, draft: Draft) -> Drafter:
         """Raises MisuseError where the server does not offer the draft."""
         if draft not in self._loaded:
-            own = next((each for each in self._offer.own_drafts if each.name == draft.name), None)
+            own = next((each for each in self._offer.server_draft_models if each.name == draft.name), None)
             if own is None:
                 raise MisuseError(f"there is no draft '{draft.name}' beside the target; give a folder that holds it")
             card = self._offer.card

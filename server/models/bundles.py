@@ -103,7 +103,7 @@ def offer_with_tail(target: Path, card: TargetCard, draft: StateDraft, tail: Pat
     return _offer(draft.name, draft.kind, card, own | end | _tokenizer_sources(target))
 
 
-class Shelf:
+class BundleStore:
     """All bundles that this server hands out."""
 
     def __init__(self, bundles: Iterable[OfferedBundle]):

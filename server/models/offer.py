@@ -18,14 +18,14 @@ from common.protocol.rules import RULES
 from common.protocol.terms import StateKinds, Terms, no_state
 from common.rpc.description import ServerDescription
 from server.models.bundles import (
+    BundleStore,
     OfferedBundle,
-    Shelf,
     checkpoint_name,
     offer_independent,
     offer_lookup,
     offer_with_tail,
 )
-from server.models.server_drafters import LOOKUP, OwnDraft
+from server.models.server_drafters import LOOKUP, ServerDraftModel
 from server.models.state_drafts import StateDraft, read_state_draft
 from server.models.tails import keep_tail
 from server.models.target_card import read_card
@@ -43,11 +43,11 @@ class Offer:
     tokenizer: PreTrainedTokenizerBase
     drafts: tuple[OfferedBundle, ...]
     state_drafts: tuple[StateDraft, ...]  # those of them that need draft state
-    own_drafts: tuple[OwnDraft, ...]  # all, and last `lookup`, as they run beside the target
+    server_draft_models: tuple[ServerDraftModel, ...]  # all, and last `lookup`, as they run beside the target
     lookup: OfferedBundle
 
-    def shelf(self) -> Shelf:
-        return Shelf((*self.drafts, self.lookup))
+    def bundle_store(self) -> BundleStore:
+        return BundleStore((*self.drafts, self.lookup))
 
     @property
     def needs_hidden(self) -> bool:
@@ -65,7 +65,7 @@ class Offer:
             idle=options.idle,
             run_ahead=options.run_ahead,
             state_kinds=state_kinds,
-            assists=True,
+            server_drafts=True,
         )
 
 
@@ -82,25 +82,25 @@ def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
     directory = checkpoint_directory(target, with_weights=True)
     tokenizer = load_tokenizer(directory)
     card = read_card(name, directory, tokenizer)
-    bundles, state_drafts, own_drafts = [], [], []
+    bundles, state_drafts, server_draft_models = [], [], []
     for draft in drafts:
         where = checkpoint_directory(draft, with_weights=True)
         kind = read_draft_kind(where)
         if kind == _INDEPENDENT:
             bundles.append(offer_independent(directory, card, tokenizer, draft))
-            own_drafts.append(OwnDraft(checkpoint_name(draft), kind, where))
+            server_draft_models.append(ServerDraftModel(checkpoint_name(draft), kind, where))
             continue
         state_draft = read_state_draft(checkpoint_name(draft), kind, where, directory, card.fingerprint)
         tail = keep_tail(directory, card.fingerprint, max(state_draft.depths), cache_directory())
         state_drafts.append(state_draft)
-        own_drafts.append(OwnDraft(state_draft.name, kind, where, state_draft.depths, tail))
+        server_draft_models.append(ServerDraftModel(state_draft.name, kind, where, state_draft.depths, tail))
         bundles.append(offer_with_tail(directory, card, state_draft, tail))
-    own_drafts.append(LOOKUP)
+    server_draft_models.append(LOOKUP)
     lookup = offer_lookup(directory, card)
-    return Offer(directory, card, tokenizer, tuple(bundles), tuple(state_drafts), tuple(own_drafts), lookup)
+    return Offer(directory, card, tokenizer, tuple(bundles), tuple(state_drafts), tuple(server_draft_models), lookup)
 
 
-def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
+def describe(card: TargetCard, terms: Terms, bundle_store: BundleStore) -> ServerDescription:
     return ServerDescription(
         version=PROTOCOL_VERSION,
         release=version("outrider"),
@@ -112,5 +112,5 @@ def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
         end_tokens=card.end_tokens,
         rules=tuple(RULES),
         idle_policies=tuple(IDLE_POLICIES),
-        bundles=tuple(shelf.manifests),
+        bundles=tuple(bundle_store.manifests),
     )

@@ -13,6 +13,7 @@ import typer
 from common.draft_kinds import LOOKUP
 from common.programs.command_line import FAILURE, Version, run
 from common.programs.configuration import ConfigFile, Program, configure, user_file
+from common.programs.extras import require_extra
 from common.programs.folded_options import with_folded_options
 from common.programs.interruption import ended_at_once
 from server.options import ServeOptions
@@ -59,6 +60,7 @@ def serve(
     options = ServeOptions(
         asked.options(), sessions.options(), access.options(), sessions.drain_seconds, report.options()
     )
+    require_extra("server", "serving")
     with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
         _check_names(options.target.target, options.target.drafts)
         if sys.stderr.isatty():

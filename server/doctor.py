@@ -29,6 +29,7 @@ from common.models.source import CONFIG, checkpoint_directory, read_json, weight
 from common.programs.configuration import Program
 from common.programs.findings import Finding, is_well, show
 from common.programs.machine import (
+    PACKAGES,
     amount,
     check_clock,
     check_device,
@@ -46,6 +47,7 @@ from server.options import AccessOptions, TargetOptions
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
 
+_OF_A_SERVER = ("grpcio-reflection", "prometheus-client")
 _TAIL_BYTES = 4 * 10**9  # of a target of 8 B parameters, at the deepest N of a draft
 
 
@@ -71,7 +73,7 @@ async def doctor(
     now = datetime.now(UTC)
     findings = [
         check_python(),
-        check_packages(),
+        check_packages((*PACKAGES, *_OF_A_SERVER)),
         check_clock(now.timestamp()),
         *check_settings(context, program, os.environ),
         check_device(target.device, target.dtype),

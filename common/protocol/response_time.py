@@ -1,8 +1,6 @@
-"""The response time of a client, and how far an answer may run ahead of its acknowledgements.
+"""The time from a commit to the client's first word that knows it: one round trip plus draft time.
 
-The response time is measured from a commit to the first message that acknowledges it: one round trip plus draft time,
-smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's. It may not
-know sessions or trees.
+Smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's.
 """
 
 import math
@@ -13,13 +11,12 @@ _GAIN = 1 / 8
 _DEVIATION_GAIN = 1 / 4
 _DEVIATIONS = 2.0
 
-_FARTHEST = 1.0
-"""Seconds until an acknowledgement: assumed of a client that has not answered yet, and the most that is believed of any
-client, so that none can make the server run further ahead."""
+_MAX_ACK_S = 1.0
+"""Until an acknowledgement from a client that is merely far away: believed of one that has not answered yet, and the
+most that a client can make the server believe."""
 
 _ROUND_TRIPS_AHEAD = 1.5
-"""So many round trips' tokens, at the speed of the answer, may be ahead where that is more than the operator's
-run-ahead."""
+"""Of tokens at the speed of the answer, where that is more than the operator's run-ahead."""
 
 
 class ResponseTime:
@@ -59,10 +56,10 @@ class ResponseTime:
         return unknown if self._mean is None else self._mean + _DEVIATIONS * self._deviation
 
 
-def most_ahead(run_ahead: int, speed: float, response_time: ResponseTime) -> float:
-    """Tokens that may be committed ahead of the client's acknowledgements: at least `run_ahead`, and enough that the
-    answer does not wait for a client that is merely far away. `speed` in tokens per second, infinite while unknown."""
-    if speed == math.inf:
+def max_run_ahead(run_ahead: int, tokens_per_s: float, response_time: ResponseTime) -> float:
+    """How many tokens an answer may run ahead of its client's acknowledgements, so that it never waits for a client
+    that is merely far away. `tokens_per_s` is infinite until it is known."""
+    if tokens_per_s == math.inf:
         return run_ahead
-    away = min(_FARTHEST, response_time.allowance(unknown=_FARTHEST))
-    return max(run_ahead, _ROUND_TRIPS_AHEAD * away * speed)
+    ack_s = min(_MAX_ACK_S, response_time.allowance(unknown=_MAX_ACK_S))
+    return max(run_ahead, _ROUND_TRIPS_AHEAD * ack_s * tokens_per_s)

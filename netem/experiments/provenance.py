@@ -63,8 +63,10 @@ def _fingerprint(checkpoint: Path) -> str:
 
 
 def _git(*arguments: str) -> str:
+    """What git says in a clone of ours, nothing elsewhere: an environment may lie in a repository of its user's."""
     here = Path(__file__).parent
     try:
+        subprocess.run(["git", "ls-files", "--error-unmatch", __file__], cwd=here, capture_output=True, check=True)
         done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -106,7 +106,7 @@ def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, tail: Pat
     return _offer(draft.name, draft.kind.name, card, own | end | _tokenizer_sources(target))
 
 
-class Shelf:
+class BundleStore:
     """All bundles that this server hands out."""
 
     def __init__(self, bundles: Iterable[OfferedBundle]):

@@ -19,8 +19,8 @@ from common.protocol.rules import RULES
 from common.protocol.terms import StateKinds, Terms, no_state
 from common.rpc.description import ServerDescription
 from server.models.bundles import (
+    BundleStore,
     OfferedBundle,
-    Shelf,
     checkpoint_name,
     offer_causal_lm,
     offer_lookup,
@@ -43,8 +43,8 @@ class Offer:
     draft_models: tuple[DraftModel, ...]  # the same, as they run beside the target, and last `lookup`
     lookup: OfferedBundle
 
-    def shelf(self) -> Shelf:
-        return Shelf((*self.drafts, self.lookup))
+    def bundle_store(self) -> BundleStore:
+        return BundleStore((*self.drafts, self.lookup))
 
     @property
     def needs_hidden(self) -> bool:
@@ -62,7 +62,7 @@ class Offer:
             idle=options.idle,
             run_ahead=options.run_ahead,
             state_kinds=state_kinds,
-            assists=True,
+            server_drafts=True,
         )
 
 
@@ -95,7 +95,7 @@ def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
     return Offer(directory, card, tokenizer, tuple(bundles), (*models, LOOKUP_MODEL), lookup)
 
 
-def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
+def describe(card: TargetCard, terms: Terms, bundle_store: BundleStore) -> ServerDescription:
     return ServerDescription(
         version=PROTOCOL_VERSION,
         release=version("outrider"),
@@ -107,5 +107,5 @@ def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
         end_tokens=card.end_tokens,
         rules=tuple(RULES),
         idle_policies=tuple(IDLE_POLICIES),
-        bundles=tuple(shelf.manifests),
+        bundles=tuple(bundle_store.manifests),
     )

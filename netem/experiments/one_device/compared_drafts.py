@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
 from common.draft_models.directory import read_draft_depths, read_draft_kind
-from common.models.shipped import FAMILIES
+from common.models.shipped import FAMILIES, HOW_TO_RESTORE, shipped_family
 from common.models.source import CONFIG
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
@@ -47,6 +47,8 @@ def find_model_paths(request: Request) -> ModelPaths:
     Raises MisuseError where there is no such folder, or neither has them.
     """
     shipped = FAMILIES["demo"].folder
+    if request.models is None:
+        shipped_family("demo")  # raises where they are absent
     models = request.models or shipped
     if not models.is_dir():
         raise MisuseError(f"there is no folder {models}; --models names one whose subfolders are drafts")
@@ -55,7 +57,7 @@ def find_model_paths(request: Request) -> ModelPaths:
         for name in (_TARGET, _PROMPTS)
     )
     if not (target.is_dir() and prompts.is_file()):
-        raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}; clone the repository with its models")
+        raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}, nor has {shipped}: {HOW_TO_RESTORE}")
     return ModelPaths(target, prompts, models)
 
 

@@ -22,7 +22,7 @@ from server.models.bundles import write_bundle
 from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
 from server.models.tails import keep_tail
-from server.passes.state_export import Ask
+from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
@@ -173,8 +173,8 @@ def test_a_shipped_family_brings_the_drafts_that_are_there(
 def test_state_made_on_cuda_equals_that_made_on_the_cpu(target: Path, moa: Path, eagle: Path) -> None:
     offer = make_offer(str(target), (str(moa), str(eagle)))
     slots = np.arange(40)
-    asks = [
-        Ask(StateRequest(draft, layers, "float16"), kind, slots)
+    requests = [
+        ExportRequest(StateRequest(draft, layers, "float16"), kind, slots)
         for draft, layers, kind in (("deep", 0, "lsa"), ("deep", 3, "kv"), ("bird", 0, "hidden"))
     ]
     made: list[list[torch.Tensor]] = []
@@ -182,8 +182,13 @@ def test_state_made_on_cuda_equals_that_made_on_the_cpu(target: Path, moa: Path,
         model = PackedModel(load_causal_lm(target, device, "float64"), 64, keep_hidden=True)
         model.forward([Segment(range(5, 45), slots=slots, parents=range(-1, 39))])
         maker = StateMaker(model.pool, load_exporters(offer.draft_models, model))
-        shapes = [kind.shape for ask in asks for kind in maker.kinds(ask.request) if kind.name == ask.kind]
-        payloads = maker.make(asks)
+        shapes = [
+            kind.shape
+            for request in requests
+            for kind in maker.kinds(request.state_request)
+            if kind.name == request.kind
+        ]
+        payloads = maker.make(requests)
         assert all(payloads)
         made.append(
             [decode(payload or b"", "float16", (40, *shape)) for payload, shape in zip(payloads, shapes, strict=True)]

@@ -1,5 +1,6 @@
 import pytest
 
+from common.models import shipped
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths, models, need
@@ -47,6 +48,14 @@ def test_a_folder_without_a_target_stands_on_the_shipped_one(tmp_path):
     paths = find_model_paths(Request(seed=0, quick=True, models=tmp_path))
     assert paths.target.parts[-2:] == ("demo", "target")
     assert paths.prompts.name == "prompts.jsonl"
+
+
+def test_where_the_shipped_models_are_absent_they_can_be_got(tmp_path, monkeypatch):
+    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.ModelFolder(tmp_path / "demo"))
+    with pytest.raises(MisuseError, match=r"shipped 'demo' models are not in .*demo: reinstall Outrider"):
+        find_model_paths(Request(seed=0, quick=True))
+    with pytest.raises(MisuseError, match=r"has no target .*: reinstall Outrider"):
+        find_model_paths(Request(seed=0, quick=True, models=tmp_path))
 
 
 def test_what_an_experiment_needs_is_asked_for(request_for, folder):

@@ -26,8 +26,7 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.link.stream import Access, QueuedStream
 from common.address import parse_destination
-from common.models.shipped import FAMILIES
-from common.models.shipped import Family as Shipped
+from common.models.shipped import FAMILIES, ModelFolder
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Commit, Finished
@@ -97,7 +96,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         raise MisuseError("this experiment reads public prompts; name their folder with --data")
     texts = read_prompts(request.data, QUICK_PROMPTS if request.quick else PROMPTS)
     family = find_family(request.models)
-    others = Shipped(request.models or FAMILIES["demo"].folder).drafts[1:]
+    others = ModelFolder(request.models or FAMILIES["demo"].folder).drafts[1:]
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
         more = [argument for draft in others for argument in ("--draft", str(draft))]

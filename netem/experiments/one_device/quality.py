@@ -13,7 +13,7 @@ from typing import Any
 from netem.experiments.exactness import NEAR_TIE, Reference, reference_answer, verdict
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import PAPER_TREE, Bench, open_bench
-from netem.experiments.one_device.contenders import find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths
 from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, Extent, Prompt, choose, read_prompts
 from training.demo.evaluate import is_right
 from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut
@@ -43,18 +43,18 @@ Sets = Mapping[str, Sequence[Prompt]]
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
-    ground, contenders = find_ground(request), find_contenders(request)
-    sets: dict[str, Sequence[Prompt]] = dict(choose(ground.prompts, extent.prompts, request.seed))
-    families = [prompt for prompt in read_prompts(ground.prompts) if prompt.split == HELD_OUT_FAMILY]
+    paths, drafts = find_model_paths(request), find_drafts(request)
+    sets: dict[str, Sequence[Prompt]] = dict(choose(paths.prompts, extent.prompts, request.seed))
+    families = [prompt for prompt in read_prompts(paths.prompts) if prompt.split == HELD_OUT_FAMILY]
     if families:
         sets[HELD_OUT_FAMILIES] = families[: extent.prompts]
-    tallies = {name: Tally(Counter(), Counter(), Counter()) for name in (TARGET, *(each.name for each in contenders))}
+    tallies = {name: Tally(Counter(), Counter(), Counter()) for name in (TARGET, *(each.name for each in drafts))}
     count = sum(map(len, sets.values()))
-    with open_bench(ground, contenders) as bench:
-        references = await find_references(bench, str(ground.target), sets, extent.tokens, advance)
+    with open_bench(paths, drafts) as bench:
+        references = await find_references(bench, str(paths.target), sets, extent.tokens, advance)
         for done, (name, prompt, reference) in enumerate(references):
             _enter(tallies[TARGET], bench, name, prompt, reference, reference.answer)
-            for each in contenders:
+            for each in drafts:
                 advance(f"{name}, {each.name}", 0.2 + 0.8 * done / count)
                 answer = bench.answer(each, PAPER_TREE, reference.prompt, extent.tokens)
                 _enter(tallies[each.name], bench, name, prompt, reference, answer.rounds.tokens)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from client.errors import BrokenOffError
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.one_device.contenders import find_ground
+from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.speed.first_token_prompts import cut_prompts, long_texts
 from netem.experiments.speed.first_token_report import JUDGED, Place, Waits, make_report
 from netem.experiments.speed.ground import Ground, open_ground
@@ -50,7 +50,7 @@ QUICK = replace(FULL, links=("4g", "satellite"), lengths=(60, 1000), prompts=3, 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
     ground = await asyncio.to_thread(open_ground, request, 1)
-    texts = long_texts(find_ground(request).prompts, extent.prompts, request.seed)
+    texts = long_texts(find_model_paths(request).prompts, extent.prompts, request.seed)
     cut = [cut_prompts(ground.datacenter.offer.tokenizer, text, extent.lengths) for text in texts]
     prompts = {length: [each[length] for each in cut] for length in extent.lengths}
     return make_report(await run_all(ground, extent, prompts, advance), extent.prompts)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
-from common.models.shipped import Family
+from common.models.shipped import ModelFolder
 from netem.experiments.experiment import Request
-from netem.experiments.one_device.contenders import find_ground
+from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
 from netem.virtual.datacenter import Datacenter, open_datacenter
 from netem.virtual.laptop import Draft, Laptops
@@ -29,12 +29,12 @@ class Ground:
 
 
 def _drafts(request: Request) -> dict[str, Path]:
-    return {draft.name: draft for draft in Family(find_ground(request).drafts).drafts}
+    return {draft.name: draft for draft in ModelFolder(find_model_paths(request).drafts).drafts}
 
 
 def models(request: Request) -> Mapping[str, Path]:
     """What a run loads, by its folder's name."""
-    return {"target": find_ground(request).target, **_drafts(request)}
+    return {"target": find_model_paths(request).target, **_drafts(request)}
 
 
 def open_ground(request: Request, prompts: int) -> Ground:
@@ -42,7 +42,7 @@ def open_ground(request: Request, prompts: int) -> Ground:
 
     Raises OutriderError where something is missing or does not fit together.
     """
-    found = find_ground(request)
+    found = find_model_paths(request)
     datacenter = open_datacenter(found.target, list(_drafts(request).values()))
     chosen = choose(found.prompts, prompts, request.seed)
     tokenizer = datacenter.offer.tokenizer

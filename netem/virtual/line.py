@@ -105,5 +105,5 @@ class _LineStream(VirtualStream):
 
     def _found_broken(self) -> None:
         # As gRPC tells it: what the client says has ended, and then that it is gone.
-        self._engine.hear_out(self._far)
+        self._engine.half_close(self._far)
         super().close()

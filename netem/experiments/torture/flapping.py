@@ -32,8 +32,8 @@ from netem.virtual.datacenter import Datacenter, open_datacenter
 from netem.virtual.laptop import Draft, Laptops, converse
 from netem.virtual.line import BreakingLine, Line
 from server.engine import Engine
-from server.events import Event, Opened
-from server.stated_pace import Pace
+from server.events import Event, SessionOpened
+from server.options import Pace
 
 ANSWERS = 1000
 QUICK_ANSWERS = 60
@@ -65,7 +65,7 @@ class Returns:
         self.new = self.resumed = 0
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Opened):
+        if isinstance(event, SessionOpened):
             self.new += not event.resumed
             self.resumed += event.resumed
 
@@ -86,7 +86,7 @@ class Field:
 
         async def main() -> Batch:
             returns = Returns()
-            async with self.datacenter.serve(COSTS, lease_seconds=LEASE_SECONDS, tell=returns) as engine:
+            async with self.datacenter.serve(COSTS, lease_seconds=LEASE_SECONDS, on_event=returns) as engine:
                 each = zip(flaps, drafters, strict=True)
                 answers = await asyncio.gather(*(self._ask(engine, flap, drafter, idle) for flap, drafter in each))
                 # What is left is what nobody can come back for any more, and whoever has not heard yet that it is over.

@@ -31,6 +31,7 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Commit, Finished
 from common.protocol.sampling import Sampling
+from common.rpc.errors import LinkError
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.exactness import NEAR_TIE, Reference, draw_verdicts, read_prompts, verdict
 from netem.experiments.experiment import Advance, Report, Request
@@ -218,6 +219,8 @@ async def _answer_with_breaks(client: Client, prompt: Sequence[int], options: An
         until = session.tree.frontier + LONGEST // 3
         while session.finished is None and session.tree.frontier < until:
             received = await stream.receive()
+            if received is None:
+                raise LinkError("the server has ended the stream")
             session.receive(received)
             acknowledgement = session.acknowledge() if isinstance(received, Commit) else None
             if acknowledgement is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from client.answering import AnswerOptions
 from client.conversation import Conversation
-from client.demo.asking import unwatched
+from client.demo.asking import ignore_tokens
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
@@ -129,7 +129,7 @@ async def _ask(
     sampling = Sampling(temperature=1.0, seed=seed)
     options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
     try:
-        answer = await conversation.answer(PROMPT, options.settings(), unwatched)
+        answer = await conversation.answer(PROMPT, options.settings(), ignore_tokens)
     finally:
         conversation.close()
         stream.close()

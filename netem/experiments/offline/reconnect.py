@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.text import chat_tokens
 from common.protocol.errors import MisuseError, OutriderError
 from netem.experiments.experiment import Advance, Report, Request
@@ -34,7 +34,7 @@ LEASE_SECONDS = 120.0
 
 _ALL = 1000  # prompts, more than there are
 
-OFFLINE = Offline(patience=60.0)
+OFFLINE = OfflineOptions(wait_s=60.0)
 """Longer than the longest outage: what is measured is what comes of waiting."""
 
 

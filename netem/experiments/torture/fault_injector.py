@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
@@ -24,7 +24,7 @@ from netem.experiments.torture.trial import Trial
 from netem.links.breakable import BreakableProxy
 
 BROKEN_OFF = "broken off"
-_PATIENT = Offline(limit=LONGEST, patience=120.0)
+_PATIENT = OfflineOptions(limit_tokens=LONGEST, wait_s=120.0)
 
 
 @dataclass(frozen=True, slots=True)

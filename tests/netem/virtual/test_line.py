@@ -9,7 +9,7 @@ import pytest
 
 from client.answering import AnswerOptions
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Finished, Opened, Settings
 from common.rpc.errors import LinkError
@@ -143,7 +143,7 @@ def test_an_answer_across_an_outage_is_the_targets_own(
         async with datacenter.serve(lease_seconds=60) as engine:
             line = Line(engine, gone(0.5, 0.5 + lasts))
             options, drafter = AnswerOptions(STREAM, 60, idle="eager", pace=0.005), laptops.drafter(Draft("twin"))
-            talk = converse(engine, datacenter, line.stream(), options, drafter, line.dial, Offline(patience=60))
+            talk = converse(engine, datacenter, line.stream(), options, drafter, line.dial, OfflineOptions(wait_s=60))
             answer = await talk.answer([5, 6, 7], options.settings(), watch)
             talk.close()
             return answer.tokens, answer.stats.reconnects

@@ -26,7 +26,7 @@ _ROUND_TRIPS = 5
 _SHOWN = 12  # characters of a fingerprint, for a person
 
 
-async def check_welcome(access: Access, draft: str | None, cache: Path) -> list[Finding]:
+async def check_server_description(access: Access, draft: str | None, cache: Path) -> list[Finding]:
     """Findings up to the first that leaves nothing more to ask. `draft` is None for the server's first."""
     findings: list[Finding] = []
     try:

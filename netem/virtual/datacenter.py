@@ -13,9 +13,9 @@ from common.stated_costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
 from netem.virtual.clock import VirtualWorker
 from server.engine import Engine
 from server.events import EventListener, ignore_event
+from server.models.draft_models import load_exporters
 from server.models.offer import Offer, make_offer
 from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
-from server.models.state_drafts import load_exporters
 from server.options import Pace, SessionOptions
 from server.passes.state_maker import StateMaker
 from server.passes.target import Target, load_target
@@ -49,9 +49,7 @@ class Datacenter:
             terms, ServingLimits(max_sessions, options.pass_tokens, lease_seconds), _CACHE_TOKENS, on_event=on_event
         )
         drafter_factory = StateFedDrafterFactory(
-            self.offer.server_draft_models,
-            self.maker,
-            DrafterPlacement("cpu", "float32", terms.context, terms.vocab_size),
+            self.offer.draft_models, self.maker, DrafterPlacement("cpu", "float32", terms.context, terms.vocab_size)
         )
         clock = asyncio.get_running_loop().time
         engine = Engine(sessions, self.target, pace, self.maker, drafter_factory, clock, VirtualWorker)
@@ -74,4 +72,4 @@ def open_datacenter(target: Path, drafts: Sequence[Path]) -> Datacenter:
         threads=HALF_THE_CORES,
         keep_hidden=offer.needs_hidden,
     )
-    return Datacenter(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.state_drafts, loaded.model)))
+    return Datacenter(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))

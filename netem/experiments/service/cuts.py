@@ -25,8 +25,8 @@ async def cut_again_and_again(proxy: BreakableProxy, made: Counter[Kind], seed: 
             elif kind is Kind.MOVE:
                 proxy.move()
             else:
-                proxy.silence()
+                proxy.go_silent()
                 await asyncio.sleep(dice.uniform(*_SILENT_SECONDS))
-                proxy.speak()
+                proxy.resume()
     finally:
-        proxy.speak()
+        proxy.resume()

@@ -82,7 +82,7 @@ class Torment:
             cutting.cancel()
             with suppress(asyncio.CancelledError):
                 await cutting
-            proxy.speak()
+            proxy.resume()
             proxy.reset()
         is_whole = answer.finish_reason in ("stop", "length")
         return replace(
@@ -110,9 +110,9 @@ class Torment:
             elif cut.kind is Kind.MOVE:
                 proxy.move()
             else:
-                proxy.silence()
+                proxy.go_silent()
                 await asyncio.sleep(cut.seconds)
-                proxy.speak()
+                proxy.resume()
             trial.link_returned(time.perf_counter())
 
     async def _kill(self, cut: Cut) -> None:

@@ -1,4 +1,4 @@
-"""What the emulator's process and its parent say to each other: one line of JSON each. Shapes only, no emulation."""
+"""The messages between the emulator's process and its parent, one line of JSON each. Shapes only, no emulation."""
 
 import json
 import socket
@@ -13,8 +13,8 @@ _READ_BYTES = 65536
 
 
 @dataclass(frozen=True)
-class Request:
-    """The link that the parent wants. congestion: None keeps the system's. record: report traces too."""
+class EmulatorRequest:
+    """The link that the parent requests. congestion: None keeps the system's. record: report traces too."""
 
     profile: LinkProfile
     congestion: str | None
@@ -30,8 +30,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The answer: both ends come with it, or it says why there is no link."""
+class EmulatorReply:
+    """The reply: the descriptors of both namespaces come with it, or `error` says why there is no link."""
 
     error: str | None = None
 
@@ -44,8 +44,9 @@ class Opened:
 
 
 @dataclass
-class Counters:
-    """Of one direction. dropped: the queue was full, or the packet was lost. late: came out over 1 ms too late."""
+class PacketCounters:
+    """Counts of one direction. dropped: the queue was full, or the packet was lost. late: delivered over 1 ms too
+    late."""
 
     packets: int = 0
     bytes: int = 0
@@ -54,11 +55,11 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What the link has carried so far."""
+class EmulatorReport:
+    """What the link has carried so far; traces only where they are recorded."""
 
-    up: Counters = field(default_factory=Counters)
-    down: Counters = field(default_factory=Counters)
+    up: PacketCounters = field(default_factory=PacketCounters)
+    down: PacketCounters = field(default_factory=PacketCounters)
     trace_up: Trace | None = None
     trace_down: Trace | None = None
 
@@ -69,18 +70,18 @@ class Report:
     def from_line(cls, line: bytes) -> Self:
         fields = json.loads(line)
         return cls(
-            Counters(**fields["up"]),
-            Counters(**fields["down"]),
+            PacketCounters(**fields["up"]),
+            PacketCounters(**fields["down"]),
             _trace(fields["trace_up"]),
             _trace(fields["trace_down"]),
         )
 
 
-def read_line(talk: socket.socket) -> bytes:
-    """The next line; nothing where the other side has hung up."""
+def read_line(connection: socket.socket) -> bytes:
+    """The next line; empty where the other side has closed the connection."""
     line = b""
     while not line.endswith(b"\n"):
-        received = talk.recv(_READ_BYTES)
+        received = connection.recv(_READ_BYTES)
         if not received:
             return b""
         line += received

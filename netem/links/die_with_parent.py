@@ -1,9 +1,9 @@
-"""Runs a command that ends with whoever wanted it: `python -m netem.links.keeper NAMESPACE PARENT COMMAND...`.
+"""Runs a command that dies with its parent: `python -m netem.links.die_with_parent NAMESPACE PARENT COMMAND...`.
 
-NAMESPACE is the descriptor of a network namespace to run it in, or `-`. With the privilege for it the command runs in a
-pid namespace of its own, whose end ends whatever the command has started and left behind; the kernel sees to that
-even where everybody is killed. Without, what it left behind is found and ended here. The exit code is the command's.
-Linux only. Knows no link.
+NAMESPACE is the descriptor of a network namespace to run the command in, or `-`; PARENT is a process id. With the
+privilege for it the command runs in a pid namespace of its own: the kernel kills all its descendants with that
+namespace, even after SIGKILL to this process. Without the privilege this process finds and kills the descendants that
+the command leaves behind. The exit code is the command's. Linux only. Knows no link.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ def main(namespace: str, parent: str, *command: str) -> int:
     """Returns the exit code."""
     kernel.die_with_parent(signal.SIGKILL)
     if os.getppid() != int(parent):
-        return 1  # It ended before it could be watched.
+        return 1  # The parent ended before the kernel was told to watch it.
     if namespace != _NONE:
         kernel.enter_network(int(namespace))
         os.close(int(namespace))
     # Ctrl-C reaches the command itself. A handler, unlike ignoring, is not inherited.
     signal.signal(signal.SIGINT, lambda *_: None)
-    # They wait until there is somebody to forward them to; the first process of a pid namespace would lose them.
+    # Blocked until there is a process to forward them to; the first process of a pid namespace would lose them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     try:
         kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWNS)
@@ -51,9 +51,9 @@ def _run_in_pid_namespace(command: tuple[str, ...]) -> int:
         os.set_blocking(watched, False)
         with contextlib.suppress(BlockingIOError):
             os.read(watched, 1)
-            os._exit(1)  # The end of the pipe: our parent ended before it could be watched.
+            os._exit(1)  # The end of the pipe: the parent ended before the kernel was told to watch it.
         os.close(watched)
-        # A sandbox may refuse; the command then sees the numbers of the host's processes, and still ends with us.
+        # A sandbox may refuse; the command then sees the host's process ids, and still dies with its parent.
         with contextlib.suppress(OSError):
             kernel.mount_own_proc()
         os._exit(_run(command))
@@ -64,13 +64,13 @@ def _run_in_pid_namespace(command: tuple[str, ...]) -> int:
 
 
 def _run(command: tuple[str, ...]) -> int:
-    """Runs the command and buries whatever ends meanwhile."""
+    """Runs the command and reaps every child that ends meanwhile."""
     try:
         process = subprocess.Popen(command, preexec_fn=_prepare_command)
     except OSError as refusal:
         sys.stderr.write(f"cannot run {command[0]}: {refusal.strerror}\n")
         return _NOT_FOUND
-    # Not by Popen, which would bury a command that has ended, and that is waited for below.
+    # Not by Popen, which would reap a command that has ended, and that is waited for below.
     _forward_to(process.pid)
     while True:
         ended, status = os.wait()
@@ -94,7 +94,7 @@ def _forward_to(process: int) -> None:
 
 
 def _end_orphans() -> None:
-    """Until no descendant is left; the children of an ended child become ours."""
+    """Kills until no descendant is left; the children of a killed child become children of this process."""
     with contextlib.suppress(ChildProcessError):
         while True:
             for child in _children():

@@ -1,11 +1,11 @@
-"""netem.links.rate on a fake clock: throughput, order, idleness."""
+"""netem.links.bottleneck: the rate of a transmitter on a fake clock, and the room in a queue."""
 
 import random
 
 import pytest
 
+from netem.links.bottleneck import ByteQueue, LineRate
 from netem.links.outages import Outages
-from netem.links.rate import LineRate
 
 
 @pytest.mark.parametrize("rate_bits_per_s", [1e6, 20e6, 100e6])
@@ -55,3 +55,29 @@ def test_an_outage_halts_what_is_being_transmitted() -> None:
 
 def test_an_outage_holds_back_what_takes_no_time() -> None:
     assert LineRate(None, Outages(((1.0, 3.0),))).send(10, arrival_s=2.0) == pytest.approx(3.0)
+
+
+def test_a_full_queue_takes_nothing_until_something_has_left() -> None:
+    queue = ByteQueue(3000)
+    for leaves_s in (1.0, 2.0):
+        assert queue.has_room(1500, 0.0)
+        queue.enter(1500, leaves_s)
+    assert not queue.has_room(1500, 0.5)
+    assert not queue.has_room(1, 0.5)
+    assert queue.has_room(1500, 1.0)
+    assert not queue.has_room(1501, 1.0)
+
+
+def test_an_empty_queue_takes_a_packet_larger_than_itself() -> None:
+    queue = ByteQueue(100)
+    assert queue.has_room(1500, 0.0)
+    queue.enter(1500, 1.0)
+    assert not queue.has_room(1, 0.0)
+    assert queue.has_room(1500, 1.0)
+
+
+def test_without_a_limit_there_is_always_room() -> None:
+    queue = ByteQueue(None)
+    for _ in range(1000):
+        queue.enter(1500, 1e9)
+    assert queue.has_room(10**9, 0.0)

@@ -1,7 +1,4 @@
-"""The two network namespaces of a link as the process sees them that made them: their making and their settings.
-
-Knows the kernel's calls and no emulation.
-"""
+"""Makes network namespaces, and runs calls inside one. Knows the kernel's calls and no emulation."""
 
 import os
 import socket
@@ -14,19 +11,19 @@ from netem.links.namespaces import kernel
 T = TypeVar("T")
 
 
-class End:
-    """One network namespace, held by a thread that lives in it, so that no other thread ever has to change over."""
+class NamespaceThread:
+    """A thread that lives in one network namespace, so that no other thread has to enter it."""
 
     def __init__(self, namespace: int) -> None:
-        """namespace: a descriptor, which stays the caller's."""
+        """namespace: a file descriptor, which the caller closes."""
         self._thread = ThreadPoolExecutor(1, initializer=kernel.enter_network, initargs=(namespace,))
 
     def call(self, function: Callable[[], T]) -> T:
-        """Runs something short there."""
+        """Runs a short function in the namespace and returns its result."""
         return self._thread.submit(function).result()
 
     def socket(self, kind: socket.SocketKind) -> socket.socket:
-        """A socket of that end, to be used from any thread."""
+        """A socket in that namespace, to be used from any thread."""
         return self.call(lambda: socket.socket(socket.AF_INET, kind))
 
     def close(self) -> None:
@@ -34,7 +31,7 @@ class End:
 
 
 def new_namespace() -> int:
-    """Moves this thread into a new network namespace, loopback up; returns a descriptor of it."""
+    """Moves this thread into a new network namespace and brings its loopback up; returns a file descriptor of it."""
     kernel.unshare(kernel.CLONE_NEWNET)
     kernel.bring_up("lo")
     return os.open(kernel.NETWORK_OF_THIS_THREAD, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""Accepts connections on a listening socket for as long as it is wanted, and drops them all at the end.
+"""Accepts connections on a listening socket until `end`, which drops them all.
 
-Knows sockets and tasks, not what becomes of a connection.
+Knows sockets and tasks, not what is done with a connection.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ _PAUSE_WHEN_OUT_OF_SOCKETS_S = 0.1
 Carry = Callable[[socket.socket, int], Coroutine[None, None, None]]
 
 
-class Acceptance:
-    """Accepts from the moment it is made; every connection, counted from 0, is carried by a task and then closed."""
+class Acceptor:
+    """Accepts from its construction on. Each connection is handed to `carry` in a task, with its number counted from 0,
+    and closed afterwards."""
 
     def __init__(self, listener: socket.socket, carry: Carry) -> None:
         self._listener = listener
@@ -39,7 +40,7 @@ class Acceptance:
             self._open.set()
 
     async def end(self) -> None:
-        """Stops listening and drops what is carried."""
+        """Stops listening and drops all connections."""
         running = {self._accepting, *self._connections}
         for task in running:
             task.cancel()

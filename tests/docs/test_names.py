@@ -16,6 +16,8 @@ _PATH = re.compile(rf"(?<![\w/.~:-])(?:{'|'.join(FOLDERS)})(?:/[\w.-]*\w)+")
 _MODULE = re.compile(r"(?<![\w/.-])(\w+\.(?:py|proto))\b")
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 _CLASS = re.compile(r"`([A-Z]\w*[a-z]\w*)(?=[`.{(])")
+_METHOD = re.compile(r"\b([A-Z][a-z]\w*)\.([a-z]\w*)\b")
+_DECLARED = re.compile(r"^(?:class|message) (\w+)", re.MULTILINE)
 _ENTRY = re.compile(r"^( *)([\w/.]+/|\w+\.py) {2,}\S", re.MULTILINE)
 
 PAGES_ON_CODE = ("architecture.md", "glossary.md", "CONTRIBUTING.md")
@@ -30,6 +32,11 @@ def by_name(page: Path) -> str:
 @cache
 def sources() -> tuple[Path, ...]:
     return tuple(path for folder in FOLDERS for kind in ("py", "proto") for path in (ROOT / folder).rglob(f"*.{kind}"))
+
+
+@cache
+def declarations() -> tuple[str, ...]:
+    return tuple(path.read_text(encoding="utf-8") for path in sources())
 
 
 @cache
@@ -62,9 +69,17 @@ def test_every_link_leads_somewhere(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name in PAGES_ON_CODE], ids=by_name)
 def test_every_class_exists(page):
-    declared = {name for path in sources() for name in re.findall(r"^(?:class|message) (\w+)", path.read_text(), re.M)}
+    declared = {name for text in declarations() for name in _DECLARED.findall(text)}
     named = {name for name in _CLASS.findall(page.read_text(encoding="utf-8")) if PLACEHOLDER not in name}
     assert sorted(named - declared) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name in PAGES_ON_CODE], ids=by_name)
+def test_every_method_exists(page):
+    for owner, method in _METHOD.findall(page.read_text(encoding="utf-8")):
+        assert any(owner in _DECLARED.findall(text) and f"def {method}(" in text for text in declarations()), (
+            f"{owner}.{method}"
+        )
 
 
 def test_the_folders_of_the_map_exist():

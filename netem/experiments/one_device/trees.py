@@ -63,7 +63,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
 
 
-def make_report(measured: Sequence[Measurement], sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(measured: Sequence[Measurement], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     best = {
         name: max(
             (each for each in measured if each.contender.name == name), key=lambda each: each.score.speed_up.value
@@ -76,7 +76,7 @@ def make_report(measured: Sequence[Measurement], sizes: Mapping[str, int], longe
         rows=[_cells(each, each is best[each.contender.name]) for each in measured],
         remarks=(
             EXPLAINED,
-            f"Greedy, at most {longest} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
+            f"Greedy, at most {max_new_tokens} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
             f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. In bold, each draft's fastest tree.",
             "A level adds at most 'breadth' nodes, the likeliest of the whole tree; 'nodes' bounds all levels. "
             + OWN_TREE,

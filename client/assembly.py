@@ -44,7 +44,7 @@ from common.rpc.stub import Connection
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
-    from common.drafters.load import MakeDrafter
+    from common.drafters.load import DrafterFactory
 
 _DESCRIBE_SECONDS = 20.0
 _KNOWN_SECONDS = 4.0  # for a server that one can begin without
@@ -87,7 +87,7 @@ class Client:
         """A drafter for one conversation. Raises OutriderError where it cannot be loaded."""
         return self.load_draft()()
 
-    def load_draft(self) -> "MakeDrafter":
+    def load_draft(self) -> "DrafterFactory":
         """Makes drafters for any number of conversations, on the same weights. Raises OutriderError where these cannot
         be loaded."""
         description = self.description

@@ -243,13 +243,16 @@ def demo(
     """Show the whole system on the shipped models over an emulated link, beside what it replaces."""
     import asyncio
 
-    from client.commands.demo import DemoOptions, demo_page
-    from client.commands.demo import demo as demo_command
     from common.address import parse_address
+    from common.programs.extras import require_extra
     from common.protocol.errors import MisuseError
 
     if page and as_json:
         raise MisuseError("--page shows answers in a browser and prints no JSON; leave one of the two out")
+    require_extra("server", "the demo, which starts a server,")
+    from client.commands.demo import DemoOptions, demo_page
+    from client.commands.demo import demo as demo_command
+
     if page:
         asyncio.run(demo_page(profile, models, parse_address(listen)))
         return

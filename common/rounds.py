@@ -18,7 +18,7 @@ from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import GrownNode, State
 from common.protocol.rules import RULES
-from common.protocol.rules.question import question_about
+from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.tree import Node, TokenTree
 from common.protocol.views import Proposal
@@ -142,8 +142,8 @@ class _Sequence:
             wanted=range(root, len(slots)),
         )
         logits = self._target.forward([segment]).logits.float()
-        question = question_about(tree, nodes, rule, sampling)
-        carried = tree.commit(decide(question, logits, logits.argmax(-1).tolist()))
+        verify_input = make_verify_input(tree, nodes, rule, sampling)
+        carried = tree.commit(decide(verify_input, logits, logits.argmax(-1).tolist()))
         kept = [*slots[: root + 1], *(slots[index[node]] for node in carried)]
         self._pool.give(set(slots) - set(kept))
         self.slots = [*self.slots, *kept]

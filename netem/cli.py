@@ -190,11 +190,15 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment and write its results."""
-    from netem.commands.run import run_experiment
+    from common.programs.extras import require_extra
     from netem.experiments.experiment import Request, find_experiment
 
+    chosen = find_experiment(experiment)
+    require_extra("lab", "an experiment")
+    from netem.commands.run import run_experiment
+
     request = Request(seed, quick, data, models, tuple(draft or ()))
-    if not run_experiment(find_experiment(experiment), request, out):
+    if not run_experiment(chosen, request, out):
         exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
 
 

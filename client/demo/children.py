@@ -138,10 +138,12 @@ async def running(command: str, *arguments: str) -> AsyncIterator[Child]:
 
 
 def installed(command: str) -> Path:
-    """The program of one of our commands. Raises DemoError where it is not installed."""
-    program = shutil.which(command, path=Path(sys.executable).parent)
+    """The program of one of our commands, beside Python or, as `pip install --user` has it, beside the program that
+    runs. Raises DemoError where it is not installed."""
+    folders = [str(Path(beside).parent) for beside in (sys.executable, sys.argv[0])]
+    program = shutil.which(command, path=os.pathsep.join(folders))
     if program is None:
-        raise DemoError(f"{command} is not installed beside {sys.executable}; run `make install`")
+        raise DemoError(f"{command} is not installed in {' or '.join(folders)}; reinstall Outrider")
     return Path(program)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.errors import DemoError
+from common.draft_kinds import TRAINED_KINDS
 from common.models import shipped
 
 _CODE = "code"
@@ -25,7 +26,8 @@ def find_family(models: Path | None) -> Family:
         models = shipped.FAMILIES["demo"].folder
     found = shipped.Family(models)
     if not found.target.is_dir() or not found.drafts:
-        raise DemoError(f"{models} needs the folder target and one of {', '.join(shipped.DRAFTS)}")
+        kinds = ", ".join(kind.name for kind in TRAINED_KINDS)
+        raise DemoError(f"{models} needs the folder target and one of {kinds}")
     return Family(found.target, found.drafts[0], models / "prompts.jsonl")
 
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from common.protocol.rules import RULES
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 from common.sampling.noise import gumbel
 from common.sampling.processors import Processors
 
@@ -17,42 +17,46 @@ class UnusableLogitsError(Exception):
 
 
 def decide(
-    question: Question, logits: torch.Tensor, likeliest: Sequence[int], usable: Sequence[int] | None = None
+    verify_input: VerifyInput, logits: torch.Tensor, likeliest: Sequence[int], usable: Sequence[int] | None = None
 ) -> list[int]:
     """The tokens that follow the root, by the question's rule.
 
     `logits [rows, vocabulary]` are the target's at each row of the question; `likeliest` is their argmax, and `usable`
     says whose maximum is finite, None that all are. Raises UnusableLogitsError where the walk visits one that is not.
     """
-    return RULES[question.rule].walk(question, LogitRows(question, logits, likeliest, usable))
+    return RULES[verify_input.rule].walk(verify_input, LogitRows(verify_input, logits, likeliest, usable))
 
 
 class LogitRows:
     """A target's rows, as rules see them."""
 
     def __init__(
-        self, question: Question, logits: torch.Tensor, likeliest: Sequence[int], usable: Sequence[int] | None = None
+        self,
+        verify_input: VerifyInput,
+        logits: torch.Tensor,
+        likeliest: Sequence[int],
+        usable: Sequence[int] | None = None,
     ):
         self._usable = usable
-        self._question = question
+        self._verify_input = verify_input
         self._logits = logits
         self._likeliest = likeliest
-        self._processors = Processors(question.sampling)
+        self._processors = Processors(verify_input.sampling)
         self._processed: dict[int, torch.Tensor] = {}
 
     def choice(self, row: int) -> int:
         self._check(row)
-        sampling = self._question.sampling
+        sampling = self._verify_input.sampling
         if not sampling.temperature:
             return int(self._scores(row).argmax()) if self._processors.penalise else self._likeliest[row]
         scores = self._scores(row)
         kept = scores.isfinite().nonzero().squeeze(-1)
-        noise = gumbel(sampling.seed, self._question.frontier + len(self._question.path(row)), kept)
+        noise = gumbel(sampling.seed, self._verify_input.frontier + len(self._verify_input.path(row)), kept)
         return int(kept[(scores[kept].double() + noise).argmax()])
 
     def probabilities(self, row: int) -> NDArray[np.float64]:
         self._check(row)
-        if self._question.sampling.temperature:
+        if self._verify_input.sampling.temperature:
             chances: NDArray[np.float64] = self._scores(row).double().softmax(-1).cpu().numpy()
             return chances
         certain = np.zeros(self._logits.shape[-1])
@@ -66,6 +70,6 @@ class LogitRows:
     def _scores(self, row: int) -> torch.Tensor:
         """Processed logits, float32 `[vocabulary]`."""
         if row not in self._processed:
-            before = [*self._question.seen, *self._question.path(row)] if self._processors.penalise else ()
+            before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.penalise else ()
             self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
         return self._processed[row]

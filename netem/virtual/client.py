@@ -15,7 +15,7 @@ from client.drafting.loop import DraftingLoop
 from client.link.offline import Offline
 from client.link.reconnecting_stream import Dial, Stream
 from common.drafters.drafter import Drafter
-from common.drafters.load import DraftSite, MakeDrafter, load_draft
+from common.drafters.load import DrafterConfig, DrafterFactory, load_draft_model
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
@@ -46,18 +46,18 @@ class LoadedDrafts:
 
     def __init__(self, server: VirtualServer):
         self._offer = server.offer
-        self._loaded: dict[DraftSetup, MakeDrafter] = {}
+        self._loaded: dict[DraftSetup, DrafterFactory] = {}
 
     def drafter(self, draft: DraftSetup) -> Drafter:
         """A new drafter. Raises MisuseError where the server does not offer the draft model."""
         if draft not in self._loaded:
-            own = next((each for each in self._offer.own_drafts if each.name == draft.name), None)
+            own = next((each for each in self._offer.draft_models if each.name == draft.name), None)
             if own is None:
                 raise MisuseError(f"there is no draft '{draft.name}' beside the target; give a folder that holds it")
             card = self._offer.card
             request = StateRequest(draft.name, draft.layers, draft.state)
-            site = DraftSite(own.directory, "cpu", "float32", card.context, card.vocab_size, request, tail=own.tail)
-            self._loaded[draft] = load_draft(own.kind, site)
+            site = DrafterConfig(own.directory, "cpu", "float32", card.context, card.vocab_size, request, tail=own.tail)
+            self._loaded[draft] = load_draft_model(own.kind.name, site)
         return self._loaded[draft]()
 
 

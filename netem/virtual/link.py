@@ -107,5 +107,5 @@ class _LinkStream(VirtualStream):
 
     def _found_broken(self) -> None:
         # As gRPC reports it: the end of the client's messages first, then the end of the call.
-        self._engine.hear_out(self._far)
+        self._engine.half_close(self._far)
         super().close()

@@ -10,13 +10,13 @@ from typing import Generic, TypeVar
 
 from common.models.segment import Segment
 from common.protocol.errors import PeerError
-from common.protocol.rules.question import Question
-from common.protocol.work import Work
+from common.protocol.rules.verify_input import VerifyInput
+from common.protocol.scheduled_tokens import ScheduledTokens
 from server.passes.sequence import HeldSequence
 
 Owner = TypeVar("Owner")
 
-Outcome = Sequence[int] | PeerError
+PassOutcome = Sequence[int] | PeerError
 """The tokens that a pass commits for one session, or what its person is told of a pass that failed."""
 
 
@@ -25,7 +25,7 @@ class Case:
     """What the target computes for one session, and what it decides: nothing where the pass ends above the root."""
 
     segment: Segment
-    question: Question | None
+    verify_input: VerifyInput | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Part(Generic[Owner]):
     """One session's part of a pass: its work, the slots taken for it (chain, then nodes), and its segment."""
 
     owner: Owner
-    work: Work
+    scheduled: ScheduledTokens
     slots: Sequence[int]
     segment: Segment
 
@@ -48,24 +48,24 @@ class Batch(Generic[Owner]):
     @property
     def tokens(self) -> int:
         """Packed tokens of the pass."""
-        return sum(len(part.work) for part in self.parts)
+        return sum(len(part.scheduled) for part in self.parts)
 
     @property
     def cases(self) -> list[Case]:
-        return [Case(part.segment, part.work.question) for part in self.parts]
+        return [Case(part.segment, part.scheduled.verify_input) for part in self.parts]
 
 
-def make_segment(work: Work, sequence: HeldSequence, slots: Sequence[int]) -> Segment:
+def make_segment(scheduled: ScheduledTokens, sequence: HeldSequence, slots: Sequence[int]) -> Segment:
     """The chain, then the nodes below its end. Wanted are the rows of the root and of every node, in that order."""
-    root = len(work.chain) - 1
-    places = {node: root + 1 + index for index, node in enumerate(work.nodes)}
-    parents = [root if node.parent is None else places.get(node.parent, root) for node in work.nodes]
+    root = len(scheduled.chain) - 1
+    places = {node: root + 1 + index for index, node in enumerate(scheduled.nodes)}
+    parents = [root if node.parent is None else places.get(node.parent, root) for node in scheduled.nodes]
     return Segment(
-        tokens=[*work.chain, *(node.token for node in work.nodes)],
+        tokens=[*scheduled.chain, *(node.token for node in scheduled.nodes)],
         slots=slots,
         parents=list(chain(range(-1, root), parents)),
         past_slots=sequence.slots,
-        wanted=range(root, len(work)) if work.reaches_root else (),
+        wanted=range(root, len(scheduled)) if scheduled.reaches_root else (),
     )
 
 
@@ -75,8 +75,8 @@ def computed_tokens(part: Part[Owner], committed: Sequence[int]) -> list[int]:
     Read off the segment, so that it does not repeat a mistake in what the session says of its nodes.
     """
     rows = {branch: row for row, branch in enumerate(zip(part.segment.parents, part.segment.tokens, strict=True))}
-    row = len(part.work.chain) - 1
-    computed = list(part.work.chain)
+    row = len(part.scheduled.chain) - 1
+    computed = list(part.scheduled.chain)
     for token in committed:
         if (row, token) not in rows:
             break

@@ -49,7 +49,7 @@ def share(demands: Sequence[Demand], budget: int) -> list[int]:
     return [shares[index] for index in range(len(demands))]
 
 
-def most_decoding(budget: int) -> int:
+def max_decoding_sessions(budget: int) -> int:
     """The sessions that can decode in every pass, prompts or no prompts."""
     return max(1, budget - budget // PROMPT_PART)
 

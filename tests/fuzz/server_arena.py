@@ -34,7 +34,7 @@ from server.sessions.sessions import Sessions
 from tests.fuzz.arena import FaultError, check_sentence
 from tests.fuzz.chance import Shot, Spoiler
 from tests.fuzz.client_talk import Talk, client_frame, opening
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, prompt_of
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
@@ -133,8 +133,8 @@ class _Honest:
 
 class ServerArena:
     def __init__(self, dice: Random):
-        terms = replace(TERMS, idle=dice.choice(list(IDLE_POLICIES)), assists=True, state_kinds=_kinds)
-        self._sessions = Sessions(terms, replace(BOUNDS, lease_seconds=_LEASE_SECONDS), _CAPACITY)
+        terms = replace(TERMS, idle=dice.choice(list(IDLE_POLICIES)), server_drafts=True, state_kinds=_kinds)
+        self._sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=_LEASE_SECONDS), _CAPACITY)
         self._thinker = Thinker()
         self._helpers = Helpers(guessing(VOCAB))
         self._dice = dice
@@ -156,7 +156,7 @@ class ServerArena:
         attacker = self._attackers[self._turn]
         outcome = self._receive(attacker, data)
         if self._dice.random() < 0.02:
-            self._sessions.hear_out(attacker, self._now)
+            self._sessions.half_close(attacker, self._now)
         if attacker.ended or self._dice.random() < 0.02:
             self._sessions.leave(attacker, self._now)
             self._attackers[self._turn] = self._new_attacker()

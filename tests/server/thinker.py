@@ -11,8 +11,8 @@ from common.models.segment import Segment
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
-from server.passes.batch import Case, Outcome
-from server.passes.state_export import Ask
+from server.passes.batch import Case, PassOutcome
+from server.passes.state_export import ExportRequest
 from tests.common.protocol.rules.rows import decide
 
 VOCAB = 50
@@ -43,21 +43,21 @@ class Thinker:
         self._poison = poison
         self._held: dict[int, int] = {}
 
-    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+    def decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
         self.cases_per_pass.append(len(cases))
         for case in cases:
             self._held.update(zip(case.segment.slots, case.segment.tokens, strict=True))
         return [self._decide(case) for case in cases]
 
-    def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
-        return [bytes(self._held[slot] for slot in ask.slots.tolist()) for ask in asks]
+    def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
+        return [bytes(self._held[slot] for slot in request.slots.tolist()) for request in requests]
 
-    def _decide(self, case: Case) -> Outcome:
+    def _decide(self, case: Case) -> PassOutcome:
         segment = case.segment
         past = [self._held[slot] for slot in segment.past_slots]
         if [*past, *segment.tokens][0] == self._poison:
             return PeerError("the thinker cannot think of this", FailureCode.INTERNAL)
-        return decide(case.question, [next_token([*past, *self._branch(segment, row)]) for row in segment.wanted])
+        return decide(case.verify_input, [next_token([*past, *self._branch(segment, row)]) for row in segment.wanted])
 
     def _branch(self, segment: Segment, row: int) -> list[int]:
         tokens: list[int] = []

@@ -26,9 +26,9 @@ from netem.virtual.clock import VirtualWorker, run_virtually
 from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
 from server.engine import Engine
-from server.sessions.admission import Bounds
+from server.options import Pace
+from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
-from server.stated_pace import Pace
 
 PROMPT = (1, 2)
 TOKENS = 3  # of an answer that are counted; one more is asked for, so that each of these may have been drafted
@@ -96,7 +96,7 @@ def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int
 
 async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> Sampled:
     clock = asyncio.get_running_loop().time
-    sessions = Sessions(_TERMS, Bounds(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
+    sessions = Sessions(_TERMS, ServingLimits(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
     target = TableTarget(tables, _CAPACITY)
     engine = Engine(sessions, target, timing.pace, clock=clock, hire=VirtualWorker)
     running = asyncio.create_task(engine.run())

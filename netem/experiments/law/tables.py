@@ -17,9 +17,9 @@ from common.drafters.best_first import Expansion
 from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw, State, StateRequest
 from common.protocol.rules import RULES
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.views import Proposal, TreeView
-from server.passes.batch import Case, Outcome
+from server.passes.batch import Case, PassOutcome
 
 Distribution = NDArray[np.float64]
 
@@ -70,28 +70,28 @@ class TableTarget:
         self._tables = tables
         self._held = [END] * capacity
 
-    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+    def decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
         return [self._decide(case) for case in cases]
 
-    def _decide(self, case: Case) -> Outcome:
+    def _decide(self, case: Case) -> PassOutcome:
         segment = case.segment
         for token, slot in zip(segment.tokens, segment.slots, strict=True):
             self._held[slot] = int(token)
-        if case.question is None:
+        if case.verify_input is None:
             return []
         root = segment.tokens[segment.wanted[0]]
-        return RULES[case.question.rule].walk(case.question, _TableRows(case.question, self._tables, root))
+        return RULES[case.verify_input.rule].walk(case.verify_input, _TableRows(case.verify_input, self._tables, root))
 
 
 class _TableRows:
-    def __init__(self, question: Question, tables: Tables, root: int):
-        self._question, self._tables, self._root = question, tables, root
+    def __init__(self, verify_input: VerifyInput, tables: Tables, root: int):
+        self._verify_input, self._tables, self._root = verify_input, tables, root
 
     def choice(self, row: int) -> int:
         return int(self.probabilities(row).argmax())
 
     def probabilities(self, row: int) -> Distribution:
-        path = self._question.path(row)
+        path = self._verify_input.path(row)
         return self._tables.target[path[-1] if path else self._root].copy()
 
 

@@ -164,4 +164,4 @@ def go_away(
 
 
 def _name(contender: Contender) -> str:
-    return contender.kind if contender.directory is None else contender.directory.name
+    return contender.kind.name if contender.directory is None else contender.directory.name

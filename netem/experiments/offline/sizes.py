@@ -4,7 +4,7 @@ from math import prod
 
 from safetensors import safe_open
 
-from common.draft_models import moa
+from common.draft_models.directory import read_draft_depths
 from netem.experiments.one_device.contenders import Contender
 
 _SERVERS = "exporter"
@@ -16,7 +16,7 @@ def own_parameters(contender: Contender) -> int:
     its own."""
     if contender.directory is None:
         return 0
-    prefix = f"{contender.depth}." if contender.kind == moa.KIND else ""
+    prefix = f"{contender.depth}." if read_draft_depths(contender.directory) else ""
     total = 0
     for file in sorted(contender.directory.glob("*.safetensors")):
         if file.stem.startswith(_SERVERS):

@@ -17,11 +17,12 @@ from transformers import PreTrainedTokenizerBase
 
 from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
+from common.draft_kinds import Weights
 from common.draft_models.exporters import StateExporter
 from common.draft_models.tail import write_tail
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.drafters.load import SPARE_SLOTS, DraftSite, load_drafter
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, load_drafter
 from common.drafters.lookup import LookupDrafter
 from common.drafters.ranking import Rank, ranking_for
 from common.models.checkpoint import load_causal_lm, load_tokenizer
@@ -34,11 +35,10 @@ from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance
 from netem.experiments.one_device.contenders import Contender, Ground
 from netem.experiments.one_device.prompts import Prompt, Prompts
-from server.models.state_drafts import StateDraft, load_exporters, read_state_draft
+from server.models.draft_models import DraftModel, load_exporters, needs_hidden, read_draft_model
 from server.models.target_card import read_card
 
 _NEVER = 1e-12  # a probability below which nothing is left out of a tree
-_STATELESS = ("lookup", "independent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Bench:
         return str(self.tokenizer.decode([token for token in tokens if token not in ends]))
 
     def exporters_of(self, contender: Contender) -> Sequence[StateExporter]:
-        return () if contender.kind in _STATELESS else self.exporters[_key(contender)]
+        return () if contender.kind.state is None else self.exporters[_key(contender)]
 
     def plain(self, tokens: Sequence[int], new_tokens: int) -> Measured:
         """Decoding without a draft."""
@@ -124,10 +124,10 @@ class Bench:
         directory = Path() if contender.directory is None else self.bundles[contender.directory]
         device = str(self.target.model.device)
         request = StateRequest(contender.name, contender.depth, dtype)
-        site = DraftSite(
+        site = DrafterConfig(
             directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion, rank
         )
-        return load_drafter(contender.kind, site)
+        return load_drafter(contender.kind.name, site)
 
     def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> Measured:
         begun = time.perf_counter()
@@ -143,13 +143,12 @@ def open_bench(ground: Ground, contenders: Sequence[Contender], device: str = "c
     tokenizer = load_tokenizer(ground.target)
     card = read_card(ground.target.name, ground.target, tokenizer)
     drafts = [
-        read_state_draft(_key(each)[0], each.kind, each.directory, ground.target, card.fingerprint)
+        read_draft_model(_key(each)[0], each.kind, each.directory, ground.target, card.fingerprint)
         for each in contenders
-        if each.directory is not None and each.kind not in _STATELESS
+        if each.directory is not None and each.kind.weights is Weights.ON_TAIL
     ]
     model = load_causal_lm(ground.target, device)
-    keep_hidden = any(draft.needs_hidden for draft in drafts)
-    target = PackedModel(model, card.context + SPARE_SLOTS, keep_hidden)
+    target = PackedModel(model, card.context + SPARE_SLOTS, needs_hidden(drafts))
     with TemporaryDirectory(prefix="outrider-lab-") as folder:
         bundles = _write_bundles(Path(folder), ground.target, contenders, drafts)
         yield Bench(target, tokenizer, card, bundles, load_exporters(drafts, target))
@@ -160,7 +159,7 @@ def _key(contender: Contender) -> tuple[str, int]:
 
 
 def _write_bundles(
-    folder: Path, target: Path, contenders: Sequence[Contender], drafts: Sequence[StateDraft]
+    folder: Path, target: Path, contenders: Sequence[Contender], drafts: Sequence[DraftModel]
 ) -> dict[Path, Path]:
     tail = folder / TAIL_FOLDER
     if drafts:
@@ -170,7 +169,7 @@ def _write_bundles(
         own = contender.directory
         if own is None or own in bundles:
             continue
-        if contender.kind in _STATELESS:
+        if contender.kind.weights is not Weights.ON_TAIL:
             bundles[own] = own
             continue
         bundles[own] = folder / str(len(bundles))

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.draft_models.directory import read_draft_kind
-from common.models.shipped import FAMILIES
-from common.models.source import CONFIG, read_json
+from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
+from common.draft_models.directory import read_draft_depths, read_draft_kind
+from common.models.shipped import FAMILIES, HOW_TO_RESTORE, shipped_family
+from common.models.source import CONFIG
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 
-LOOKUP = "lookup"
 _TARGET, _PROMPTS = "target", "prompts.jsonl"
-_KINDS = (LOOKUP, "independent", "medusa", "eagle", "moa")
-"""In the order of the rows, and what to train where one is missing."""
+_DEFAULT = next(iter(DRAFT_KINDS))
+"""What to train where no kind was named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,12 @@ class Contender:
     """A draft at one depth: it runs the last `depth` layers of the target itself. `directory` is None for `lookup`."""
 
     name: str
-    kind: str
+    kind: DraftKind
     directory: Path | None
     depth: int = 0
+
+
+_LOOKUP = Contender(LOOKUP, DRAFT_KINDS[LOOKUP], None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ def find_ground(request: Request) -> Ground:
     Raises MisuseError where there is no such folder, or neither has them.
     """
     shipped = FAMILIES["demo"].folder
+    if request.models is None:
+        shipped_family("demo")  # raises where they are absent
     models = request.models or shipped
     if not models.is_dir():
         raise MisuseError(f"there is no folder {models}; --models names one whose subfolders are drafts")
@@ -52,7 +57,7 @@ def find_ground(request: Request) -> Ground:
         for name in (_TARGET, _PROMPTS)
     )
     if not (target.is_dir() and prompts.is_file()):
-        raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}; clone the repository with its models")
+        raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}, nor has {shipped}: {HOW_TO_RESTORE}")
     return Ground(target, prompts, models)
 
 
@@ -65,9 +70,10 @@ def find_contenders(request: Request, with_lookup: bool = True) -> list[Contende
     names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.parent.name != _TARGET)
     found = [contender for name in names for contender in _in_folder(folder, name)]
     if not found:
-        raise MisuseError(f"{folder} holds no draft; {_advice(folder, 'moa')}")
-    rest = sorted(found, key=lambda contender: _KINDS.index(contender.kind))
-    return [Contender(LOOKUP, LOOKUP, None), *rest] if with_lookup else rest
+        raise MisuseError(f"{folder} holds no draft; {_advice(folder, _DEFAULT)}")
+    kinds = [*DRAFT_KINDS][::-1]
+    rest = sorted(found, key=lambda contender: kinds.index(contender.kind.name))
+    return [_LOOKUP, *rest] if with_lookup else rest
 
 
 def models(request: Request) -> Mapping[str, Path]:
@@ -79,7 +85,7 @@ def models(request: Request) -> Mapping[str, Path]:
 
 def need(contenders: Sequence[Contender], kind: str, folder: Path) -> list[Contender]:
     """Those of one kind. Raises MisuseError where there is none, with what to train."""
-    found = [contender for contender in contenders if contender.kind == kind]
+    found = [contender for contender in contenders if contender.kind.name == kind]
     if not found:
         raise MisuseError(f"this experiment needs a draft of kind '{kind}'; {_advice(folder, kind)}")
     return found
@@ -89,7 +95,7 @@ def _named(folder: Path, name: str) -> Iterator[Contender]:
     """`name` may end in `:N`, which chooses a depth."""
     base, _, depth = name.partition(":")
     if base == LOOKUP:
-        yield Contender(LOOKUP, LOOKUP, None)
+        yield _LOOKUP
         return
     if base == _TARGET or not (folder / base / CONFIG).is_file():
         raise MisuseError(f"{folder} holds no draft '{base}'; {_advice(folder, base)}")
@@ -104,9 +110,7 @@ def _named(folder: Path, name: str) -> Iterator[Contender]:
 def _in_folder(folder: Path, name: str) -> Iterator[Contender]:
     directory = folder / name
     kind = read_draft_kind(directory)
-    if kind not in _KINDS:
-        raise MisuseError(f"{directory} holds a draft of kind '{kind}', which this laboratory does not know")
-    depths: list[int] = [int(depth) for depth in read_json(directory / CONFIG).get("depths", ())]
+    depths = read_draft_depths(directory)
     if not depths:
         yield Contender(name, kind, directory)
     for depth in depths:
@@ -114,6 +118,6 @@ def _in_folder(folder: Path, name: str) -> Iterator[Contender]:
 
 
 def _advice(folder: Path, name: str) -> str:
-    kind = name if name in _KINDS else "moa"
+    kind = name if name in DRAFT_KINDS else _DEFAULT
     target = folder / _TARGET if (folder / _TARGET).is_dir() else "demo"
     return f"train one with `outrider-train {kind} --target {target} --data FILE --out {folder / name}`"

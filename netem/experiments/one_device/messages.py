@@ -17,12 +17,13 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
 from client.link.stream import Access
 from common.address import parse_destination
+from common.draft_kinds import LOOKUP
 from common.protocol.draft_state import WIRE_DTYPES, raw_bytes
 from common.rpc.stub import Connection
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import open_bench
-from netem.experiments.one_device.contenders import LOOKUP, Contender, Ground, find_contenders, find_ground
+from netem.experiments.one_device.contenders import Contender, Ground, find_contenders, find_ground
 from netem.experiments.one_device.dimensions import LLAMA_8B, eagle, moa, published_config, state_bytes
 from netem.experiments.one_device.ledger import ANSWER, NODES, OTHER, PROMPT, TOKENS, CountedConnection, Ledger
 from netem.experiments.one_device.prompts import Prompts, choose, in_words

@@ -61,7 +61,7 @@ def make_rows(
     contenders: Sequence[Contender], answers: Mapping[str, Answers], references: Answers, layers: int, seed: int
 ) -> list[Row]:
     bootstrap = bootstrap_for(references, seed)
-    rival = next((accepts(answers[each.name]) for each in contenders if each.kind == RIVAL), None)
+    rival = next((accepts(answers[each.name]) for each in contenders if each.kind.name == RIVAL), None)
     return [
         Row(
             contender=each,
@@ -95,7 +95,7 @@ def make_report(rows: Sequence[Row], sizes: Mapping[str, int], max_new_tokens: i
             "prompts": dict(sizes),
             "drafts": {
                 row.contender.name: {
-                    "kind": row.contender.kind,
+                    "kind": row.contender.kind.name,
                     "depth": row.contender.depth,
                     **row.score.as_dict(),
                     f"accept_length_against_{RIVAL}": row.ratio and row.ratio.as_dict(),

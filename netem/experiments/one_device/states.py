@@ -34,7 +34,6 @@ from netem.experiments.one_device.talks import long_prompts
 
 HEADINGS = ("study", "draft", "what", "setting", "accept length", "against all state at once")
 STUDIES = ("bits", "lag", "gaps", "order")
-STATEFUL = ("eagle", "medusa", "moa")
 ORDERS = ("newest", "prefix")
 
 _WIRE = "float16"
@@ -108,7 +107,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 def chosen(found: Sequence[Contender]) -> list[Contender]:
     """Those that need state; of a draft of several depths, the shallowest and the deepest."""
-    stateful = [each for each in found if each.kind in STATEFUL]
+    stateful = [each for each in found if each.kind.state is not None]
     depths: dict[Any, list[int]] = {}
     for each in stateful:
         depths.setdefault(each.directory, []).append(each.depth)

@@ -36,7 +36,7 @@ from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
 from netem.virtual.server import PACE
 from server.engine import Engine
-from server.stated_pace import Pace
+from server.options import Pace
 
 HEADINGS = (
     "link",

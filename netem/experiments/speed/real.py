@@ -21,7 +21,7 @@ from common.drafters.drafter import Drafter
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.quiet import no_bar
 from netem.experiments.speed.systems import System
-from server.stated_pace import Pace
+from server.options import Pace
 
 _WARM_UP_TOKENS = 4
 

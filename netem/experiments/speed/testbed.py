@@ -6,7 +6,7 @@ from pathlib import Path
 
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
-from common.models.shipped import DRAFTS
+from common.models.shipped import Family
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.contenders import find_ground
 from netem.experiments.one_device.prompts import choose
@@ -33,8 +33,7 @@ class Testbed:
 
 
 def _drafts(request: Request) -> dict[str, Path]:
-    folder = find_ground(request).drafts
-    return {name: folder / name for name in DRAFTS if (folder / name).is_dir()}
+    return {draft.name: draft for draft in Family(find_ground(request).drafts).drafts}
 
 
 def models(request: Request) -> Mapping[str, Path]:

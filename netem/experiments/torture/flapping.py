@@ -31,8 +31,8 @@ from netem.virtual.clock import run_virtually
 from netem.virtual.link import BreakingLink, VirtualLink
 from netem.virtual.server import VirtualServer, load_virtual_server
 from server.engine import Engine
-from server.events import Event, Opened
-from server.stated_pace import Pace
+from server.events import Event, SessionOpened
+from server.options import Pace
 
 ANSWERS = 1000
 QUICK_ANSWERS = 60
@@ -64,7 +64,7 @@ class StreamCounter:
         self.new = self.resumed = 0
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Opened):
+        if isinstance(event, SessionOpened):
             self.new += not event.resumed
             self.resumed += event.resumed
 
@@ -85,7 +85,7 @@ class FlappingTestbed:
 
         async def main() -> Batch:
             counted = StreamCounter()
-            async with self.server.serve(COSTS, lease_seconds=LEASE_SECONDS, tell=counted) as engine:
+            async with self.server.serve(COSTS, lease_seconds=LEASE_SECONDS, on_event=counted) as engine:
                 each = zip(links, drafters, strict=True)
                 answers = await asyncio.gather(*(self._answer(engine, link, drafter, idle) for link, drafter in each))
                 # Until every lease has expired and every end of a stream has reached the server.

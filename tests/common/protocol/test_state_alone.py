@@ -41,10 +41,10 @@ def test_the_whole_prompt_is_processed_without_a_choice_and_all_of_its_state_sen
     server = fetching()
     assert server.greeting == (Opened(NAME),)
     first = server.plan(2)
-    assert (first.chain, first.question) == ((1, 2), None)
+    assert (first.chain, first.verify_input) == ((1, 2), None)
     assert server.complete(first, [], 1.0).replies == ()
     last = server.plan(64)
-    assert (last.chain, last.question) == ((3,), None)
+    assert (last.chain, last.verify_input) == ((3,), None)
     assert server.complete(last, [], 1.0).replies == ()
     assert server.processed == 3
     assert server.due() == math.inf
@@ -137,11 +137,11 @@ def test_it_can_be_cancelled():
 
 def test_no_help_is_wanted_for_an_answer_that_is_not():
     server = ServerSession(
-        open_frame(settings=Settings(0, idle="assist"), state=REQUEST), terms("assist", assists=True), 0.0
+        open_frame(settings=Settings(0, idle="assist"), state=REQUEST), terms("assist", server_drafts=True), 0.0
     )
     run_pass(server, [])
-    assert not server.asks_for_assistance
-    assert server.assistance(in_pass=False) is None
+    assert not server.wants_server_drafting
+    assert server.server_draft_view(in_pass=False) is None
 
 
 def test_an_answer_may_follow_in_the_next_turn():
@@ -154,10 +154,10 @@ def test_an_answer_may_follow_in_the_next_turn():
 
 def test_a_pass_that_the_next_turn_overtook_leaves_that_turn_its_choice():
     server = fetching()
-    work = server.plan(64)
+    scheduled = server.plan(64)
     server.receive(Cancel(0), 1.0)
     server.receive(Extend(1, 3, (), Settings(5)), 1.0)
-    server.complete(work, [], 2.0)
+    server.complete(scheduled, [], 2.0)
     assert server.plan(64).reaches_root
     assert server.processed < 3
     assert run_pass(server, [4]).replies == (Commit(1, 3, (4,)),)
@@ -176,7 +176,9 @@ def test_a_pass_that_the_next_turn_overtook_leaves_that_turn_its_choice():
 def test_whatever_the_link_does_the_state_of_the_whole_prompt_has_come_when_it_ends(
     seed, weather, before, last, request, idle, budget
 ):
-    joined = Joined(terms(idle, assists=True), replace(weather, state=request), salt=seed, seed=seed, budget=budget)
+    joined = Joined(
+        terms(idle, server_drafts=True), replace(weather, state=request), salt=seed, seed=seed, budget=budget
+    )
     answers = joined.run([*before, (*last, STATE_ALONE)])
     assert answers[-1] == []
     everywhere = range(joined.client.tree.frontier)

@@ -18,7 +18,7 @@ from transformers import (
 from common.protocol.messages import Draw, GrownNode
 from common.protocol.noise import GUMBEL, random_bits
 from common.protocol.rules import RULES
-from common.protocol.rules.question import question_about
+from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from common.sampling.decide import LogitRows, decide
@@ -58,19 +58,21 @@ class Case:
             tree.grow(len(PROMPT), grown)
             childless += [node.id for node in grown]
             paths |= {node.id: (*paths[parent], node.token) for node in grown}
-        self.question = question_about(tree, list(tree.nodes()), rule, sampling)
+        self.verify_input = make_verify_input(tree, list(tree.nodes()), rule, sampling)
 
     def logits(self, path) -> torch.Tensor:
         draws = np.random.default_rng([self._salt, *path])
         return torch.tensor(draws.normal(scale=2.0, size=VOCABULARY), dtype=torch.float32)
 
     def decide(self) -> list[int]:
-        rows = torch.stack([self.logits(tuple(self.question.path(row))) for row in range(len(self.question.tokens))])
-        return decide(self.question, rows, rows.argmax(-1).tolist())
+        rows = torch.stack(
+            [self.logits(tuple(self.verify_input.path(row))) for row in range(len(self.verify_input.tokens))]
+        )
+        return decide(self.verify_input, rows, rows.argmax(-1).tolist())
 
     @property
     def paths(self) -> set[tuple[int, ...]]:
-        return {tuple(self.question.path(row)) for row in range(1, len(self.question.tokens))}
+        return {tuple(self.verify_input.path(row)) for row in range(1, len(self.verify_input.tokens))}
 
     def scores(self, path) -> torch.Tensor:
         """Processed by transformers, with the penalty for every token of the prompt and the path."""
@@ -123,18 +125,18 @@ def test_at_temperature_0_every_rule_takes_the_likeliest_token(seed, penalty, ru
 @given(seed=SEEDS, sampling=SAMPLED)
 def test_rules_that_judge_see_the_processed_distribution_behind_the_path(seed, sampling):
     case = Case(seed, "speculative", sampling)
-    question = case.question
-    rows = torch.stack([case.logits(tuple(question.path(row))) for row in range(len(question.tokens))])
-    target = LogitRows(question, rows, rows.argmax(-1).tolist())
-    for row in range(len(question.tokens)):
-        expected = case.scores(tuple(question.path(row))).softmax(-1)
+    verify_input = case.verify_input
+    rows = torch.stack([case.logits(tuple(verify_input.path(row))) for row in range(len(verify_input.tokens))])
+    target = LogitRows(verify_input, rows, rows.argmax(-1).tolist())
+    for row in range(len(verify_input.tokens)):
+        expected = case.scores(tuple(verify_input.path(row))).softmax(-1)
         assert np.allclose(target.probabilities(row), expected, atol=1e-12)
 
 
 def judged_slowly(case: Case) -> list[int]:
     """SpecInfer's recursive rejection, written out for every token of the vocabulary."""
-    question, tokens, row = case.question, [], 0
-    children = question.children()
+    verify_input, tokens, row = case.verify_input, [], 0
+    children = verify_input.children()
     while True:
         position, used = len(PROMPT) + len(tokens), 0
 
@@ -145,11 +147,11 @@ def judged_slowly(case: Case) -> list[int]:
 
         p = case.scores(tuple(tokens)).softmax(-1).numpy()
         q = np.zeros(VOCABULARY)
-        draw = question.draws.get(row)
+        draw = verify_input.draws.get(row)
         for token, weight in zip(draw.tokens, draw.weights, strict=True) if draw else ():
             q[token] = weight
         for child in children[row]:
-            token = question.tokens[child]
+            token = verify_input.tokens[child]
             proposed = q / q.sum() if draw else np.eye(VOCABULARY)[token]
             if chance() < min(1, p[token] / proposed[token]):
                 break
@@ -192,7 +194,7 @@ def test_only_rows_on_the_way_are_processed(rule, monkeypatch):
     process = LogitRows._scores
     monkeypatch.setattr(LogitRows, "_scores", lambda self, row: processed.append(row) or process(self, row))
     tokens = case.decide()
-    visited = {tuple(case.question.path(row)) for row in processed}
+    visited = {tuple(case.verify_input.path(row)) for row in processed}
     assert len(visited) <= 12 < len(case.paths)
     if rule != "typical":
         assert visited == {tuple(tokens[:depth]) for depth in range(len(tokens))}

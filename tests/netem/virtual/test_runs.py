@@ -16,8 +16,8 @@ from netem.links.profiles import PROFILES
 from netem.virtual.client import DraftSetup, LoadedDrafts, ask
 from netem.virtual.clock import run_virtually
 from netem.virtual.server import VirtualServer
+from server.options import Pace
 from server.sessions.counters import Counters
-from server.stated_pace import Pace
 
 Truth = Callable[[list[int], int], tuple[int, ...]]
 
@@ -79,7 +79,7 @@ def test_over_a_link_that_barely_holds_every_policy_gives_the_targets_own_answer
         (answer,), _, counters = runs.run([(prompt, policy, idle, draft)], FLAKY)
         assert answer.tokens == truth(prompt, LENGTH)
         assert not answer.note
-        assert (counters.assisted_levels > 0) is IDLE_POLICIES[idle].assists
+        assert (counters.assisted_levels > 0) is IDLE_POLICIES[idle].server_drafts
         assert counters.recomputed_tokens == counters.failures == 0
 
 

@@ -14,9 +14,9 @@ from netem.virtual.clock import VirtualWorker, run_virtually
 from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
 from server.engine import Engine
+from server.options import Pace
 from server.sessions.sessions import Sessions
-from server.stated_pace import Pace
-from tests.server.clients_of_sessions import BOUNDS, LIMITS, TERMS
+from tests.server.clients_of_sessions import LIMITS, SERVING_LIMITS, TERMS
 from tests.server.thinker import STATE, STATE_KINDS, Thinker, decode
 
 PREFIX = 5
@@ -33,7 +33,7 @@ def link(delay_s: float) -> LinkProfile:
 def make_engine() -> Engine:
     terms = replace(TERMS, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
     thinker = Thinker()
-    sessions = Sessions(terms, BOUNDS, 500)
+    sessions = Sessions(terms, SERVING_LIMITS, 500)
     clock = asyncio.get_running_loop().time
     return Engine(sessions, thinker, Pace(per_pass=0.01), thinker, clock=clock, hire=VirtualWorker)
 

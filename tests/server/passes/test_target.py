@@ -9,7 +9,7 @@ import torch
 from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from server.passes.batch import Case
 from server.passes.target import Target
@@ -37,8 +37,10 @@ def case(*tokens: int, wanted: Sequence[int] = ()) -> Case:
     """A chain of `tokens`, and a greedy question about its wanted rows."""
     segment = Segment(tokens, slots=range(len(tokens)), parents=range(-1, len(tokens) - 1), wanted=wanted)
     rows = tuple(tokens[row] for row in wanted)
-    question = Question("greedy", LIKELIEST, wanted[0] + 1, rows, tuple(range(-1, len(rows) - 1))) if wanted else None
-    return Case(segment, question)
+    verify_input = (
+        VerifyInput("greedy", LIKELIEST, wanted[0] + 1, rows, tuple(range(-1, len(rows) - 1))) if wanted else None
+    )
+    return Case(segment, verify_input)
 
 
 def test_each_case_gets_its_own_tokens() -> None:
@@ -59,15 +61,15 @@ def test_numbers_that_are_none_fail_their_case_alone() -> None:
 def test_numbers_that_are_none_matter_only_where_the_walk_comes(rule: str) -> None:
     """Below a node that the target did not choose."""
     segment = Segment([1, 2, 7], slots=range(3), parents=[-1, 0, 0], wanted=range(3))
-    question = Question(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
-    assert Target(Scripted()).decide([Case(segment, question)]) == [[2, 3]]  # type: ignore[arg-type]
+    verify_input = VerifyInput(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
+    assert Target(Scripted()).decide([Case(segment, verify_input)]) == [[2, 3]]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
 def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
     segment = Segment([3, 1, 2, 9], slots=range(4), parents=[-1, 0, 1, 1], wanted=range(1, 4))
-    question = Question(rule, LIKELIEST, 2, (1, 2, 9), (-1, 0, 0))
-    cases = [Case(segment, question), case(9, wanted=[0])]
+    verify_input = VerifyInput(rule, LIKELIEST, 2, (1, 2, 9), (-1, 0, 0))
+    cases = [Case(segment, verify_input), case(9, wanted=[0])]
     good, broken = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
     assert good == [2]
     assert isinstance(broken, PeerError)

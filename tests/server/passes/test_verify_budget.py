@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.passes.verify_budget import worthwhile
+from server.passes.verify_budget import node_budgets
 
 
 def flat(tokens: int) -> float:
@@ -24,8 +24,8 @@ def stepping(tokens: int) -> float:
     return 0.03 + 0.004 * (max(0, tokens - 40) // 25)
 
 
-def taken(chances, most=400, cost=flat):
-    return worthwhile(chances, roots=len(chances), other_tokens=0, most=most, cost=cost)
+def taken(chances, max_nodes=400, cost=flat):
+    return node_budgets(chances, roots=len(chances), other_tokens=0, max_nodes=max_nodes, cost=cost)
 
 
 sessions = st.lists(
@@ -48,20 +48,20 @@ def test_where_all_want_more_none_gets_more_than_twice_its_even_share():
     assert counts[0] == 89  # below the 100 that are twice the 50 of everyone
 
 
-@given(chances=sessions, most=st.integers(0, 120), cost=st.sampled_from([flat, rising, stepping]))
-def test_above_its_share_a_session_gets_only_what_the_others_do_not_want(chances, most, cost):
-    counts = taken(chances, most, cost)
-    assert sum(counts) <= most
-    share = math.ceil(2 * most / (len(chances) + 1))
+@given(chances=sessions, max_nodes=st.integers(0, 120), cost=st.sampled_from([flat, rising, stepping]))
+def test_above_its_share_a_session_gets_only_what_the_others_do_not_want(chances, max_nodes, cost):
+    counts = taken(chances, max_nodes, cost)
+    assert sum(counts) <= max_nodes
+    share = math.ceil(2 * max_nodes / (len(chances) + 1))
     for place, count in enumerate(counts):
         assert 0 <= count <= len(chances[place])
         wanted = sum(min(len(own), share) for other, own in enumerate(chances) if other != place)
-        assert count <= max(share, most - wanted)
+        assert count <= max(share, max_nodes - wanted)
 
 
-@given(chances=sessions, most=st.integers(0, 600))
-def test_nodes_that_cost_nothing_are_all_taken(chances, most):
-    assert sum(taken(chances, most)) == min(most, sum(map(len, chances)))
+@given(chances=sessions, max_nodes=st.integers(0, 600))
+def test_nodes_that_cost_nothing_are_all_taken(chances, max_nodes):
+    assert sum(taken(chances, max_nodes)) == min(max_nodes, sum(map(len, chances)))
 
 
 @pytest.mark.parametrize("others", [1, 2, 7])
@@ -75,13 +75,13 @@ def test_one_that_says_all_its_nodes_are_certain_does_not_starve_the_others(othe
 
 
 def test_of_two_a_liar_leaves_the_other_a_third():
-    assert taken([[1.0] * 400, [0.5] * 400], most=300) == [200, 100]
+    assert taken([[1.0] * 400, [0.5] * 400], max_nodes=300) == [200, 100]
 
 
 def test_what_a_liar_gets_beyond_its_share_lifts_the_bar_for_nobody():
     """Its later nodes are weighed after the others' own, however likely it says they are."""
     honest = [[0.3] * 20] * 7
-    modest, greedy = (taken([[1.0] * most, *honest], cost=rising) for most in (89, 400))
+    modest, greedy = (taken([[1.0] * max_nodes, *honest], cost=rising) for max_nodes in (89, 400))
     assert modest[1:] == greedy[1:] == [20] * 7
     assert greedy[0] == 400 - 7 * 20
 
@@ -92,8 +92,8 @@ def test_the_width_brings_most_tokens_a_second(seed, cost):
     """Against every width there is, of all sessions' nodes by chance; no share binds."""
     draws = random.Random(seed)
     chances = [sorted((draws.random() ** 2 for _ in range(30)), reverse=True) for _ in range(8)]
-    others, most = 50, 8 * 60
-    counts = worthwhile(chances, roots=8, other_tokens=others, most=most, cost=cost)
+    others, max_nodes = 50, 8 * 60
+    counts = node_budgets(chances, roots=8, other_tokens=others, max_nodes=max_nodes, cost=cost)
 
     ranked = sorted((chance for own in chances for chance in own), reverse=True)
 
@@ -121,6 +121,6 @@ def test_a_pass_is_not_widened_by_what_costs_more_than_it_adds():
 def test_tokens_of_others_make_a_node_worth_more():
     """The longer a pass takes anyway, the less a node adds to it."""
     chances = [[0.1] * 80]
-    alone = worthwhile(chances, roots=1, other_tokens=0, most=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
-    beside = worthwhile(chances, roots=1, other_tokens=300, most=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
+    alone = node_budgets(chances, roots=1, other_tokens=0, max_nodes=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
+    beside = node_budgets(chances, roots=1, other_tokens=300, max_nodes=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
     assert (alone, beside) == ([0], [80])

@@ -15,20 +15,29 @@ from common.protocol.messages import (
     Opened,
     Settings,
 )
-from common.protocol.work import Work
+from common.protocol.scheduled_tokens import ScheduledTokens
 from server.passes import batch
 from server.sessions.sessions import Sessions
 from server.sessions.stream import MAX_WAITING, Stream
-from tests.server.assisted import begun, knowing_all, long_pass, new_sessions, truth_of
-from tests.server.clients_of_sessions import BOUNDS, LIMITS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import (
+    LIMITS,
+    SERVING_LIMITS,
+    SETTINGS,
+    TERMS,
+    Client,
+    answer,
+    one_pass,
+    prompt_of,
+)
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, knowing, nothing
+from tests.server.server_drafted import begun, knowing_all, long_pass, new_sessions, truth_of
 from tests.server.thinker import VOCAB, Thinker, decode
 
 
 @pytest.fixture
 def sessions() -> Sessions:
-    return Sessions(TERMS, BOUNDS, capacity=2000)
+    return Sessions(TERMS, SERVING_LIMITS, capacity=2000)
 
 
 def test_sessions_with_every_kind_of_drafter_are_exact_and_nothing_leaks(sessions: Sessions) -> None:
@@ -152,10 +161,10 @@ def test_a_session_that_cannot_be_planned_fails_alone(sessions: Sessions, monkey
     good.open([8, 1])
     make_segment = batch.make_segment
 
-    def stumble(work: Work, *held: object) -> Segment:
-        if work.chain[0] == 9:
+    def stumble(scheduled: ScheduledTokens, *held: object) -> Segment:
+        if scheduled.chain[0] == 9:
             raise ArithmeticError("it was not foreseen")
-        return make_segment(work, *held)  # type: ignore[arg-type]
+        return make_segment(scheduled, *held)  # type: ignore[arg-type]
 
     monkeypatch.setattr("server.sessions.sessions.make_segment", stumble)
     answer(good, sessions, thinker)
@@ -187,7 +196,7 @@ def test_a_client_that_closes_its_side_is_heard_out(sessions: Sessions, finished
     client.open([3, 4], Settings(max_new_tokens=3))
     if finished:
         answer(client, sessions, thinker)
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     assert client.ended == finished
     answer(client, sessions, thinker)
     assert client.ended
@@ -198,10 +207,10 @@ def test_a_client_that_closes_its_side_is_heard_out(sessions: Sessions, finished
 @pytest.mark.parametrize("idle", ["lockstep", "eager"])
 def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle: str) -> None:
     """For its trees, or for its acknowledgements."""
-    sessions, thinker = Sessions(replace(TERMS, run_ahead=4, end_tokens=frozenset()), BOUNDS, 2000), Thinker()
+    sessions, thinker = Sessions(replace(TERMS, run_ahead=4, end_tokens=frozenset()), SERVING_LIMITS, 2000), Thinker()
     client = Client(sessions, "s")
     client.open([3, 4], Settings(max_new_tokens=40, idle=idle))
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     while not client.ended:
         assert one_pass(sessions, thinker) or client.ended
     assert client.failed is not None
@@ -212,7 +221,7 @@ def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle
 def test_a_silent_client_is_not_blamed_for_what_waits_for_the_servers_own_drafter() -> None:
     sessions, thinker = new_sessions("colocated"), Thinker()
     client, helpers = begun(sessions, thinker, [3, 1], "colocated"), Helpers(knowing_all([3, 1]), thinker)
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     now = 0.0
     while not client.ended:
         now += 1.0

@@ -1,5 +1,6 @@
 import pytest
 
+from common.draft_kinds import DRAFT_KINDS
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device import ablation
 from netem.experiments.one_device.ablation import Extent, make_report, make_steps
@@ -11,7 +12,7 @@ NAMES = ("eagle", "ca", "lsa")
 
 
 def test_each_row_is_held_against_the_one_before_and_the_first():
-    contenders = [Contender(name, "moa", None) for name in NAMES]
+    contenders = [Contender(name, DRAFT_KINDS["moa"], None) for name in NAMES]
     answers = {
         name: {"code": [measured(accept_length, levels=4)] * 2}
         for name, accept_length in zip(NAMES, (1, 2, 4), strict=True)

@@ -30,7 +30,7 @@ def test_every_draft_gives_the_targets_own_answer(bench_and_contenders, name, tr
     assert answer.rounds.tokens == plain.rounds.tokens
     assert plain.rounds.passes == len(plain.rounds.tokens)
     assert plain.rounds.packed == (1,) * plain.gained
-    assert (answer.rounds.state_bytes > 0) == (contenders[name].kind in ("eagle", "moa"))
+    assert (answer.rounds.state_bytes > 0) == (contenders[name].kind.state is not None)
     assert len(answer.rounds.packed) == answer.rounds.passes - 1
     assert max(answer.rounds.packed) <= 1 + tree.nodes
 

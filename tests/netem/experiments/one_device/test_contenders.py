@@ -1,5 +1,6 @@
 import pytest
 
+from common.models import shipped
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.contenders import find_contenders, find_ground, models, need
@@ -12,7 +13,7 @@ def names(contenders):
 def test_all_drafts_of_a_folder_are_found_in_the_order_of_their_kinds(request_for, folder):
     found = find_contenders(request_for())
     assert names(found) == ["lookup", "draft", "eagle", "moa, N=0", "moa, N=1"]
-    assert [contender.kind for contender in found] == ["lookup", "independent", "eagle", "moa", "moa"]
+    assert [contender.kind.name for contender in found] == ["lookup", "independent", "eagle", "moa", "moa"]
     assert names(find_contenders(request_for(), with_lookup=False))[0] == "draft"
     assert models(request_for()) == {name: folder / name for name in ("target", "draft", "eagle", "moa")}
 
@@ -47,6 +48,14 @@ def test_a_folder_without_a_target_stands_on_the_shipped_one(tmp_path):
     ground = find_ground(Request(seed=0, quick=True, models=tmp_path))
     assert ground.target.parts[-2:] == ("demo", "target")
     assert ground.prompts.name == "prompts.jsonl"
+
+
+def test_where_the_shipped_models_are_absent_they_can_be_got(tmp_path, monkeypatch):
+    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.Family(tmp_path / "demo"))
+    with pytest.raises(MisuseError, match=r"shipped 'demo' models are not in .*demo: reinstall Outrider"):
+        find_ground(Request(seed=0, quick=True))
+    with pytest.raises(MisuseError, match=r"has no target .*: reinstall Outrider"):
+        find_ground(Request(seed=0, quick=True, models=tmp_path))
 
 
 def test_what_an_experiment_needs_is_asked_for(request_for, folder):

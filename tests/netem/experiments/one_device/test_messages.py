@@ -1,5 +1,6 @@
 import pytest
 
+from common.draft_kinds import DRAFT_KINDS
 from netem.experiments.one_device import messages
 from netem.experiments.one_device.contenders import Contender
 from netem.experiments.one_device.ledger import ANSWER, NODES, PROMPT, TOKENS, Ledger
@@ -24,7 +25,7 @@ def test_a_measurement_is_told_by_kind_and_token():
         ledger.state_bytes[part, "lsa"] = size
     ledger.down[TOKENS] = 24
     ledger.up[NODES] = 48
-    row = Measurement(Contender("moa, N=0", "moa", None), "int8", {"lsa": 32}, ledger, committed=4)
+    row = Measurement(Contender("moa, N=0", DRAFT_KINDS["moa"], None), "int8", {"lsa": 32}, ledger, committed=4)
     report = make_report([row], {"code": 1}, max_new_tokens=4)
     check(report)
     assert report.rows[0][1:] == ["moa, N=0, int8", "32", "lsa 35", "lsa 35", "1.09", "6.0", "12.0", "0.0"]

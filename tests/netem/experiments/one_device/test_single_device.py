@@ -1,12 +1,13 @@
 from dataclasses import replace
 
+from common.draft_kinds import DRAFT_KINDS
 from netem.experiments.one_device import single_device
 from netem.experiments.one_device.contenders import Contender
 from netem.experiments.one_device.single_device import Extent, make_report, make_rows
 from tests.netem.experiments.one_device.measured import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
-CONTENDERS = [Contender(name, name, None) for name in ("lookup", "eagle", "moa")]
+CONTENDERS = [Contender(name, DRAFT_KINDS[name], None) for name in ("lookup", "eagle", "moa")]
 SIZES = {"code": 2, "chat": 2}
 
 

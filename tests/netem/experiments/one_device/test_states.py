@@ -1,5 +1,6 @@
 import pytest
 
+from common.draft_kinds import DRAFT_KINDS
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device import states
 from netem.experiments.one_device.contenders import Contender
@@ -8,12 +9,15 @@ from tests.netem.experiments.one_device.measured import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
 EXTENT = Extent(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
-MOA = Contender("moa", "moa", None)
+MOA = Contender("moa", DRAFT_KINDS["moa"], None)
 
 
 def test_of_a_draft_of_many_depths_the_ends_are_taken(folder):
-    deep = [Contender(f"moa, N={depth}", "moa", folder / "moa", depth) for depth in (0, 1, 3)]
-    others = [Contender("draft", "independent", folder / "draft"), Contender("eagle", "eagle", folder / "eagle")]
+    deep = [Contender(f"moa, N={depth}", DRAFT_KINDS["moa"], folder / "moa", depth) for depth in (0, 1, 3)]
+    others = [
+        Contender(name, DRAFT_KINDS[kind], folder / name)
+        for name, kind in (("draft", "independent"), ("eagle", "eagle"))
+    ]
     assert [each.name for each in chosen([*others, *deep])] == ["eagle", "moa, N=0", "moa, N=3"]
 
 

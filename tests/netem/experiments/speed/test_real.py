@@ -6,7 +6,7 @@ from netem.experiments.experiment import Request
 from netem.experiments.speed.real import rotated, start_system
 from netem.experiments.speed.systems import EAGER
 from netem.experiments.speed.testbed import models
-from server.stated_pace import Pace
+from server.options import Pace
 from tests.netem.links.here import needs_tun
 
 PROMPT = [40, 41, 42, 43]

@@ -7,7 +7,7 @@ from typing import Any
 from common.protocol.messages import Commit, Settings
 from common.protocol.views import Proposal, TreeView
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, one_pass
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass
 from tests.server.proposers import Proposer, knowing
 from tests.server.thinker import VOCAB, Thinker, decode
 
@@ -15,8 +15,8 @@ ASSISTED = Settings(max_new_tokens=40, idle="assist")
 
 
 def new_sessions(idle: str = "assist", **terms: Any) -> Sessions:
-    offered = {"idle": idle, "assists": True, "end_tokens": frozenset(), **terms}
-    return Sessions(replace(TERMS, **offered), BOUNDS, capacity=2000)
+    offered = {"idle": idle, "server_drafts": True, "end_tokens": frozenset(), **terms}
+    return Sessions(replace(TERMS, **offered), SERVING_LIMITS, capacity=2000)
 
 
 def truth_of(prompt: Sequence[int], count: int = 40) -> list[int]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import LEAST_LOGP, Grow, GrownNode
-from common.protocol.tree import FIRST_PLANTED_ID, TokenTree
+from common.protocol.tree import FIRST_SERVER_NODE_ID, TokenTree
 from common.protocol.views import Proposal, TreeView
 from tests.common.protocol.test_tree import grown, paths
 
@@ -70,7 +70,7 @@ def test_the_server_holds_the_clients_tree_and_its_own_nodes_whatever_was_in_fli
     def server_plants() -> None:
         if drafting:
             view, proposals = drafting.pop(0)
-            server.plant(len(view.tokens), proposals)
+            server.add_server_drafted(len(view.tokens), proposals)
             (surely if len(view.tokens) >= acknowledged else perhaps).update(planted_paths(view, proposals))
 
     def server_commits() -> None:
@@ -106,7 +106,7 @@ def test_the_server_holds_the_clients_tree_and_its_own_nodes_whatever_was_in_fli
 
 def test_a_node_of_the_client_that_says_the_same_becomes_an_alias():
     tree = TokenTree([7])
-    (own,) = tree.plant(1, [proposed(0, 5)])
+    (own,) = tree.add_server_drafted(1, [proposed(0, 5)])
     assert [node.id for node in tree.grow(1, [grown(1, 0, 5), grown(2, 1, 6)])] == [2]
     assert paths(tree) == {(7, 5), (7, 5, 6)}
     assert tree.commit([5]) == [own]
@@ -117,32 +117,36 @@ def test_a_node_of_the_client_that_says_the_same_becomes_an_alias():
 def test_what_the_client_has_said_already_is_not_planted_again():
     tree = TokenTree([7])
     tree.grow(1, [grown(1, 0, 5)])
-    fresh = tree.plant(1, [proposed(0, 5), proposed(-1, 6), proposed(1, 8)])
+    fresh = tree.add_server_drafted(1, [proposed(0, 5), proposed(-1, 6), proposed(1, 8)])
     assert [(node.token, node.parent.id) for node in fresh] == [(6, 1), (8, 1)]
     assert len(tree) == 3
 
 
 def test_a_level_of_an_older_view_goes_on_below_the_committed_path_and_dies_beside_it():
     tree = TokenTree([7])
-    right, wrong = tree.plant(1, [proposed(0, 5), proposed(0, 4)])
+    right, wrong = tree.add_server_drafted(1, [proposed(0, 5), proposed(0, 4)])
     tree.commit([5])
-    fresh = tree.plant(1, [proposed(right.id, 6), proposed(wrong.id, 6), proposed(0, 5), proposed(-3, 8)])
+    fresh = tree.add_server_drafted(1, [proposed(right.id, 6), proposed(wrong.id, 6), proposed(0, 5), proposed(-3, 8)])
     assert [node.token for node in fresh] == [6, 8]
     assert paths(tree) == {(7, 5, 6), (7, 5, 8)}
 
 
 def test_ids_of_two_levels_differ_and_are_beyond_all_that_clients_may_name():
     tree = TokenTree([7])
-    ids = [node.id for _ in range(3) for node in tree.plant(1, [proposed(0, token) for token in range(len(tree), 9)])]
+    ids = [
+        node.id
+        for _ in range(3)
+        for node in tree.add_server_drafted(1, [proposed(0, token) for token in range(len(tree), 9)])
+    ]
     tree.rewrite(1, [3])
-    ids += [node.id for node in tree.plant(2, [proposed(0, 1), proposed(0, 2)])]
+    ids += [node.id for node in tree.add_server_drafted(2, [proposed(0, 1), proposed(0, 2)])]
     assert len(set(ids)) == len(ids) > 2
-    assert min(ids) >= FIRST_PLANTED_ID
+    assert min(ids) >= FIRST_SERVER_NODE_ID
 
 
 def test_a_client_cannot_hang_a_node_from_one_of_the_servers_own():
     tree = TokenTree([7])
-    (own,) = tree.plant(1, [proposed(0, 5)])
+    (own,) = tree.add_server_drafted(1, [proposed(0, 5)])
     with pytest.raises(PeerError, match="never sent"):
         tree.grow(1, [GrownNode(1, own.id, 6, -1.0)])
     assert paths(tree) == {(7, 5)}
@@ -151,7 +155,7 @@ def test_a_client_cannot_hang_a_node_from_one_of_the_servers_own():
 def test_planted_nodes_are_scored_and_shown_like_all_others():
     tree = TokenTree([7])
     tree.grow(1, [grown(1, 0, 5, -0.5)])
-    tree.plant(1, [Proposal(1, 6, -0.25)])
+    tree.add_server_drafted(1, [Proposal(1, 6, -0.25)])
     assert [(node.parent, node.token, node.logp) for node in tree.view().nodes] == [(0, 5, -0.5), (1, 6, -0.75)]
 
 
@@ -160,7 +164,7 @@ def test_planted_nodes_are_scored_and_shown_like_all_others():
 )
 def test_whatever_a_drafter_says_its_log_probabilities_stay_in_bounds(said, believed):
     tree = TokenTree([1, 2])
-    planted = tree.plant(2, [Proposal(0, 5, said), Proposal(-1, 6, said)])
+    planted = tree.add_server_drafted(2, [Proposal(0, 5, said), Proposal(-1, 6, said)])
     assert [node.score for node in planted] == [believed, 2 * believed]
     assert [node.logp for node in tree.grown(planted)] == [believed, believed]
 
@@ -168,13 +172,13 @@ def test_whatever_a_drafter_says_its_log_probabilities_stay_in_bounds(said, beli
 def test_saying_the_same_again_leaves_nothing_to_remember():
     """However often, of live nodes and of committed positions alike."""
     tree = TokenTree([7])
-    first, second = tree.plant(1, [proposed(0, 5), proposed(-1, 6)])
+    first, second = tree.add_server_drafted(1, [proposed(0, 5), proposed(-1, 6)])
     for _ in range(20):
-        assert tree.plant(1, [proposed(0, 5), proposed(first.id, 6), proposed(-1, 6)]) == []
+        assert tree.add_server_drafted(1, [proposed(0, 5), proposed(first.id, 6), proposed(-1, 6)]) == []
     assert tree.names == 2
     tree.commit([5])
     for _ in range(20):
-        assert tree.plant(1, [proposed(0, 5), proposed(-1, 6)]) == []
+        assert tree.add_server_drafted(1, [proposed(0, 5), proposed(-1, 6)]) == []
     assert tree.names == 2
     assert paths(tree) == {(7, 5, 6)}
     assert tree.commit([6]) == [second]

@@ -19,10 +19,10 @@ from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.messages import StateRequest
 from server.models.bundles import write_bundle
+from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
-from server.models.state_drafts import load_exporters
 from server.models.tails import keep_tail
-from server.passes.state_export import Ask
+from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
@@ -104,7 +104,7 @@ def test_one_that_comes_second_takes_what_is_there(
 def test_what_serves_each_draft(target: Path, moa: Path, eagle: Path) -> None:
     offer = make_offer(str(target), (str(moa), str(eagle)))
     model = PackedModel(load_causal_lm(target, dtype="float64"), 64, keep_hidden=offer.needs_hidden)
-    exporters = load_exporters(offer.state_drafts, model)
+    exporters = load_exporters(offer.draft_models, model)
     slots = torch.arange(5)
     shapes = {
         key: [(each.kind, tuple(each.export(model.pool, slots).shape)) for each in served]
@@ -127,7 +127,7 @@ def edit(draft: Path, **changes: object) -> None:
     ("changes", "sentence"),
     [
         ({"target_fingerprint": "0" * 64}, "trained for another target"),
-        ({"outrider_draft": "hydra"}, "kind 'hydra', but this server knows only: moa, eagle, medusa"),
+        ({"outrider_draft": "hydra"}, "kind 'hydra', but known are only: moa, eagle, medusa"),
         ({"depths": [0, 4]}, "the target has 3 layers, so its last 4"),
         ({"hidden": 50}, "other sizes"),
         ({"lsa": 7}, "is broken"),
@@ -152,7 +152,7 @@ def test_a_draft_without_the_servers_half_is_refused(target: Path, moa: Path) ->
     (moa / EXPORTER_WEIGHTS).unlink()
     offer = make_offer(str(target), (str(moa),))
     with pytest.raises(CheckpointError, match="missing or broken"):
-        load_exporters(offer.state_drafts, PackedModel(load_causal_lm(target), 8))
+        load_exporters(offer.draft_models, PackedModel(load_causal_lm(target), 8))
 
 
 def test_a_shipped_family_brings_the_drafts_that_are_there(
@@ -165,7 +165,7 @@ def test_a_shipped_family_brings_the_drafts_that_are_there(
     monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.Family(tmp_path))
     offer = make_offer("demo", ())
     assert [bundle.manifest.draft for bundle in offer.drafts] == ["moa", "independent"]
-    assert [each.name for each in offer.state_drafts] == ["moa"]
+    assert [each.name for each in offer.draft_models] == ["moa", "independent", "lookup"]
 
 
 @pytest.mark.cuda
@@ -173,17 +173,22 @@ def test_a_shipped_family_brings_the_drafts_that_are_there(
 def test_state_made_on_cuda_equals_that_made_on_the_cpu(target: Path, moa: Path, eagle: Path) -> None:
     offer = make_offer(str(target), (str(moa), str(eagle)))
     slots = np.arange(40)
-    asks = [
-        Ask(StateRequest(draft, layers, "float16"), kind, slots)
+    requests = [
+        ExportRequest(StateRequest(draft, layers, "float16"), kind, slots)
         for draft, layers, kind in (("deep", 0, "lsa"), ("deep", 3, "kv"), ("bird", 0, "hidden"))
     ]
     made: list[list[torch.Tensor]] = []
     for device in ("cpu", "cuda"):
         model = PackedModel(load_causal_lm(target, device, "float64"), 64, keep_hidden=True)
         model.forward([Segment(range(5, 45), slots=slots, parents=range(-1, 39))])
-        maker = StateMaker(model.pool, load_exporters(offer.state_drafts, model))
-        shapes = [kind.shape for ask in asks for kind in maker.kinds(ask.request) if kind.name == ask.kind]
-        payloads = maker.make(asks)
+        maker = StateMaker(model.pool, load_exporters(offer.draft_models, model))
+        shapes = [
+            kind.shape
+            for request in requests
+            for kind in maker.kinds(request.state_request)
+            if kind.name == request.kind
+        ]
+        payloads = maker.make(requests)
         assert all(payloads)
         made.append(
             [decode(payload or b"", "float16", (40, *shape)) for payload, shape in zip(payloads, shapes, strict=True)]

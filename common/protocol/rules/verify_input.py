@@ -14,7 +14,7 @@ from common.protocol.tree import Node, TokenTree
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VerifyInput:
     """Row 0 is the root, which carries the last of `frontier` committed tokens; the other rows are nodes, parents
     first and siblings in the order of their ids. A picture, so that it may be answered beside the session."""
 
@@ -44,14 +44,14 @@ class Question:
         return tokens[::-1]
 
 
-def question_about(
+def make_verify_input(
     tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling, last: float = math.inf
-) -> Question:
+) -> VerifyInput:
     """What a pass over the tree's root and `nodes` asks; `nodes` are parents first, siblings as they came. Nodes at
     positions from `last` on are of no use to any pass."""
     rows = {node: row for row, node in enumerate(nodes, start=1)}
     parents = [0 if node.parent is None else rows.get(node.parent, 0) for node in nodes]
-    return Question(
+    return VerifyInput(
         rule,
         sampling,
         tree.frontier,

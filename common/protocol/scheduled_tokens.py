@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.protocol.messages import FromServer
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.tree import Node
 
 Replies = tuple[FromServer, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ScheduledTokens:
     """One session's share of a pass: `chain` at positions `start`, ..., then `nodes`, parents first.
 
     Where the chain ends at the root, the pass answers the `question` with the tokens that it commits.
@@ -20,12 +20,12 @@ class Work:
     start: int
     chain: tuple[int, ...]
     nodes: tuple[Node, ...]
-    question: Question | None
+    verify_input: VerifyInput | None
     epoch: int
 
     @property
     def reaches_root(self) -> bool:
-        return self.question is not None
+        return self.verify_input is not None
 
     def path(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """Which of the nodes carry the tokens, from the first on, for as long as there are any."""
@@ -44,8 +44,8 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What a pass did for a session. `chain_kept` and `nodes_kept` (indices into Work.nodes, in sequence order)
+class PassResult:
+    """What a pass did for a session. `chain_kept` and `nodes_kept` (indices into the scheduled nodes, in order)
     say whose K/V stay; the tokens of `accepted` nodes were committed."""
 
     chain_kept: bool

@@ -23,8 +23,8 @@ from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter,
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker, run_virtually
+from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
-from netem.virtual.wire import VirtualStream
 from server.engine import Engine
 from server.options import Pace
 from server.sessions.admission import ServingLimits

@@ -11,8 +11,8 @@ from common.rpc.convert import frame_from_client, frame_from_server
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker, run_virtually
+from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
-from netem.virtual.wire import VirtualStream
 from server.engine import Engine
 from server.options import Pace
 from server.sessions.sessions import Sessions

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from netem.experiments.speed.load_comers import Comer, arriving, poisson_arrivals, returning
+from netem.experiments.speed.load_clients import LoadClient, arriving, poisson_arrivals, returning
 from tests.chances import farthest, misfit
 
 RATE, SECONDS = 4.0, 1000.0
@@ -11,7 +11,7 @@ RATE, SECONDS = 4.0, 1000.0
 
 @pytest.fixture(scope="module")
 def moments():
-    return poisson_arrivals(RATE, SECONDS, least=0, seed=0)
+    return poisson_arrivals(RATE, SECONDS, least_arrivals=0, seed=0)
 
 
 def gaps_misfit(moments, rate):
@@ -38,21 +38,25 @@ def test_arrivals_in_a_second_have_the_chances_of_poisson(moments):
 def test_arrivals_rise_end_in_time_and_depend_on_the_seed(moments):
     assert moments == sorted(moments)
     assert 0 < moments[0] < moments[-1] <= SECONDS
-    assert moments == poisson_arrivals(RATE, SECONDS, least=0, seed=0)
-    assert moments != poisson_arrivals(RATE, SECONDS, least=0, seed=1)
+    assert moments == poisson_arrivals(RATE, SECONDS, least_arrivals=0, seed=0)
+    assert moments != poisson_arrivals(RATE, SECONDS, least_arrivals=0, seed=1)
 
 
 def test_few_arrivals_go_on_until_there_are_enough():
-    assert len(poisson_arrivals(0.5, 5.0, least=16, seed=0)) == 16
-    assert poisson_arrivals(0.5, 5.0, least=16, seed=0)[-1] > 5.0
+    assert len(poisson_arrivals(0.5, 5.0, least_arrivals=16, seed=0)) == 16
+    assert poisson_arrivals(0.5, 5.0, least_arrivals=16, seed=0)[-1] > 5.0
 
 
 def test_arriving_clients_ask_one_prompt_and_prompts_go_round():
-    assert arriving([0.5, 0.7, 2.0], [[1], [2]]) == [Comer(0.5, [[1]]), Comer(0.7, [[2]]), Comer(2.0, [[1]])]
+    assert arriving([0.5, 0.7, 2.0], [[1], [2]]) == [
+        LoadClient(0.5, [[1]]),
+        LoadClient(0.7, [[2]]),
+        LoadClient(2.0, [[1]]),
+    ]
 
 
 def test_returning_clients_ask_in_turn_and_come_spread_out():
-    assert returning(2, each=2, stagger=0.5, prompts=[[1], [2], [3]]) == [
-        Comer(0.0, [[1], [2]]),
-        Comer(0.25, [[3], [1]]),
+    assert returning(2, each=2, stagger_s=0.5, prompts=[[1], [2], [3]]) == [
+        LoadClient(0.0, [[1], [2]]),
+        LoadClient(0.25, [[3], [1]]),
     ]

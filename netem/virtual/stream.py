@@ -1,6 +1,6 @@
-"""A session's stream in virtual time: frames of the size that they have on the wire, over an emulated connection.
+"""A session's stream in virtual time: frames with their size on the wire, over an emulated connection.
 
-Stands where gRPC stands in real time. May know messages, streams and flows; it may not know what sessions do.
+It replaces gRPC. May know messages, streams and flows; it may not know what sessions do.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _HTTP2_HEADER_BYTES = 9
 
 
 class VirtualStream:
-    """The client's stream, and the server's end of it. Needs a running loop."""
+    """The client's end of a stream, which also feeds the server's end. Needs a running loop."""
 
     def __init__(self, engine: Engine, up: Flow, down: Flow):
         self._engine = engine
@@ -38,19 +38,19 @@ class VirtualStream:
         return Traffic(self._bytes_up, self._bytes_down, dict(self._state_bytes))
 
     def send(self, message: FromClient) -> None:
-        size = frame_from_client(message).ByteSize() + _GRPC_PREFIX_BYTES
-        self._bytes_up += size
-        self._up.write(size + _HTTP2_HEADER_BYTES, lambda: self._engine.receive(self._far, message))
+        size_bytes = frame_from_client(message).ByteSize() + _GRPC_PREFIX_BYTES
+        self._bytes_up += size_bytes
+        self._up.write(size_bytes + _HTTP2_HEADER_BYTES, lambda: self._engine.receive(self._far, message))
 
     async def receive(self) -> FromServer:
-        """Raises LinkError once the stream was closed here."""
+        """The next message. Raises LinkError once the client has closed the stream."""
         message = await self._arrived.get()
         if message is None:
             raise LinkError("the stream was given up")
         return message
 
     def close(self) -> None:
-        """What is still under way is heard by nobody."""
+        """Ends both ends at once; what is under way is dropped."""
         self._arrived.put_nowait(None)
         self._carrying.cancel()
         self._far.end()
@@ -59,11 +59,11 @@ class VirtualStream:
     async def _carry(self) -> None:
         async for message in self._far:
             await self._down.writable()
-            size = frame_from_server(message).ByteSize() + _GRPC_PREFIX_BYTES
-            self._down.write(size + _HTTP2_HEADER_BYTES, partial(self._deliver, message, size))
+            size_bytes = frame_from_server(message).ByteSize() + _GRPC_PREFIX_BYTES
+            self._down.write(size_bytes + _HTTP2_HEADER_BYTES, partial(self._deliver, message, size_bytes))
 
-    def _deliver(self, message: FromServer, size: int) -> None:
-        self._bytes_down += size
+    def _deliver(self, message: FromServer, size_bytes: int) -> None:
+        self._bytes_down += size_bytes
         if isinstance(message, State):
-            self._state_bytes[message.kind] += size
+            self._state_bytes[message.kind] += size_bytes
         self._arrived.put_nowait(message)

@@ -1,6 +1,6 @@
-"""The client's side of a virtual run: the real conversation over a virtual stream, with drafters loaded once a draft.
+"""The clients of virtual runs: the real conversation over a virtual stream, with draft models that are loaded once.
 
-May know how a client is put together. It may not know servers beyond their offer, nor what is measured.
+May know how a client is assembled. It may not know servers beyond their offer, nor what is measured.
 """
 
 import asyncio
@@ -24,30 +24,34 @@ from common.protocol.messages import StateRequest
 from netem.links.profile import LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker
-from netem.virtual.datacenter import Datacenter
+from netem.virtual.server import VirtualServer
+from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
-from netem.virtual.wire import VirtualStream
 from server.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A draft as a client runs it: the name under which the server offers it, and its depth."""
+class DraftSetup:
+    """A draft model as a client runs it.
+
+    name: the one under which the server offers it. layers: N, the target's last layers that it runs. state: the number
+    format of its draft state on the wire.
+    """
 
     name: str
     layers: int = 0
     state: str = "int8"
 
 
-class Laptops:
-    """Makes drafters for any number of clients on weights that are loaded once."""
+class LoadedDrafts:
+    """Makes drafters for any number of clients; the weights of each draft model are loaded once."""
 
-    def __init__(self, datacenter: Datacenter):
-        self._offer = datacenter.offer
-        self._loaded: dict[Draft, DrafterFactory] = {}
+    def __init__(self, server: VirtualServer):
+        self._offer = server.offer
+        self._loaded: dict[DraftSetup, DrafterFactory] = {}
 
-    def drafter(self, draft: Draft) -> Drafter:
-        """Raises MisuseError where the server does not offer the draft."""
+    def drafter(self, draft: DraftSetup) -> Drafter:
+        """A new drafter. Raises MisuseError where the server does not offer the draft model."""
         if draft not in self._loaded:
             own = next((each for each in self._offer.draft_models if each.name == draft.name), None)
             if own is None:
@@ -61,16 +65,19 @@ class Laptops:
 
 async def ask(
     engine: Engine,
-    datacenter: Datacenter,
+    server: VirtualServer,
     profile: LinkProfile,
     tokens: Sequence[int],
     options: AnswerOptions,
     drafter: Drafter | None,
     watch: TokenListener = ignore_tokens,
 ) -> Answer:
-    """The answer to a prompt on a session and a connection of its own."""
+    """The answer to a prompt, in a new session over a new connection that begins its own link.
+
+    watch: called with the committed and the provisional tokens whenever they change.
+    """
     stream = VirtualStream(engine, *connect(*both_ways(profile)))
-    conversation = converse(engine, datacenter, stream, options, drafter)
+    conversation = converse(engine, server, stream, options, drafter)
     try:
         return await conversation.answer(tokens, options.settings(), watch)
     finally:
@@ -80,15 +87,15 @@ async def ask(
 
 def converse(
     engine: Engine,
-    datacenter: Datacenter,
+    server: VirtualServer,
     stream: Stream,
     options: AnswerOptions,
     drafter: Drafter | None,
     dial: Dial | None = None,
     offline: OfflineOptions = OfflineOptions(),  # noqa: B008
 ) -> Conversation:
-    """A session of its own; `dial` and `offline` as a conversation has them."""
-    card, terms = datacenter.offer.card, engine.sessions.terms
+    """A conversation in a new session. dial, offline: as `Conversation` takes them."""
+    card, terms = server.offer.card, engine.sessions.terms
     limits = Limits(card.fingerprint, card.vocab_size, terms.context, terms.max_nodes)
     wanted = drafter.state if drafter is not None and options.policy.drafts else None
     session = ClientSession(uuid.uuid4().hex, limits, wanted)

@@ -1,6 +1,6 @@
-"""The server of a tortured run: a process that may be killed at any time, and the spare that then takes its place.
+"""The server of a run with faults: a process that may be killed at any time, and a spare that then takes its place.
 
-Knows processes and addresses, not what is asked of them.
+Knows processes and addresses, not the requests to them.
 """
 
 import asyncio
@@ -11,42 +11,43 @@ from typing import Any
 from client.demo.children import Child
 from common.address import Address, parse_destination
 
-Start = Callable[[], AbstractAsyncContextManager[Child]]
+StartServer = Callable[[], AbstractAsyncContextManager[Child]]
 
 
-class Servers:
-    """Children live until `stack` ends. `lead_to` is told where the server is, at first and after each kill."""
+class ServerWithSpare:
+    """Processes live until `stack` ends. redirect: called with the server's address, at first and after each kill."""
 
-    def __init__(self, stack: AsyncExitStack, start: Start, lead_to: Callable[[Address], None]):
+    def __init__(self, stack: AsyncExitStack, start: StartServer, redirect: Callable[[Address], None]):
         self.kills = 0
         self._stack = stack
         self._start = start
-        self._lead_to = lead_to
+        self._redirect = redirect
         self._changing = asyncio.Lock()
 
     async def begin(self) -> Address:
+        """Starts both processes; returns the server's address."""
         self._server = await self._stack.enter_async_context(self._start())
         self._spare = await self._stack.enter_async_context(self._start())
         address = parse_destination(await self._server.ready())
-        self._lead_to(address)
+        self._redirect(address)
         return address
 
     @property
     def is_down(self) -> bool:
         return self._changing.locked()
 
-    async def kill(self, seconds: float) -> None:
-        """Returns when the spare has taken over, after `seconds` at least. Not while it is down."""
+    async def kill(self, away_s: float) -> None:
+        """Returns when the spare has taken over, after at least away_s. Do not call it while the server is down."""
         async with self._changing:
             self.kills += 1
             self._server.kill()
-            await asyncio.sleep(seconds)
-            self._lead_to(parse_destination(await self._spare.ready()))
+            await asyncio.sleep(away_s)
+            self._redirect(parse_destination(await self._spare.ready()))
             self._server = self._spare
             self._spare = await self._stack.enter_async_context(self._start())
 
     async def end(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The last words of the server, and of a spare that nobody has asked anything."""
+        """Stops both; returns the final counters of the server, and of the spare, which has had no requests."""
         async with self._changing:
             await self._spare.ready()
             await self._spare.stop()

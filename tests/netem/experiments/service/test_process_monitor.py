@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from netem.experiments.service import gauges as gauges_module
-from netem.experiments.service.gauges import Gauges, Reading, growth
+from netem.experiments.service import process_monitor
+from netem.experiments.service.process_monitor import ProcessMonitor, ProcessReading, growth
 
 
-def readings(*megabytes: int, threads: int = 3) -> list[Reading]:
-    return [Reading(index, each * 10**6, threads, 5) for index, each in enumerate(megabytes)]
+def readings(*megabytes: int, threads: int = 3) -> list[ProcessReading]:
+    return [ProcessReading(index, each * 10**6, threads, 5) for index, each in enumerate(megabytes)]
 
 
 def test_what_comes_first_is_warm_up_and_counts_for_nothing():
@@ -25,8 +25,8 @@ def test_growth_is_between_the_first_and_the_last_third_and_one_peak_is_none():
 
 
 async def test_a_process_is_read_until_nobody_wants_to_know(monkeypatch):
-    monkeypatch.setattr(gauges_module, "_PERIOD_SECONDS", 0.001)
-    gauges = Gauges({"this": os.getpid()})
+    monkeypatch.setattr(process_monitor, "_PERIOD_SECONDS", 0.001)
+    gauges = ProcessMonitor({"this": os.getpid()})
     watching = asyncio.create_task(gauges.watch())
     while len(gauges.readings.get("this", ())) < 3:
         await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""What a process holds: memory, threads, open files, read from the operating system while it runs."""
+"""Reads memory, threads and open files of processes from the operating system while they run."""
 
 import asyncio
 import time
@@ -10,24 +10,26 @@ import psutil
 
 _PERIOD_SECONDS = 5.0
 
-WARM_UP = 0.25
-"""The share of a run after which a process should hold what it will hold."""
+WARM_UP_SHARE = 0.25
+"""The share of a run after which a process should have reached its final size."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    seconds: float  # since the beginning
-    bytes: int  # resident
+class ProcessReading:
+    """seconds: since the beginning of the run. bytes: of resident memory. threads, files: counts."""
+
+    seconds: float
+    bytes: int
     threads: int
     files: int
 
 
 @dataclass(slots=True)
-class Gauges:
-    """Of processes by name, which are read until `watch` is cancelled."""
+class ProcessMonitor:
+    """Reads processes by name every 5 s until `watch` is cancelled."""
 
     pids: Mapping[str, int]
-    readings: dict[str, list[Reading]] = field(default_factory=dict)
+    readings: dict[str, list[ProcessReading]] = field(default_factory=dict)
 
     async def watch(self) -> None:
         processes = {name: psutil.Process(pid) for name, pid in self.pids.items()}
@@ -37,28 +39,28 @@ class Gauges:
             for name, process in processes.items():
                 seconds = time.monotonic() - began
                 held = process.memory_info().rss, process.num_threads(), process.num_fds()
-                self.readings[name].append(Reading(seconds, *held))
+                self.readings[name].append(ProcessReading(seconds, *held))
             await asyncio.sleep(_PERIOD_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Medians of the first and of the last third of what follows the warm-up."""
+    """Medians of the first and the last third of the readings after the warm-up. before, after: bytes."""
 
-    before: int  # bytes
+    before: int
     after: int
     threads: tuple[int, int]
     files: tuple[int, int]
 
     @property
     def share(self) -> float:
-        """By which memory grew, -0.05 to 0.05 for flat within 5%."""
+        """The relative growth of memory: 0.05 is 5%."""
         return self.after / self.before - 1
 
 
-def growth(readings: list[Reading]) -> Growth:
-    """Of at least 12 readings."""
-    warm = readings[int(WARM_UP * len(readings)) :]
+def growth(readings: list[ProcessReading]) -> Growth:
+    """readings: at least 12."""
+    warm = readings[int(WARM_UP_SHARE * len(readings)) :]
     third = len(warm) // 3
     first, last = warm[:third], warm[-third:]
 

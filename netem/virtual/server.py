@@ -1,6 +1,7 @@
-"""The server's side of a virtual run: target, exporters and drafts loaded once, an engine for each run.
+"""The server of virtual runs: target, exporters and draft models are loaded once, and each run has an engine of its
+own.
 
-May know how a server is put together. It may not know clients, links or what is measured.
+May know how a server is assembled. It may not know clients, links or what is measured.
 """
 
 import asyncio
@@ -28,7 +29,9 @@ _CACHE_TOKENS = 32768
 
 
 @dataclass(frozen=True)
-class Datacenter:
+class VirtualServer:
+    """Loaded models of a server."""
+
     offer: Offer
     target: Target
     maker: StateMaker
@@ -41,8 +44,12 @@ class Datacenter:
         lease_seconds: float = 0.0,
         on_event: EventListener = ignore_event,
     ) -> AsyncIterator[Engine]:
-        """An engine on the running virtual loop, with no session of any run before; one whose stream is gone waits
-        `lease_seconds` for its client. `on_event` hears what happens to sessions."""
+        """Runs a new engine on the running virtual loop until the block ends.
+
+        lease_seconds: how long a session whose stream is gone is kept for its client. on_event: called with each event
+        of a
+        session.
+        """
         options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
         terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
         sessions = Sessions(
@@ -61,8 +68,8 @@ class Datacenter:
             await asyncio.gather(running, return_exceptions=True)
 
 
-def open_datacenter(target: Path, drafts: Sequence[Path]) -> Datacenter:
-    """Raises CheckpointError where something does not fit together."""
+def load_virtual_server(target: Path, drafts: Sequence[Path]) -> VirtualServer:
+    """Loads checkpoints. Raises CheckpointError where they do not fit together."""
     offer = make_offer(str(target), tuple(map(str, drafts)))
     loaded = load_target(
         str(offer.directory),
@@ -72,4 +79,4 @@ def open_datacenter(target: Path, drafts: Sequence[Path]) -> Datacenter:
         threads=HALF_THE_CORES,
         keep_hidden=offer.needs_hidden,
     )
-    return Datacenter(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))
+    return VirtualServer(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))

@@ -1,4 +1,4 @@
-"""What a pass commits for one session: a rule's walk over the target's logits. Only visited rows are processed."""
+"""The target's logits as a rule sees them: row by row, and only visited rows are processed."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 
 from common.protocol.noise import GUMBEL, UNIT, random_bits
-from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
 from common.sampling.processors import Processors
 
@@ -16,19 +15,8 @@ class UnusableLogitsError(Exception):
     """A row that the walk visits has no finite maximum."""
 
 
-def decide(
-    verify_input: VerifyInput, logits: torch.Tensor, likeliest: Sequence[int], usable: Sequence[int] | None = None
-) -> list[int]:
-    """The tokens that follow the root, by the question's rule.
-
-    `logits [rows, vocabulary]` are the target's at each row of the question; `likeliest` is their argmax, and `usable`
-    says whose maximum is finite, None that all are. Raises UnusableLogitsError where the walk visits one that is not.
-    """
-    return RULES[verify_input.rule].walk(verify_input, LogitRows(verify_input, logits, likeliest, usable))
-
-
 class LogitRows:
-    """A target's rows, as rules see them."""
+    """The target at the rows of one verify input."""
 
     def __init__(
         self,
@@ -37,6 +25,8 @@ class LogitRows:
         likeliest: Sequence[int],
         usable: Sequence[int] | None = None,
     ):
+        """`logits [rows, vocabulary]`, one row for each of the verify input's; `likeliest` is their argmax, and
+        `usable` says whose maximum is finite, None that all are. Walks raise UnusableLogitsError at one that is not."""
         self._usable = usable
         self._verify_input = verify_input
         self._logits = logits

@@ -23,7 +23,7 @@ from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from common.sampling import decide as decide_module
-from common.sampling.decide import LogitRows, decide
+from common.sampling.logit_rows import LogitRows
 
 EPSILON = 2.0**-52
 VOCABULARY = 12
@@ -71,7 +71,9 @@ class Case:
         rows = torch.stack(
             [self.logits(tuple(self.verify_input.path(row))) for row in range(len(self.verify_input.tokens))]
         )
-        return decide(self.verify_input, rows, rows.argmax(-1).tolist())
+        return RULES[self.verify_input.rule].walk(
+            self.verify_input, LogitRows(self.verify_input, rows, rows.argmax(-1).tolist())
+        )
 
     @property
     def paths(self) -> set[tuple[int, ...]]:

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+from client.answer import OFFLINE, Answer
 from client.answering import AnswerOptions
 from client.assembly import Client
-from client.conversation import OFFLINE, Answer, Conversation
+from client.conversation import Conversation
 from client.link.link_log import LinkLog
 from client.link.link_state import LinkState
 from client.private.spans import Prompt
@@ -17,7 +18,7 @@ from client.stops import before_stop
 from client.terminal.outcome import Outcome
 from client.terminal.render import (
     AnswerView,
-    Paper,
+    Renderer,
     kept_line,
     lossy_line,
     private_line,
@@ -40,14 +41,14 @@ async def answer(
     converse: AbstractAsyncContextManager[Conversation],
     prompt: Prompt,
     options: AnswerOptions,
-    paper: Paper,
+    renderer: Renderer,
     told: Callable[[LinkState], None] = lambda _: None,
 ) -> Outcome:
-    """Shows the answer on `paper` as it is committed; `told` hears how the link changes.
+    """Shows the answer on `renderer` as it is committed; `told` hears how the link changes.
 
     Raises OutriderError where no answer comes.
     """
-    view = AnswerView(client.tokenizer, paper, options.stop)
+    view = AnswerView(client.tokenizer, renderer, options.stop)
     log = LinkLog(time.monotonic)
 
     def heard(state: LinkState) -> None:
@@ -56,9 +57,9 @@ async def answer(
         view.link_changed(state)
 
     async with converse as conversation:
-        confidant, unconfirmed = client.confidant(conversation), tuple[int, ...]()
+        router, unconfirmed = client.privacy_router(conversation), tuple[int, ...]()
         try:
-            given = await confidant.answer(prompt, options.settings(), view, heard)
+            given = await router.answer(prompt, options.settings(), view, heard)
             unconfirmed = given.provisional
         finally:
             view.end(unconfirmed)
@@ -75,7 +76,7 @@ def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog
         "private": given.private,
         "link": log.as_list(),
         "seed": options.seed,
-        "lossy": options.lossy or given.kept > 0,
+        "lossy": options.lossy or given.accepted_unverified > 0,
         "stats": given.stats.as_dict(),
     }
     stats: list[str] = []
@@ -88,8 +89,8 @@ def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog
         notes.append(private_line(len(given.provisional), given.stats))
     elif given.provisional or given.finish_reason == OFFLINE:
         notes.append(provisional_line(len(given.provisional)))
-    if given.kept:
-        notes.append(kept_line(given.kept))
+    if given.accepted_unverified:
+        notes.append(kept_line(given.accepted_unverified))
     if given.note:
         notes.append(given.note)
     return Outcome(result, tuple(stats), tuple(notes), given.failure)

@@ -24,11 +24,10 @@ from common.bundle import (
     first_damaged,
     write_bundle_file,
 )
+from common.draft_kinds import LOOKUP
 from common.programs.machine import amount
 from common.protocol.errors import MisuseError
 from common.rpc.description import FileRequest, ServerDescription
-
-LOOKUP = "lookup"
 
 Advance = Callable[[int], None]
 """Told the bytes of the bundle that are in place now."""

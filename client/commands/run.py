@@ -8,12 +8,12 @@ from pathlib import Path
 from client.answering import AnswerOptions
 from client.assembly import client_for
 from client.drafting.draft_loader import DraftChoice
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from client.one_answer import answer, prompt_of
 from client.terminal.outcome import show_outcome
 from client.terminal.progress import download_bar
-from client.terminal.render import NoPaper, paper_for, unreached_line
+from client.terminal.render import SilentRenderer, renderer_for, unreached_line
 from common.programs.console import PlainConsole
 
 
@@ -23,7 +23,7 @@ async def run(
     cache: Path | None,
     prompt: str,
     options: AnswerOptions,
-    offline: Offline,
+    offline: OfflineOptions,
     loaded: Callable[[], None],
     *,
     raw: bool,
@@ -44,6 +44,6 @@ async def run(
         if not client.was_reached:
             unreached = unreached_line(str(access.address), client.manifest.draft, client.hitch)
             notes.print(unreached, style="dim", markup=False)
-        paper = NoPaper() if as_json else paper_for(PlainConsole(), time.monotonic)
+        renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)
         converse = client.converse(options.policy, drafter, options.pace, offline)
-        show_outcome(await answer(client, converse, asked, options, paper), notes, as_json=as_json)
+        show_outcome(await answer(client, converse, asked, options, renderer), notes, as_json=as_json)

@@ -8,7 +8,7 @@ import gc
 from contextlib import suppress
 from threading import Thread
 
-from common.drafters.load import import_for
+from common.drafters.load import import_kind
 
 
 def begin_imports(kind: str) -> asyncio.Future[None]:
@@ -34,7 +34,7 @@ def _import(kind: str) -> None:
     # What modules define lives as long as the program: looking for garbage in it takes a tenth of the time.
     gc.disable()
     try:
-        import_for(kind)
+        import_kind(kind)
     except Exception:
         return
     finally:

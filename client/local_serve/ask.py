@@ -95,6 +95,7 @@ def answered(
         server = str(parse_destination(server))
     except MisuseError:
         return False  # which is told where it is loaded
+    why: str | None
     connection, why = _find(cache_directory(cache), server)
     if connection is not None:
         with closing(connection):
@@ -151,13 +152,13 @@ def _begin(connection: socket.socket, events: _Events, question: Event) -> str |
 
 class _Showing:
     def __init__(self, connection: socket.socket, loaded: Callable[[], None], *, as_json: bool):
-        from client.terminal.render import NoPaper, paper_for
+        from client.terminal.render import SilentRenderer, renderer_for
         from common.programs.console import PlainConsole
 
         self._connection = connection
         self._as_json = as_json
         self._notes = PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
-        self._paper = NoPaper() if as_json else paper_for(PlainConsole(), time.monotonic)
+        self._renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)
         self._has_shown = False
         self._has_ended = False
         loaded()
@@ -177,7 +178,7 @@ class _Showing:
             if not self._has_shown:
                 return False
             if not self._has_ended:
-                self._paper.end("")
+                self._renderer.end("")
             raise BrokenOffError("the running `outrider serve` is gone; ask again") from None
 
     def _show_all(self, events: _Events) -> bool:
@@ -190,13 +191,13 @@ class _Showing:
         match event:
             case {"write": final, "provisional": provisional}:
                 self._has_shown |= bool(not self._as_json and (final or provisional))
-                self._paper.write(final, lambda: provisional)
+                self._renderer.write(final, lambda: provisional)
             case {"redraw": provisional}:
                 self._has_shown |= bool(not self._as_json and provisional)
-                self._paper.redraw(lambda: provisional)
+                self._renderer.redraw(lambda: provisional)
             case {"end": unconfirmed}:
                 self._has_shown, self._has_ended = True, True
-                self._paper.end(unconfirmed)
+                self._renderer.end(unconfirmed)
             case {"note": note}:
                 self._notes.print(note, style="dim", markup=False)
             case {"failed": sentence, "misuse": is_misuse}:

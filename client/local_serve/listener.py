@@ -20,8 +20,8 @@ from client.cache.bundles import choose_bundle
 from client.drafting.draft_loader import DraftChoice
 from client.endpoint.monitor import Monitor
 from client.link.link_state import LinkState
-from client.link.offline import Offline
-from client.link.shared_connection import Trunk
+from client.link.offline import OfflineOptions
+from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
 from client.local_serve.running import (
     Running,
@@ -56,7 +56,7 @@ class _DeclinedError(Exception):
 class _Question:
     prompt: Prompt
     options: AnswerOptions
-    offline: Offline
+    offline: OfflineOptions
     is_shown: bool  # to a person, whom drafts may be shown too
     is_live: bool
 
@@ -67,19 +67,19 @@ class Loaded:
 
     client: Client
     make_drafter: MakeDrafter | None
-    trunk: Trunk
+    shared_connection: SharedConnection
     monitor: Monitor
     choice: DraftChoice
 
 
 class Listener:
-    """Listens from `open` to `close`; where nobody can listen here, nobody does. At most `seats` are answered at
+    """Listens from `open` to `close`; where nobody can listen here, nobody does. At most `places` are answered at
     once."""
 
-    def __init__(self, loaded: Loaded, cache: Path, seats: int):
+    def __init__(self, loaded: Loaded, cache: Path, places: int):
         self._loaded = loaded
         self._cache = cache
-        self._free = seats
+        self._free = places
         self._running: Running | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -149,16 +149,18 @@ class Listener:
         if loaded.monitor.link is not LinkState.ONLINE:
             events.say({"note": unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")})
         drafter = loaded.make_drafter() if loaded.make_drafter is not None and options.policy.drafts else None
-        converse = loaded.client.converse(options.policy, drafter, options.pace, question.offline, loaded.trunk)
-        paper = _DistantPaper(events, is_live=question.is_live, is_shown=question.is_shown)
+        converse = loaded.client.converse(
+            options.policy, drafter, options.pace, question.offline, loaded.shared_connection
+        )
+        renderer = _RemoteRenderer(events, is_live=question.is_live, is_shown=question.is_shown)
         try:
             outcome = await answer(
                 loaded.client,
                 loaded.monitor.counted(converse),
                 question.prompt,
                 options,
-                paper,
-                loaded.monitor.heard,
+                renderer,
+                loaded.monitor.link_changed,
             )
         except OutriderError as error:
             events.say({"failed": str(error), "misuse": isinstance(error, MisuseError)})
@@ -188,7 +190,7 @@ class Listener:
 
     def _check_access(self, request: Event) -> None:
         said = request["credentials"]
-        paths = {name: Path(value) for name, value in said["paths"].items()}
+        paths: dict[str, Any] = {name: Path(value) for name, value in said["paths"].items()}
         credentials = Credentials(**paths, **said["words"])
         if _resolved(credentials.access_to(request["server"])) != _resolved(self._loaded.client.access):
             raise _DeclinedError("the running `outrider serve` speaks to the server with other credentials")
@@ -226,8 +228,8 @@ class _Events:
             self._writer.write(json.dumps(event).encode() + b"\n")
 
 
-class _DistantPaper:
-    """Paper that the other end of the socket shows; drafts only where it can take them back."""
+class _RemoteRenderer:
+    """What the other end of the socket shows; drafts only where it can take them back."""
 
     def __init__(self, events: _Events, *, is_live: bool, is_shown: bool):
         self._events = events

@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from common.draft_kinds import DRAFT_KINDS, TRAINED_KINDS, DraftKind
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, WEIGHTS, read_json
 
@@ -21,8 +22,11 @@ EXPORTER_WEIGHTS = "exporter.safetensors"
 
 KIND_KEY = "outrider_draft"
 FINGERPRINT_KEY = "target_fingerprint"
+DEPTHS_KEY = "depths"
 ACCEPT_KEY = "accept_lengths"
 """What was measured after training, by the number N of the target's last layers that the draft ran."""
+
+_TRAINED = [kind.name for kind in TRAINED_KINDS]
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -45,17 +49,28 @@ def save_draft(
             (directory / name).chmod(0o644)  # the writer leaves them readable by their owner alone
 
 
-def read_draft_kind(directory: Path) -> str:
-    """The kind of the draft in `directory`: "independent" for a causal LM, "eagle" for a published EAGLE checkpoint.
+def read_draft_kind(directory: Path) -> DraftKind:
+    """The kind of the draft in `directory`: what its configuration names, else `eagle` for a checkpoint as EAGLE's
+    authors publish it, and `independent` for any other.
 
-    Raises CheckpointError where it holds none.
+    Raises CheckpointError where it holds none, or one of an unknown kind.
     """
     config = read_json(directory / CONFIG)
-    if KIND_KEY in config:
-        return str(config[KIND_KEY])
-    if is_published_eagle(directory):
-        return "eagle"
-    return "independent"
+    if KIND_KEY not in config:
+        return DRAFT_KINDS["eagle" if is_published_eagle(directory) else "independent"]
+    kind = str(config[KIND_KEY])
+    if kind not in DRAFT_KINDS:
+        raise CheckpointError(f"{directory} holds a draft of kind '{kind}', but known are only: {', '.join(_TRAINED)}.")
+    return DRAFT_KINDS[kind]
+
+
+def read_draft_depths(directory: Path) -> tuple[int, ...]:
+    """The numbers of target layers that the draft in `directory` was trained for; empty where its kind runs none. The
+    names of its tensors then begin with the depth that they belong to.
+
+    Raises CheckpointError where the configuration cannot be read.
+    """
+    return tuple(int(depth) for depth in read_json(directory / CONFIG).get(DEPTHS_KEY, ()))
 
 
 def is_published_eagle(directory: Path) -> bool:

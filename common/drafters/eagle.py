@@ -16,10 +16,12 @@ import torch
 from torch import nn
 
 from common.codec import decode
-from common.draft_models.eagle import KIND, EagleDraft
+from common.draft_models.eagle import KIND, EagleDraft, load_eagle
 from common.draft_models.vocabulary import trim_head
 from common.drafters.drafter import NOTHING
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer
+from common.drafters.tree_drafter import TreeDrafter
 from common.models.segment import Segment
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
@@ -28,6 +30,20 @@ _PASSES = 3
 """Runs of one forward at most, where features of its rows are predictions of its other rows: a row that hangs on fewer
 predictions than that is exact, the others come from the last run. A prompt without its state cannot be run token by
 token."""
+
+
+def load(config: DrafterConfig) -> DrafterFactory:
+    """Raises CheckpointError where the draft or the tail is missing or broken."""
+    draft, kept = load_eagle(config.directory)
+    tail = load_tail_for(config, draft.config.hidden)
+    draft.to(tail.device, tail.dtype)
+    embedding, head = tail.get_input_embeddings(), tail.lm_head
+
+    def make() -> TreeDrafter:
+        network = EagleNetwork(draft, embedding, head, config.request, config.context, SPARE_SLOTS, kept)
+        return TreeDrafter(network, config.expansion, config.ranking)
+
+    return make
 
 
 class EagleNetwork:

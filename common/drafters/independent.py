@@ -4,9 +4,22 @@ from collections.abc import Sequence
 
 import torch
 
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_causal_lm_for
+from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
+
+
+def load(config: DrafterConfig) -> DrafterFactory:
+    """Raises CheckpointError where the checkpoint is missing or broken."""
+    model = load_causal_lm_for(config)
+
+    def make() -> TreeDrafter:
+        network = IndependentNetwork(PackedModel(model, config.context + SPARE_SLOTS), config.vocab_size)
+        return TreeDrafter(network, config.expansion, config.ranking)
+
+    return make
 
 
 class IndependentNetwork:

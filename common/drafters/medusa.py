@@ -21,10 +21,11 @@ import torch
 from torch import nn
 
 from common.codec import decode
-from common.draft_models.medusa import KIND, RANKS, MedusaDraft, Ranks, sparse_tree
+from common.draft_models.medusa import KIND, RANKS, MedusaDraft, Ranks, load_medusa, sparse_tree
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
 from common.drafters.drafter import NOTHING
+from common.drafters.load import DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
@@ -35,6 +36,14 @@ from common.protocol.views import Proposal, TreeView
 
 _Read = tuple[int, str, Sampling]
 """A state's position, and how the target chooses."""
+
+
+def load(config: DrafterConfig) -> DrafterFactory:
+    """Raises CheckpointError where the heads or the tail are missing or broken."""
+    draft = load_medusa(config.directory)
+    tail = load_tail_for(config, draft.config.hidden)
+    draft.to(tail.device, tail.dtype)
+    return lambda: MedusaDrafter(draft, tail.lm_head, config.request, config.expansion, config.ranking)
 
 
 class MedusaDrafter:

@@ -13,16 +13,32 @@ import torch
 
 from common.codec import decode
 from common.draft_models.layers import full_attention
-from common.draft_models.moa import KIND, MoaDraft
+from common.draft_models.moa import KIND, MoaDraft, load_moa
 from common.draft_models.vocabulary import trim_head
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
+from common.drafters.tree_drafter import TreeDrafter
 from common.models.attention import PassContext, take_over
 from common.models.decoder import CausalLm
 from common.models.plan import PassPlan
 from common.models.segment import Segment
 from common.protocol.draft_state import KEY_VALUES, LSA
 from common.protocol.messages import State, StateRequest
+
+
+def load(config: DrafterConfig) -> DrafterFactory:
+    """Raises CheckpointError where the draft or the tail is missing or broken, MisuseError for a number of target
+    layers that the draft was not trained for."""
+    draft, kept = load_moa(config.directory, config.request.layers)
+    tail = load_tail_for(config, draft.config.hidden)
+    draft.to(tail.device, tail.dtype)
+
+    def make() -> TreeDrafter:
+        network = MoaNetwork(draft, tail, config.request, config.context, SPARE_SLOTS, kept)
+        return TreeDrafter(network, config.expansion, config.ranking)
+
+    return make
 
 
 class MoaNetwork:

@@ -43,7 +43,7 @@ def _compiled(template: str) -> Any:
     class Generation(jinja2.ext.Extension):
         """`{% generation %}` marks answers for training, and writes what it encloses."""
 
-        tags = frozenset({"generation"})
+        tags = {"generation"}  # noqa: RUF012 - as its base class has it
 
         def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
             line = next(parser.stream).lineno

@@ -317,7 +317,9 @@ def _sliding_windows(config: Mapping[str, Any], family: str, layers: int) -> tup
 
 
 def _default_frequencies(base: float, dim: int, _: Mapping[str, Any]) -> torch.Tensor:
-    return 1.0 / (base ** (torch.arange(0, dim, 2, dtype=torch.float) / dim))
+    exponents = torch.arange(0, dim, 2, dtype=torch.float) / dim
+    frequencies: torch.Tensor = 1.0 / (base**exponents)
+    return frequencies
 
 
 def _linear_frequencies(base: float, dim: int, rope: Mapping[str, Any]) -> torch.Tensor:

@@ -1,5 +1,5 @@
-"""Which model families run here, with which positions. Adding one means adding its row and a row to the tests'
-families."""
+"""Which model families run here, with which rotary positions, and the sizes that their configurations state in more
+than one way. Adding a family means adding its row, and a row to the tests' families."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,3 +36,13 @@ def _rope_types(parameters: object) -> Iterator[str]:
         yield str(parameters.get("rope_type"))
         for each in parameters.values():
             yield from _rope_types(each)
+
+
+def head_size(config: Any) -> int:
+    """Numbers of one attention head; some configurations leave it to be derived."""
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def key_width(config: Any) -> int:
+    """E_kv: numbers of one layer's keys of one token, all key/value heads together."""
+    return int(config.num_key_value_heads) * head_size(config)

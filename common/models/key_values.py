@@ -9,7 +9,7 @@ from typing import Self
 import torch
 
 from common.models.decoder import CausalLm
-from common.models.sizes import key_width
+from common.models.families import key_width
 
 # Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
 # ruff: noqa: N815

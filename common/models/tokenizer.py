@@ -137,4 +137,4 @@ def _agree(plain: PlainTokenizer, theirs: Any) -> bool:
             said = {"skip_special_tokens": skip, "clean_up_tokenization_spaces": False}
             if plain.decode(tokens, **said) != theirs.decode(tokens, **said):
                 return False
-    return plain.get_vocab() == theirs.get_vocab()
+    return bool(plain.get_vocab() == theirs.get_vocab())

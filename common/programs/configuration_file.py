@@ -4,6 +4,7 @@ It may know typer, and no program's options by name but those that are secret.
 """
 
 import stat
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,6 @@ import typer
 from typer.core import TyperOption
 
 from common.programs.nearest import did_you_mean
-from common.programs.toml_file import read_toml
 from common.protocol.errors import MisuseError
 
 SECRETS = frozenset({"token"})
@@ -166,3 +166,13 @@ def _meant(name: str, known: Iterable[str], form: str = "'{}'") -> str:
 
 def _dashed(key: str) -> str:
     return key.replace("_", "-")
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """`what` names the file for people. Raises MisuseError where it cannot be read or is not valid."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MisuseError(f"the {what} {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise MisuseError(f"the {what} {path} is not valid TOML: {error}") from error

@@ -16,7 +16,7 @@ from pathlib import Path
 from common.programs.findings import Finding
 
 _OLDEST_PYTHON = (3, 11)
-_PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
+PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
 _PROGRAM = "outrider"
 _DAY = 86_400
 _UNITS = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
@@ -28,7 +28,7 @@ def check_python() -> Finding:
     return Finding("python", platform.python_version(), mend)
 
 
-def check_packages(names: Sequence[str] = _PACKAGES) -> Finding:
+def check_packages(names: Sequence[str] = PACKAGES) -> Finding:
     versions, missing = [], []
     for name in (_PROGRAM, *names):
         try:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from common.models.placement import parse_device
-from common.protocol.errors import MisuseError
+from common.programs.extras import require_extra
 
 T = TypeVar("T")
 
@@ -76,10 +76,8 @@ class ManyWorkers:
     """One of several processes, held together by `accelerate`."""
 
     def __init__(self, device: str | None) -> None:
-        try:
-            from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise MisuseError("training in several processes needs `accelerate`: pip install accelerate") from error
+        require_extra("train", "training in several processes")
+        from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
 
         # Some recipes choose by chance what a step trains.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.stats import per
 from netem.experiments.experiment import Report
 from netem.experiments.offline.screen import Seen
@@ -43,7 +43,7 @@ Group = Sequence[Absence]
 
 
 def make_report(
-    absences: Group, link: LinkProfile, prompts: int, moments: Sequence[int], offline: Offline, idle: str
+    absences: Group, link: LinkProfile, prompts: int, moments: Sequence[int], offline: OfflineOptions, idle: str
 ) -> Report:
     groups = _grouped(absences)
     trip = (mean_delay_ms(link.up) + mean_delay_ms(link.down)) / 1000

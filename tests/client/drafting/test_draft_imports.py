@@ -8,7 +8,7 @@ import pytest
 
 from client.drafting import draft_imports
 from client.drafting.draft_imports import begin_imports
-from common.drafters.load import import_for
+from common.drafters.load import import_kind
 
 
 async def test_the_loop_goes_on_until_everything_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +18,7 @@ async def test_the_loop_goes_on_until_everything_is_imported(monkeypatch: pytest
         asked.append((kind, gc.isenabled()))
         may_end.wait(10)
 
-    monkeypatch.setattr(draft_imports, "import_for", slow)
+    monkeypatch.setattr(draft_imports, "import_kind", slow)
     done = begin_imports("moa")
     await asyncio.sleep(0.05)
     assert not done.done()
@@ -32,14 +32,14 @@ async def test_what_cannot_be_imported_is_left_to_who_uses_it(monkeypatch: pytes
     def fail(kind: str) -> None:
         raise ImportError(kind)
 
-    monkeypatch.setattr(draft_imports, "import_for", fail)
+    monkeypatch.setattr(draft_imports, "import_kind", fail)
     await asyncio.wait_for(begin_imports("moa"), 10)
     assert gc.isenabled()
 
 
 def test_nobody_needs_to_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     may_end = threading.Event()
-    monkeypatch.setattr(draft_imports, "import_for", lambda kind: may_end.wait(10))
+    monkeypatch.setattr(draft_imports, "import_kind", lambda kind: may_end.wait(10))
 
     async def leave() -> None:
         begin_imports("moa")
@@ -53,4 +53,4 @@ def test_nobody_needs_to_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["moa", "eagle", "medusa", "independent", "lookup", "unheard of"])
 def test_every_kind_can_be_imported(kind: str) -> None:
-    import_for(kind)
+    import_kind(kind)

@@ -22,7 +22,7 @@ from client.link.reconnecting_stream import Dial, Lifeline, Stream, Told, unhear
 from client.stats import Clock, Meter, Stats, Traffic, per
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.pacing import Hire, PacedThread
+from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import (
     Commit,
@@ -88,13 +88,13 @@ class Conversation:
         pace: float = 0.0,
         tree: Expansion | None = None,
         clock: Clock = time.perf_counter,
-        hire: Hire = PacedThread,
+        make_worker: WorkerFactory = PacedThread,
         dial: Dial | None = None,
         offline: Offline = Offline(),  # noqa: B008
     ):
         self._lifeline = Lifeline(stream, dial, self._link_changed, clock)
         self._loop = loop
-        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, hire)
+        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, make_worker)
         self._steering: Steering = Controller() if tree is None else FixedTree(tree)
         self._draft_name = draft_name
         self._clock = clock

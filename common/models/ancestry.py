@@ -1,4 +1,4 @@
-"""Who descends from whom among a segment's branches, and how deep each hangs.
+"""Ancestors and depth of each branch of a segment.
 
 Integers and numpy only. It may not know tokens, slots, positions or torch.
 """

@@ -15,15 +15,15 @@ from common.codec import encode
 from common.draft_models.exporters import StateExporter
 from common.drafters.drafter import Drafter
 from common.models.packed import PackedModel
-from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import GrownNode, State
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.tree import Node, TokenTree
 from common.protocol.views import Proposal
-from common.sampling.decide import decide
+from common.sampling.logit_rows import LogitRows
 
 
 class StateChannel(Protocol):
@@ -134,19 +134,15 @@ class _Sequence:
         K/V of their path."""
         chain = tree.tokens[len(self.slots) :]
         nodes = list(tree.nodes())
-        index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
-        root = len(chain) - 1
         slots = self._pool.take(len(chain) + len(nodes))
-        segment = Segment(
-            tokens=[*chain, *(node.token for node in nodes)],
-            slots=slots,
-            parents=[*range(-1, root), *(index.get(node.parent or tree.root, root) for node in nodes)],
-            past_slots=self.slots,
-            wanted=range(root, len(slots)),
-        )
-        logits = self._target.forward([segment]).logits.float()
         verify_input = make_verify_input(tree, nodes, rule, sampling)
-        carried = tree.commit(decide(verify_input, logits, logits.argmax(-1).tolist()))
-        kept = [*slots[: root + 1], *(slots[index[node]] for node in carried)]
+        scheduled = ScheduledTokens(
+            len(self.slots), tuple(chain), tuple(nodes), verify_input, epoch=0, slots=slots, past_slots=self.slots
+        )
+        logits = self._target.forward([scheduled]).logits.float()
+        rows = LogitRows(verify_input, logits, logits.argmax(-1).tolist())
+        carried = tree.commit(RULES[rule].walk(verify_input, rows))
+        index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
+        kept = [*slots[: len(chain)], *(slots[index[node]] for node in carried)]
         self._pool.give(set(slots) - set(kept))
         self.slots = [*self.slots, *kept]

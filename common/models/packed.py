@@ -14,7 +14,7 @@ from common.models.attention import ATTENTION, PassContext
 from common.models.families import check_family
 from common.models.key_values import KeyValuePool
 from common.models.plan import PlanLimits, plan_pass
-from common.models.segment import Segment
+from common.models.segment import PassInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class PackedModel:
         )
 
     @torch.inference_mode()
-    def forward(self, segments: Sequence[Segment]) -> PassOutput:
+    def forward(self, segments: Sequence[PassInput]) -> PassOutput:
         """One pass: writes the new tokens' K/V, computes their hidden states and the wanted logits.
 
         Raises `ValueError` when a segment contradicts itself, the pool or the vocabulary, or when two new

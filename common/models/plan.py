@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from common.models.ancestry import Ancestry, trace
-from common.models.segment import Integers, Segment
+from common.models.segment import PassInput
 
 # Shape letters: B segments of a group, Q new tokens of its longest segment, C entries of its longest context,
 # N packed rows, R rows whose logits are wanted, F query heads per key/value head.
@@ -140,54 +140,40 @@ class PlanLimits:
     device: torch.device
 
 
-def plan_pass(segments: Sequence[Segment], limits: PlanLimits) -> PassPlan:
+def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
     """Raises `ValueError` as `PackedModel.forward` does."""
     if not segments:
         raise ValueError("a pass needs at least one segment")
-    traced = _trace_all(segments)
+    traced: list[TracedSegment] = []
+    rows = 0
+    for segment in segments:
+        past = np.asarray(segment.past_slots, dtype=np.int64)
+        parents = segment.parents.tolist() if isinstance(segment.parents, np.ndarray) else segment.parents
+        traced.append(
+            TracedSegment(
+                first_row=rows,
+                tokens=np.asarray(segment.tokens, dtype=np.int64),
+                context_slots=np.concatenate([past, np.asarray(segment.slots, dtype=np.int64)]),
+                past=len(past),
+                wanted=np.asarray(segment.wanted, dtype=np.int64),
+                ancestry=trace(parents),
+            )
+        )
+        rows += traced[-1].new
     tokens = np.concatenate([segment.tokens for segment in traced])
     written = np.concatenate([segment.written_slots for segment in traced])
     _check(traced, tokens, written, limits)
     positions = np.concatenate([segment.branch_positions[-segment.new :] for segment in traced])
     wanted = np.concatenate([segment.wanted + segment.first_row for segment in traced])
     groups = [_pad(group, len(tokens), limits) for group in _group(traced, limits.device)]
-
-    def on_device(numbers: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(numbers).to(limits.device)
-
     return PassPlan(
-        token_ids=on_device(tokens)[None],
-        positions=on_device(positions)[None],
-        written_slots=on_device(written),
-        wanted_rows=on_device(wanted),
+        token_ids=torch.from_numpy(tokens).to(limits.device)[None],
+        positions=torch.from_numpy(positions).to(limits.device)[None],
+        written_slots=torch.from_numpy(written).to(limits.device),
+        wanted_rows=torch.from_numpy(wanted).to(limits.device),
         groups=groups,
-        packed_order=None if groups[0].rows is None else on_device(_packed_order(groups)),
+        packed_order=None if groups[0].rows is None else torch.from_numpy(_packed_order(groups)).to(limits.device),
     )
-
-
-def _trace_all(segments: Sequence[Segment]) -> list[TracedSegment]:
-    traced = []
-    first_row = 0
-    for segment in segments:
-        tokens = _array(segment.tokens)
-        past = _array(segment.past_slots)
-        parents = segment.parents.tolist() if isinstance(segment.parents, np.ndarray) else segment.parents
-        traced.append(
-            TracedSegment(
-                first_row=first_row,
-                tokens=tokens,
-                context_slots=np.concatenate([past, _array(segment.slots)]),
-                past=len(past),
-                wanted=_array(segment.wanted),
-                ancestry=trace(parents),
-            )
-        )
-        first_row += len(tokens)
-    return traced
-
-
-def _array(numbers: Integers) -> np.ndarray:
-    return np.asarray(numbers, dtype=np.int64)
 
 
 def _check(segments: Sequence[TracedSegment], tokens: np.ndarray, written: np.ndarray, limits: PlanLimits) -> None:

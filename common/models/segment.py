@@ -5,11 +5,31 @@ Plain data and its consistency checks. It may not know torch, models, or who mad
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 Integers = Sequence[int] | np.ndarray
 """Whole numbers in any sequence; numpy arrays are the cheapest where there are many."""
+
+
+class PassInput(Protocol):
+    """One session's part of a packed pass, whoever schedules it: the fields of `Segment`, which says what they mean."""
+
+    @property
+    def tokens(self) -> Integers: ...
+
+    @property
+    def slots(self) -> Integers: ...
+
+    @property
+    def parents(self) -> Integers: ...
+
+    @property
+    def past_slots(self) -> Integers: ...
+
+    @property
+    def wanted(self) -> Integers: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ may not know streams, channels or sessions.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import accumulate, repeat
 from typing import Any, TypeVar
@@ -54,6 +54,8 @@ LONGEST_SENTENCE = 500
 
 _LONGEST_MS = (1 << 32) - 1
 
+_UNKNOWN_FRAME = "a frame is empty or of a kind that this release does not know"
+
 # Generation frames. Each function is named after the message that it makes.
 
 
@@ -63,7 +65,10 @@ def frame_from_client(message: FromClient) -> pb.ClientFrame:
 
 def message_from_client(frame: pb.ClientFrame) -> FromClient:
     """Raises PeerError for a malformed frame."""
-    return _message(frame, _CLIENT_MESSAGES)
+    name = frame.WhichOneof("frame")
+    if name is None:
+        raise PeerError(_UNKNOWN_FRAME)
+    return _CLIENT_MESSAGES[name](getattr(frame, name))
 
 
 def frame_from_server(message: FromServer) -> pb.ServerFrame:
@@ -72,14 +77,10 @@ def frame_from_server(message: FromServer) -> pb.ServerFrame:
 
 def message_from_server(frame: pb.ServerFrame) -> FromServer:
     """Raises PeerError for a malformed frame."""
-    return _message(frame, _SERVER_MESSAGES)
-
-
-def _message(frame: Any, readers: Mapping[str, Callable[[Any], Message]]) -> Message:
     name = frame.WhichOneof("frame")
     if name is None:
-        raise PeerError("a frame is empty or of a kind that this release does not know")
-    return readers[name](getattr(frame, name))
+        raise PeerError(_UNKNOWN_FRAME)
+    return _SERVER_MESSAGES[name](getattr(frame, name))
 
 
 def _settings_frame(settings: Settings) -> pb.Settings:

@@ -4,6 +4,7 @@ It may not know sessions, reconnecting or time: whoever holds it decides when to
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from types import TracebackType
@@ -13,7 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from common.address import parse_destination
-from common.protocol.messages import FromClient, FromServer
+from common.protocol.messages import FromClient, FromServer, State
 from common.rpc.channel import CLIENT_OPTIONS, NO_COMPRESSION, NO_HTTP_PROXY
 from common.rpc.convert import (
     description,
@@ -32,11 +33,13 @@ _PREFIX_BYTES = 5
 
 
 class GenerateStream:
-    """One open `Generate` call. Counts the bytes of its frames, gRPC's message prefix included."""
+    """One open `Generate` call. Counts the bytes of its frames, gRPC's message prefix included; `state_bytes` are those
+    of draft state, by kind."""
 
     def __init__(self, call: Any, address: str):
         self.bytes_up = 0
         self.bytes_down = 0
+        self.state_bytes: Counter[str] = Counter()
         self._call = call
         # Iterated, because `read` loses what the server said last when a write fails meanwhile.
         self._frames = aiter(call)
@@ -73,8 +76,12 @@ class GenerateStream:
             raise
         if frame is None:
             return None
-        self.bytes_down += frame.ByteSize() + _PREFIX_BYTES
-        return message_from_server(frame)
+        size_bytes = frame.ByteSize() + _PREFIX_BYTES
+        self.bytes_down += size_bytes
+        message = message_from_server(frame)
+        if isinstance(message, State):
+            self.state_bytes[message.kind] += size_bytes
+        return message
 
     def close(self) -> None:
         """Ends the stream at once; the server drops what belongs to it."""

@@ -67,7 +67,7 @@ def _of_drafts(name: str, description: str) -> Experiment:
 
 
 def _of_speed(name: str, description: str) -> Experiment:
-    return Experiment(name, description, f"{_SPEED}.{name.replace('-', '_')}", f"{_SPEED}.ground:models")
+    return Experiment(name, description, f"{_SPEED}.{name.replace('-', '_')}", f"{_SPEED}.testbed:models")
 
 
 EXPERIMENTS: dict[str, Experiment] = {

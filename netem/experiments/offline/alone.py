@@ -12,7 +12,7 @@ import torch
 
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.codec import encode
 from common.draft_models.exporters import StateExporter
 from common.models.segment import Segment
@@ -42,7 +42,7 @@ def write_on(
 ) -> Written:
     """The answer of at most `new_tokens`, of which `committed` and their draft state had come when the link was cut."""
     drafter = bench.drafter(compared, dtype=STATE_DTYPE)
-    limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, Offline().limit)
+    limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, OfflineOptions().limit_tokens)
     session = ClientSession(_SESSION, limits, drafter.state)
     loop = DraftingLoop(session, STREAM, has_drafter=True, ends=bench.card.end_tokens)
     room = bench.card.context - len(prompt)
@@ -52,7 +52,7 @@ def write_on(
     for state in states_of(bench, compared, (*prompt, *committed), session.turn):
         loop.received(state)
     session.lost()
-    loop.write_alone(Offline().limit)
+    loop.go_offline(OfflineOptions().limit_tokens)
     seconds: list[float] = []
     while (step := loop.begin_step()) is not None:
         begun = time.perf_counter()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.text import chat_tokens
 from common.protocol.errors import MisuseError, OutriderError
 from netem.experiments.experiment import Advance, Report, Request
@@ -22,10 +22,10 @@ from netem.experiments.speed.runs import CODE, drawn, fault_of
 from netem.links.outages import Outages
 from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
+from netem.virtual.client import DraftSetup, LoadedDrafts, converse
 from netem.virtual.clock import run_virtually
-from netem.virtual.datacenter import Datacenter, open_datacenter
-from netem.virtual.laptop import Draft, Laptops, converse
-from netem.virtual.line import Line
+from netem.virtual.link import VirtualLink
+from netem.virtual.server import VirtualServer, load_virtual_server
 
 LINK = "4g"
 IDLE = "eager"
@@ -34,7 +34,7 @@ LEASE_SECONDS = 120.0
 
 _ALL = 1000  # prompts, more than there are
 
-OFFLINE = Offline(patience=60.0)
+OFFLINE = OfflineOptions(wait_s=60.0)
 """Longer than the longest outage: what is measured is what comes of waiting."""
 
 
@@ -70,15 +70,15 @@ class Shown:
 class Field:
     """What every answer of a run stands on."""
 
-    datacenter: Datacenter
-    laptops: Laptops
+    server: VirtualServer
+    loaded_drafts: LoadedDrafts
 
     def ask(self, compared: ComparedDraft, link: LinkProfile, prompt: Sequence[int], most: int) -> Shown:
         """On a virtual clock of its own. Raises OutriderError where the answer is not sound."""
-        layers = len(self.datacenter.target.model.pool.keys_SX)
+        layers = len(self.server.target.model.pool.keys_SX)
         pace = level_seconds(compared.depth, layers)
         options = AnswerOptions(STREAM, most, idle=IDLE, pace=pace)
-        drafter = self.laptops.drafter(Draft(_name(compared), compared.depth))
+        drafter = self.loaded_drafts.drafter(DraftSetup(_name(compared), compared.depth))
         random.seed(f"{link.seed} {link.outages.gaps}")  # the pauses between attempts to come back are drawn
 
         async def main() -> Shown:
@@ -88,11 +88,13 @@ class Field:
             def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
                 pictures.append(Picture(clock(), pictures[-1].final + len(committed), tuple(provisional)))
 
-            async with self.datacenter.serve(lease_seconds=LEASE_SECONDS) as engine:
-                line = Line(engine, link)
-                talk = converse(engine, self.datacenter, line.stream(), options, drafter, line.dial, OFFLINE)
-                answer = await talk.answer(prompt, options.settings(), watch)
-                talk.close()
+            async with self.server.serve(lease_seconds=LEASE_SECONDS) as engine:
+                virtual_link = VirtualLink(engine, link)
+                conversation = converse(
+                    engine, self.server, virtual_link.stream(), options, drafter, virtual_link.dial, OFFLINE
+                )
+                answer = await conversation.answer(prompt, options.settings(), watch)
+                conversation.close()
                 return Shown(answer, tuple(pictures))
 
         shown = run_virtually(main())
@@ -104,8 +106,8 @@ class Field:
 def open_field(target: Path, drafts: Sequence[ComparedDraft]) -> Field:
     """Raises OutriderError where models do not fit together."""
     directories = dict.fromkeys(each.directory for each in drafts if each.directory is not None)
-    datacenter = open_datacenter(target, list(directories))
-    return Field(datacenter, Laptops(datacenter))
+    server = load_virtual_server(target, list(directories))
+    return Field(server, LoadedDrafts(server))
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -114,7 +116,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     paths, drafts = find_model_paths(request), find_drafts(request)
     advance("loading", 0.0)
     field = await asyncio.to_thread(open_field, paths.target, drafts)
-    tokenizer = field.datacenter.offer.tokenizer
+    tokenizer = field.server.offer.tokenizer
     texts = [prompt.text for prompt in choose(paths.prompts, _ALL, request.seed)[CODE]]
     prompts = [chat_tokens(tokenizer, [{"role": "user", "content": text}]) for text in texts]
     chosen = await asyncio.to_thread(long_enough, field, drafts[0], prompts, extent)
@@ -154,8 +156,8 @@ def go_away(
             outage = Outage(whole.at(moment), whole.at(moment) + lasts)
             gone = replace(link, outages=Outages(((outage.begins, outage.ends),)))
             shown = field.ask(compared, gone, prompt, extent.most)
-            tokens, ends = shown.answer.tokens, frozenset(field.datacenter.offer.card.end_tokens)
-            seen = watch_outage(shown.pictures, tokens, outage, ends, Bounds(OFFLINE.limit, extent.most))
+            tokens, ends = shown.answer.tokens, frozenset(field.server.offer.card.end_tokens)
+            seen = watch_outage(shown.pictures, tokens, outage, ends, Bounds(OFFLINE.limit_tokens, extent.most))
             identical = tokens == whole.answer.tokens
             found.append(Absence(compared.name, lasts, seen, shown.answer.stats.reconnects, identical))
     return found

@@ -87,14 +87,15 @@ def make_steps(
     ]
 
 
-def make_report(steps: Sequence[AblationStep], sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(steps: Sequence[AblationStep], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     return Report(
         title="What each part of the draft adds",
         headings=HEADINGS,
         rows=[_cells(index, step) for index, step in enumerate(steps)],
         remarks=(
             EXPLAINED,
-            f"A chain of {CHAIN.depth} drafted tokens in every round, greedy, at most {longest} tokens of an answer. "
+            f"A chain of {CHAIN.depth} drafted tokens in every round, greedy, at most {max_new_tokens} tokens of an "
+            f"answer. "
             f"{OWN_TREE} Prompts held out from training: {in_words(sizes)}.",
             f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. 'tokens/s here' is this machine's own "
             "time, for information.",

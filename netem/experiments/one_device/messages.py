@@ -117,12 +117,12 @@ async def serving(paths: ModelPaths, drafts: Sequence[ComparedDraft]) -> AsyncIt
 
 
 async def answer_all(
-    access: Access, compared: ComparedDraft, dtype: str, prompts: Prompts, longest: int, ledger: Ledger
+    access: Access, compared: ComparedDraft, dtype: str, prompts: Prompts, max_new_tokens: int, ledger: Ledger
 ) -> int:
     """Answers every prompt through the whole stack; returns the tokens committed."""
     name = LOOKUP if compared.directory is None else compared.directory.resolve().name
     choice = DraftChoice(name, threads=HALF_THE_CORES, layers=compared.depth, state=dtype)
-    options = AnswerOptions(STREAM, longest, idle="patient", pace=DRAFT_SECONDS)
+    options = AnswerOptions(STREAM, max_new_tokens, idle="patient", pace=DRAFT_SECONDS)
     committed = 0
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
@@ -136,7 +136,7 @@ async def answer_all(
     return committed
 
 
-def make_report(measured: Sequence[MessagesMeasurement], sizes: dict[str, int], longest: int) -> Report:
+def make_report(measured: Sequence[MessagesMeasurement], sizes: dict[str, int], max_new_tokens: int) -> Report:
     computed = computed_rows()
     return Report(
         title="Bytes by kind for each token",
@@ -146,7 +146,8 @@ def make_report(measured: Sequence[MessagesMeasurement], sizes: dict[str, int], 
             "Draft state comes down once for every token of the prompt and every committed token; 'lsa' is the mixed "
             "keys and values of all layers, 'kv' those of the layers that the draft runs itself, 'hidden' the last "
             "hidden state.",
-            f"Measured: {in_words(sizes)} prompts, at most {longest} tokens each, streaming, gRPC on one machine; "
+            f"Measured: {in_words(sizes)} prompts, at most {max_new_tokens} tokens each, streaming, gRPC on one "
+            f"machine; "
             "serialised frames with gRPC's message prefix, so envelopes and compression are included. Tokens down, "
             "nodes up and acknowledgements up are for each committed token and depend on the pace: "
             f"{IN_WORDS}.",

@@ -111,7 +111,9 @@ def make_rows(answers: Mapping[System, Answers], seed: int) -> list[SamplingRow]
     return rows
 
 
-def make_report(rows: Sequence[SamplingRow], outcomes: Outcomes, sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(
+    rows: Sequence[SamplingRow], outcomes: Outcomes, sizes: Mapping[str, int], max_new_tokens: int
+) -> Report:
     different = sum(row.different for row in rows)
     return Report(
         title="Drafting where the target samples",
@@ -132,7 +134,8 @@ def make_report(rows: Sequence[SamplingRow], outcomes: Outcomes, sizes: Mapping[
             "the target's noise or without; 'gain' divides one by the other. In both the answers are the target's own.",
             f"'{REJECTION}' draws groups of siblings from the draft's distribution, '{CHAINS}' one token for each of "
             f"{CHAIN.depth} levels; `lookup` and `medusa` pick theirs, which counts as point masses.",
-            f"At most {longest} tokens of an answer; prompts held out from training: {in_words(sizes)}. A tree of "
+            f"At most {max_new_tokens} tokens of an answer; prompts held out from training: {in_words(sizes)}. A "
+            f"tree of "
             f"breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth}, at most {PAPER_TREE.nodes} nodes. {OWN_TREE}",
             _on_calibration(outcomes),
         ),

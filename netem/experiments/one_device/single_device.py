@@ -77,7 +77,7 @@ def make_rows(
     ]
 
 
-def make_report(rows: Sequence[DraftRow], sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(rows: Sequence[DraftRow], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     count = sum(sizes.values())
     different = {row.compared.name: row.different for row in rows if row.different}
     return Report(
@@ -87,7 +87,8 @@ def make_report(rows: Sequence[DraftRow], sizes: Mapping[str, int], longest: int
         remarks=(
             f"In each category speed-up over decoding one by one, then accept length. {EXPLAINED}",
             f"Prompts held out from training: {in_words(sizes)}. Greedy, at "
-            f"most {longest} tokens; a tree of breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most "
+            f"most {max_new_tokens} tokens; a tree of breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at "
+            f"most "
             f"{PAPER_TREE.nodes} nodes in every round. {OWN_TREE}",
             f"Speed-ups are at stated costs: {IN_WORDS}; the prompt's own pass is left out. 'tokens/s here' is this "
             "machine's own time, for information.",

@@ -64,7 +64,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
 
 
-def make_report(measured: Sequence[TreeMeasurement], sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(measured: Sequence[TreeMeasurement], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     best = {
         name: max((each for each in measured if each.compared.name == name), key=lambda each: each.score.speed_up.value)
         for name in dict.fromkeys(each.compared.name for each in measured)
@@ -75,7 +75,7 @@ def make_report(measured: Sequence[TreeMeasurement], sizes: Mapping[str, int], l
         rows=[_cells(each, each is best[each.compared.name]) for each in measured],
         remarks=(
             EXPLAINED,
-            f"Greedy, at most {longest} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
+            f"Greedy, at most {max_new_tokens} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
             f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. In bold, each draft's fastest tree.",
             "A level adds at most 'breadth' nodes, the likeliest of the whole tree; 'nodes' bounds all levels. "
             + OWN_TREE,

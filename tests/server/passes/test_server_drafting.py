@@ -105,7 +105,7 @@ def test_a_session_in_a_pass_is_helped_by_policies_that_overlap(idle: str, overl
     batch = sessions.plan(100.0)
     assert batch is not None
     assert (one_level(sessions, helpers) is not None) is overlaps
-    sessions.complete(batch, thinker.decide(batch.cases), 101.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 101.0)
     assert one_level(sessions, helpers) is not None
 
 

@@ -17,7 +17,7 @@ def test_each_row_is_held_against_the_one_before_and_the_first():
         name: {"code": [measured(accept_length, levels=4)] * 2}
         for name, accept_length in zip(NAMES, (1, 2, 4), strict=True)
     }
-    report = make_report(make_steps(drafts, answers, layers=12, seed=0), {"code": 2}, longest=9)
+    report = make_report(make_steps(drafts, answers, layers=12, seed=0), {"code": 2}, max_new_tokens=9)
     check(report)
     assert [row[0] for row in report.rows] == list(NAMES)
     assert [row[2][:4] for row in report.rows] == ["", "2.00", "2.00"]

@@ -2,13 +2,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-HASHES := hashes/runtime.txt hashes/dev.txt
+HASHES := hashes/runtime.txt hashes/server.txt hashes/dev.txt
 STUBS := common/rpc/generated/outrider/v1
 
 FRAMES ?= 1000000
 MIX_SECONDS ?= 1800
 
-.PHONY: install demo test lint audit fuzz mix proto
+.PHONY: install demo wheel test lint audit fuzz mix proto
 
 install: $(INSTALLED)
 
@@ -27,6 +27,11 @@ $(INSTALLED): pyproject.toml constraints.txt $(HASHES)
 
 demo: install
 	$(BIN)/outrider demo
+
+# Without what an earlier build left, which setuptools would take along.
+wheel: install
+	rm -rf build
+	$(BIN)/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 # One process more than the two cores that there are at least, for many tests wait; in the order of folders, so that the
 # longest files do not come last.

@@ -19,9 +19,9 @@ from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server.engine import Engine
 from server.events import Event, EventListener
+from server.models.draft_models import load_exporters
 from server.models.offer import describe, make_offer
 from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
-from server.models.state_drafts import load_exporters
 from server.observe import log
 from server.observe.health_service import HealthService
 from server.observe.metrics import Metrics, read, read_calls
@@ -98,7 +98,7 @@ def _add_outrider(
         keep_hidden=offer.needs_hidden,
         quantise=options.target.quantise,
     )
-    maker = StateMaker(target.model.pool, load_exporters(offer.state_drafts, target.model))
+    maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))
     terms = offer.terms(options.sessions, capacity, maker.kinds)
     site = DrafterPlacement(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
     asked = options.sessions
@@ -108,7 +108,7 @@ def _add_outrider(
     sessions = Sessions(terms, limits, capacity, quotas, _to_all(metrics.handle_event, log.handle_event))
     metrics.add_counted(read_on(asyncio.get_running_loop(), partial(read, sessions)))
     metrics.add_calls(read_on(asyncio.get_running_loop(), partial(read_calls, pools)))
-    drafter_factory = StateFedDrafterFactory(offer.server_draft_models, maker, site)
+    drafter_factory = StateFedDrafterFactory(offer.draft_models, maker, site)
     engine = Engine(sessions, target, options.sessions.pace, maker, drafter_factory)
     bundle_store = offer.bundle_store()
     register(Servicer(describe(offer.card, terms, bundle_store), bundle_store, engine, tokens), server)

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from common.protocol.noise import GUMBEL, UNIT, random_bits
 from common.protocol.rules.verify_input import VerifyInput
-from common.sampling.noise import gumbel
 from common.sampling.processors import Processors
 
 
 class UnusableLogitsError(Exception):
-    """A row that the walk visits has no finite maximum."""
+    """A row that the walk visits has no finite largest logit."""
 
 
 class LogitRows:
@@ -63,3 +63,10 @@ class LogitRows:
             before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.penalise else ()
             self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
         return self._processed[row]
+
+
+def gumbel(seed: int, positions: torch.Tensor | int, tokens: torch.Tensor) -> torch.Tensor:
+    """Standard Gumbel noise of each token, on the device of `tokens`: float64 in the shape of `tokens` (int64), which
+    `positions` broadcast to. The bits are those of `common.protocol.noise`, the floats within 2 ulp of 1."""
+    bits = random_bits(seed, GUMBEL, positions, tokens)
+    return -torch.log(-torch.log((bits.double() + 0.5) * UNIT))

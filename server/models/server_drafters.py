@@ -5,36 +5,22 @@ Blocking torch code, called from the assistant's worker thread. It may not know 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.drafters.load import DraftSite, MakeDrafter, load_draft
+from common.drafters.load import DrafterConfig, DrafterFactory, load_draft_model
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
+from server.models.draft_models import DraftModel
 from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 
 _DTYPE = "float16"  # of state that never leaves the machine
 _EXPANSION = Expansion(breadth=8, children=8, nodes=256, least_probability=0.01)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerDraftModel:
-    """A draft that can run beside the target. `depths` are the numbers of target layers that it may run itself."""
-
-    name: str
-    kind: str
-    directory: Path
-    depths: tuple[int, ...] = (0,)
-    tail: Path | None = None  # None where it needs none
-
-
-LOOKUP = ServerDraftModel("lookup", "lookup", Path())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +63,13 @@ class StateFedDrafter:
 
 
 class StateFedDrafterFactory:
-    def __init__(self, drafts: Sequence[ServerDraftModel], maker: StateMaker, site: DrafterPlacement):
+    def __init__(self, drafts: Sequence[DraftModel], maker: StateMaker, site: DrafterPlacement):
         """The first of `drafts` serves the sessions that ask for none of them."""
-        self._drafts: Mapping[str, ServerDraftModel] = {draft.name: draft for draft in drafts}
+        self._drafts: Mapping[str, DraftModel] = {draft.name: draft for draft in drafts}
         self._default = drafts[0]
         self._maker = maker
         self._site = site
-        self._loaded: dict[tuple[str, int], MakeDrafter] = {}
+        self._loaded: dict[tuple[str, int], DrafterFactory] = {}
 
     def make(self, state_request: StateRequest | None) -> StateFedDrafter:
         draft = self._drafts.get(state_request.draft, self._default) if state_request is not None else self._default
@@ -94,10 +80,10 @@ class StateFedDrafterFactory:
             self._loaded[draft.name, depth] = self._load(draft, depth)
         return StateFedDrafter(self._loaded[draft.name, depth](), self._maker)
 
-    def _load(self, draft: ServerDraftModel, depth: int) -> MakeDrafter:
+    def _load(self, draft: DraftModel, depth: int) -> DrafterFactory:
         site, request = self._site, StateRequest(draft.name, depth, _DTYPE)
         where = (draft.directory, site.device, site.dtype, site.context, site.vocab_size, request)
-        return load_draft(draft.kind, DraftSite(*where, _EXPANSION, tail=draft.tail))
+        return load_draft_model(draft.kind.name, DrafterConfig(*where, _EXPANSION, tail=draft.tail))
 
 
 def _frame(start: int, count: int, kind: StateKind, payload: bytes) -> State:

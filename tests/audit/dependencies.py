@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -16,7 +17,7 @@ from packaging.version import Version
 _OF_TORCH = re.compile(r"nvidia-.*|cuda-.*|triton|pytorch-triton.*")
 """What torch brings for a GPU, and pins itself."""
 
-_TORCH = "torch"
+TORCH = "torch"
 _HASHES = "hashes"
 
 _OF_PYTHON = ("pip", "setuptools", "wheel")
@@ -42,13 +43,14 @@ class Dependency:
     licence: str
 
 
-def needed(project: Path) -> list[Dependency]:
-    """All that the project in `pyproject.toml` needs, its `dev` extra included, in the order of names.
+def needed(project: Path, extra: str = "dev") -> list[Dependency]:
+    """All that the project in `pyproject.toml` needs with one of its extras, none where it is empty, in the order of
+    names.
 
     Raises PackageNotFoundError where something is not installed.
     """
     about = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pending = [Requirement(line) for line in (*about["dependencies"], *about["optional-dependencies"]["dev"])]
+    pending = [*map(Requirement, about["dependencies"]), *(required_by(about, extra) if extra else ())]
     found: dict[str, Dependency] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while pending:
@@ -61,6 +63,17 @@ def needed(project: Path) -> list[Dependency]:
         found[name] = Dependency(name, Version(installed.version).public, licence_of(installed))
         pending += _wanted_by(installed, extras)
     return [found[name] for name in sorted(found)]
+
+
+def required_by(about: Mapping[str, Any], extra: str) -> list[Requirement]:
+    """What an extra of the project adds, with what the extras that it includes add."""
+    required = []
+    for requirement in map(Requirement, about["optional-dependencies"][extra]):
+        if requirement.name == about["name"]:
+            required += [each for included in requirement.extras for each in required_by(about, included)]
+        else:
+            required.append(requirement)
+    return required
 
 
 def pins_of(lines: Iterable[str]) -> dict[str, str]:
@@ -82,14 +95,19 @@ def unpinned(dependencies: Iterable[Dependency], pins: Mapping[str, str]) -> lis
     return faults
 
 
+def hashed_pins(requirements: Iterable[str]) -> dict[str, str]:
+    """The exact versions that are fetched by their hashes."""
+    text = "\n".join(requirements).replace("\\\n", " ")
+    return pins_of(line.partition("--hash")[0] for line in text.splitlines() if "--hash=sha256:" in line)
+
+
 def unhashed(pins: Mapping[str, str], requirements: Iterable[str]) -> list[str]:
     """What is pinned and not fetched by its hash, each as one line."""
-    text = "\n".join(requirements).replace("\\\n", " ")
-    hashed = pins_of(line.partition("--hash")[0] for line in text.splitlines() if "--hash=sha256:" in line)
+    hashed = hashed_pins(requirements)
     return [
         f"{name}=={version} has no hash in {_HASHES}; make that anew, as it says"
         for name, version in pins.items()
-        if name != _TORCH and hashed.get(name) != version
+        if name != TORCH and hashed.get(name) != version
     ]
 
 

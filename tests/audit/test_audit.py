@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit import advisories
-from tests.audit.dependencies import Dependency, needed, pins_of, unhashed, unlicensed, unpinned
+from tests.audit.dependencies import TORCH, Dependency, hashed_pins, needed, pins_of, unhashed, unlicensed, unpinned
 
 PROJECT = Path(__file__).parents[2]
 
@@ -19,6 +19,16 @@ def test_what_this_project_needs_is_found_through_others():
     assert {"torch", "grpcio", "pytest", "markupsafe", "pluggy"} <= dependencies.keys()
     assert not {"pip", "setuptools", "outrider"} & dependencies.keys()
     assert "+" not in dependencies["torch"].version
+
+
+@pytest.mark.parametrize(
+    ("files", "extra"),
+    [(["runtime"], ""), (["runtime", "server"], "server"), (["runtime", "server", "dev"], "dev")],
+)
+def test_files_of_hashes_hold_what_an_extra_needs_and_nothing_else(files, extra):
+    lines = [line for name in files for line in (PROJECT / "hashes" / f"{name}.txt").read_text().splitlines()]
+    wanted = {each.name for each in needed(PROJECT, extra)} - {TORCH}
+    assert hashed_pins(lines).keys() - {"setuptools"} == wanted
 
 
 def test_whatever_is_not_pinned_exactly_is_told():

@@ -19,7 +19,7 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import FromClient, FromServer
 from common.protocol.terms import Terms
 from server.engine import Engine
-from server.models.state_drafts import StateDraft, load_exporters
+from server.models.draft_models import DraftModel, load_exporters
 from server.options import Pace
 from server.passes.state_maker import StateMaker
 from server.passes.target import Target
@@ -59,7 +59,7 @@ class House:
         checkpoint: Path,
         end_tokens: frozenset[int] = frozenset(),
         dtype: torch.dtype = torch.float64,
-        drafts: Sequence[StateDraft] = (),
+        drafts: Sequence[DraftModel] = (),
     ):
         self.model = load_causal_lm(checkpoint, dtype=dtype)
         self.vocab = self.model.config.vocab_size

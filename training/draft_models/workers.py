@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from common.models.checkpoint import parse_device
-from common.protocol.errors import MisuseError
+from common.programs.extras import require_extra
 
 T = TypeVar("T")
 
@@ -76,10 +76,8 @@ class ManyWorkers:
     """One of several processes, held together by `accelerate`."""
 
     def __init__(self, device: str | None) -> None:
-        try:
-            from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise MisuseError("training in several processes needs `accelerate`: pip install accelerate") from error
+        require_extra("train", "training in several processes")
+        from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
 
         # Some recipes choose by chance what a step trains.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
@@ -115,7 +113,7 @@ class ManyWorkers:
         """Close the connections and wait for their threads, which would abort a process that is ending."""
         self.accelerator.end_training()
         # The wrapped module holds the group, and so its threads, for as long as it is held itself.
-        self.accelerator.free_memory()
+        self.accelerator.free_memory_bytes()
 
 
 @contextmanager

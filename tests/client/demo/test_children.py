@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from client.demo import children
-from client.demo.children import running
+from client.demo.children import installed, running
 from client.errors import DemoError
 
 READY = """\
@@ -168,3 +168,24 @@ def test_no_child_outlives_us(install, number):
         said, _ = parent.communicate(timeout=20)
     assert ends_within(10, address)
     assert said == ("" if number is signal.SIGKILL else f"it was ended by {number.name}, and its children with it\n")
+
+
+@pytest.fixture
+def two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Where Python is, and where the program that runs is: as `pip install --user` has them."""
+    of_python, of_programs = tmp_path / "python", tmp_path / "local"
+    for folder in (of_python, of_programs):
+        folder.mkdir()
+    monkeypatch.setattr(sys, "executable", str(of_python / "python"))
+    monkeypatch.setattr(sys, "argv", [str(of_programs / "outrider")])
+    return of_python, of_programs
+
+
+def test_a_command_is_found_beside_python_and_else_beside_the_program_that_runs(two_folders: tuple[Path, Path]) -> None:
+    of_python, of_programs = two_folders
+    with pytest.raises(DemoError, match=f"not installed in {of_python} or {of_programs}; reinstall Outrider"):
+        installed("outriderd")
+    for folder in (of_programs, of_python):
+        (folder / "outriderd").write_text("#!/bin/sh\n")
+        (folder / "outriderd").chmod(0o755)
+        assert installed("outriderd") == folder / "outriderd"

@@ -14,9 +14,9 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.engine import Engine
+from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
 from server.models.server_drafters import DrafterPlacement, StateFedDrafter, StateFedDrafterFactory
-from server.models.state_drafts import load_exporters
 from server.options import Pace, SessionOptions
 from server.passes.state_maker import StateMaker
 from server.passes.target import load_target
@@ -144,10 +144,10 @@ def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafter
     loaded = load_target(
         str(target), device="cpu", dtype="float64", capacity=CAPACITY, threads=1, keep_hidden=offer.needs_hidden
     )
-    maker = StateMaker(loaded.model.pool, load_exporters(offer.state_drafts, loaded.model))
+    maker = StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model))
     terms = offer.terms(SessionOptions("assist", 128, 64, 16, Pace()), CAPACITY, maker.kinds)
     drafter_factory = StateFedDrafterFactory(
-        offer.server_draft_models, maker, DrafterPlacement("cpu", "float64", terms.context, terms.vocab_size)
+        offer.draft_models, maker, DrafterPlacement("cpu", "float64", terms.context, terms.vocab_size)
     )
     engine = Engine(Sessions(terms, ServingLimits(16, 64), CAPACITY), loaded, Pace(), maker, drafter_factory)
     return engine, drafter_factory, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)

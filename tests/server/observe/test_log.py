@@ -10,7 +10,7 @@ import pytest
 from common.protocol.messages import Settings
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.server_session import ServerSession
-from server.observe import log as log
+from server.observe import log
 from server.observe.log import configure_logging
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions

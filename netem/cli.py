@@ -97,13 +97,13 @@ def link(
     from netem.commands.link import run_behind_link
     from netem.links.backends import LinkRequest
 
-    requested = LinkRequest(
+    request = LinkRequest(
         _profile(profile, up_trace, down_trace),
         None if to is None else parse_destination(to),
         congestion=congestion,
         record=record is not None,
     )
-    raise typer.Exit(asyncio.run(run_behind_link(backend, requested, command or [], record)))
+    raise typer.Exit(asyncio.run(run_behind_link(backend, request, command or [], record)))
 
 
 @app.command()

@@ -24,7 +24,7 @@ def find_family(models: Path | None) -> DemoModels:
     if models is None:
         shipped.shipped_family("demo")  # refuses where the release came without its models
         models = shipped.FAMILIES["demo"].folder
-    found = shipped.Family(models)
+    found = shipped.ModelFolder(models)
     if not found.target.is_dir() or not found.drafts:
         kinds = ", ".join(kind.name for kind in TRAINED_KINDS)
         raise DemoError(f"{models} needs the folder target and one of {kinds}")

@@ -11,19 +11,19 @@ from netem.links.mahimahi import make_folder, write_traces
 from netem.links.namespaces.link import NamespaceLink
 
 
-async def run_behind_link(backend: str, requested: LinkRequest, command: Sequence[str], record: Path | None) -> int:
+async def run_behind_link(backend: str, request: LinkRequest, command: Sequence[str], record: Path | None) -> int:
     """Returns the command's exit code. record: the folder for traces of what came out of the link."""
-    check_command(command, has_server=requested.target is not None)
+    check_command(command, has_server=request.target is not None)
     if record is not None:
         make_folder(record)
     chosen = await choose_backend(backend)
-    async with find_backend(chosen)(requested) as link:
+    async with find_backend(chosen)(request) as link:
         if isinstance(link, NamespaceLink):
-            typer.echo(f"behind {requested.profile.name} by {chosen}, TCP with {link.congestion}", err=True)
-            server = None if requested.target is None else link.server
+            typer.echo(f"behind {request.profile.name} by {chosen}, TCP with {link.congestion}", err=True)
+            server = None if request.target is None else link.server
             code = await run_command(command, server, link.near_namespace)
         else:
-            typer.echo(f"behind {requested.profile.name} by {chosen}, where losses are stalls", err=True)
+            typer.echo(f"behind {request.profile.name} by {chosen}, where losses are stalls", err=True)
             code = await run_command(command, link.address, None)
         if record is not None and (traces := await link.traces()):
             write_traces(record, *traces)

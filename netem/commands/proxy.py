@@ -15,12 +15,12 @@ from netem.links.proxy import Proxy
 _CUT, _RESTORE = "SIGUSR1", "SIGUSR2"  # not every system has them
 
 
-async def serve_link(backend: str, requested: LinkRequest) -> None:
+async def serve_link(backend: str, request: LinkRequest) -> None:
     """Prints `ready on HOST:PORT` on stderr when clients may connect."""
     interrupted = asyncio.Event()
     _upon("SIGINT", interrupted.set)
     _upon("SIGTERM", interrupted.set)
-    async with find_backend(await choose_backend(backend))(requested) as running:
+    async with find_backend(await choose_backend(backend))(request) as running:
         if isinstance(running, Proxy):
             _upon(_CUT, running.cut)
             _upon(_RESTORE, running.restore)

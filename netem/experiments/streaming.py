@@ -140,7 +140,7 @@ async def _answer_all(opened: Mapping[str, SystemUnderTest], prompts: Sequence[s
     return answers
 
 
-def make_report(measured: Sequence[OnLink], longest: int) -> Report:
+def make_report(measured: Sequence[OnLink], max_new_tokens: int) -> Report:
     links = {on_link.profile.name: on_link for on_link in measured}
     identical = is_identical([run for on_link in measured for run in on_link.answers.values()])
     faults = [f"on {name}, {overrun}" for name, on_link in links.items() for overrun in on_link.comparison.overruns]
@@ -156,7 +156,8 @@ def make_report(measured: Sequence[OnLink], longest: int) -> Report:
             for system, compared in on_link.comparison.systems.items()
         ],
         remarks=(
-            f"{count} held-out prompts of the demo family, at most {longest} tokens each, greedy; systems took turns "
+            f"{count} held-out prompts of the demo family, at most {max_new_tokens} tokens each, greedy; systems "
+            f"took turns "
             f"prompt by prompt, each on a server of its own. Answers identical across systems and links: "
             f"{'yes' if identical else 'NO'}.",
             f"Real time over the proxy: TCP is terminated, so loss is not emulated. Stated costs: {IN_WORDS}.",

@@ -54,26 +54,26 @@ class LinkRequest:
     record: bool = False
 
 
-def _proxy(requested: LinkRequest) -> Link:
-    if requested.congestion is not None:
+def _proxy(request: LinkRequest) -> Link:
+    if request.congestion is not None:
         raise MisuseError("the proxy backend ends TCP at both sides: choose a congestion control with --backend tun")
-    if requested.target is None:
+    if request.target is None:
         raise MisuseError(
             "the proxy, all that works without root, needs a server to stand in front of: give --to HOST:PORT"
         )
-    return Proxy(requested.profile, requested.target, requested.listen, record=requested.record)
+    return Proxy(request.profile, request.target, request.listen, record=request.record)
 
 
-def _tun(requested: LinkRequest) -> Link:
+def _tun(request: LinkRequest) -> Link:
     return TunLink(
-        requested.profile, requested.target, requested.listen, congestion=requested.congestion, record=requested.record
+        request.profile, request.target, request.listen, congestion=request.congestion, record=request.record
     )
 
 
-def _tc(requested: LinkRequest) -> Link:
-    if requested.record:
+def _tc(request: LinkRequest) -> Link:
+    if request.record:
         raise MisuseError("the tc backend records nothing: use --backend tun or proxy")
-    return TcLink(requested.profile, requested.target, requested.listen, congestion=requested.congestion)
+    return TcLink(request.profile, request.target, request.listen, congestion=request.congestion)
 
 
 BACKENDS: Mapping[str, Callable[[LinkRequest], Link]] = {PROXY: _proxy, TUN: _tun, TC: _tc}

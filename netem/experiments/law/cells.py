@@ -23,8 +23,8 @@ from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter,
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker, run_virtually
+from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
-from netem.virtual.wire import VirtualStream
 from server.engine import Engine
 from server.options import Pace
 from server.sessions.admission import ServingLimits
@@ -98,7 +98,7 @@ async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answe
     clock = asyncio.get_running_loop().time
     sessions = Sessions(_TERMS, ServingLimits(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
     target = TableTarget(tables, _CAPACITY)
-    engine = Engine(sessions, target, timing.pace, clock=clock, hire=VirtualWorker)
+    engine = Engine(sessions, target, timing.pace, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     sampled = Sampled()
     seeds = iter(range(seed * answers, (seed + 1) * answers))

@@ -46,7 +46,7 @@ async def test_trying_a_backend_leaves_nothing_open(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "requested", "reason"),
+    ("backend", "wanted", "reason"),
     [
         ("proxy", LinkRequest(FOUR_G, None), "give --to"),
         ("proxy", LinkRequest(FOUR_G, SERVER, congestion="cubic"), "--backend tun"),
@@ -58,6 +58,6 @@ async def test_trying_a_backend_leaves_nothing_open(name: str) -> None:
         ),
     ],
 )
-def test_what_a_backend_cannot_do_is_misuse(backend: str, requested: LinkRequest, reason: str) -> None:
+def test_what_a_backend_cannot_do_is_misuse(backend: str, wanted: LinkRequest, reason: str) -> None:
     with pytest.raises(MisuseError, match=reason):
-        find_backend(backend)(requested)
+        find_backend(backend)(wanted)

@@ -1,6 +1,6 @@
-"""The command line of `outrider-lab`: reads arguments, calls the lab, turns errors into one sentence.
+"""The command line of `outrider-lab`: reads arguments and calls what does the work.
 
-No measuring and no emulation here. Commands import what they need when they run, so that --help is quick.
+It neither measures nor emulates. Commands import what they need when they run, so that --help is quick.
 """
 
 from pathlib import Path
@@ -12,7 +12,6 @@ from common.programs.command_line import FAILURE, Version, exit_with
 from common.programs.command_line import run as run_command_line
 
 if TYPE_CHECKING:
-    from netem.experiments.experiment import Advance, Experiment, Report, Request
     from netem.links.profile import LinkProfile
 
 
@@ -63,10 +62,10 @@ def proxy(
 
     from common.address import parse_address, parse_destination
     from netem.commands.proxy import serve_link
-    from netem.links.backends import Wanted
+    from netem.links.backends import LinkRequest
 
     link = _profile(profile, up_trace, down_trace)
-    asyncio.run(serve_link(backend, Wanted(link, parse_destination(to), parse_address(listen), congestion)))
+    asyncio.run(serve_link(backend, LinkRequest(link, parse_destination(to), parse_address(listen), congestion)))
 
 
 @app.command()
@@ -96,15 +95,15 @@ def link(
 
     from common.address import parse_destination
     from netem.commands.link import run_behind_link
-    from netem.links.backends import Wanted
+    from netem.links.backends import LinkRequest
 
-    wanted = Wanted(
+    request = LinkRequest(
         _profile(profile, up_trace, down_trace),
         None if to is None else parse_destination(to),
         congestion=congestion,
         record=record is not None,
     )
-    raise typer.Exit(asyncio.run(run_behind_link(backend, wanted, command or [], record)))
+    raise typer.Exit(asyncio.run(run_behind_link(backend, request, command or [], record)))
 
 
 @app.command()
@@ -139,9 +138,10 @@ def trace(
     ] = None,
 ) -> None:
     """Write what a link offers, outages included, as Mahimahi traces."""
-    from netem.commands.trace import write_profile_traces
+    from netem.links.generate import traces_of
+    from netem.links.mahimahi import write_traces
 
-    write_profile_traces(_profile(profile, None, None), seconds, drive, out)
+    write_traces(out, *traces_of(_profile(profile, None, None), seconds, drive))
 
 
 @app.command()
@@ -155,7 +155,7 @@ def demo(
         Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
     ] = None,
 ) -> None:
-    """Answer what `outrider demo` asks on the virtual clock, for its table."""
+    """Answer the prompts of `outrider demo` on the virtual clock, for its table."""
     import json
 
     link = _profile(profile, None, None)
@@ -190,33 +190,16 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment and write its results."""
-    import asyncio
-
     from common.programs.extras import require_extra
     from netem.experiments.experiment import Request, find_experiment
 
     chosen = find_experiment(experiment)
     require_extra("lab", "an experiment")
-    from netem.experiments.progress import progress_bar
-    from netem.experiments.provenance import provenance
-    from netem.experiments.report import prepare, write_report
+    from netem.commands.run import run_experiment
 
     request = Request(seed, quick, data, models, tuple(draft or ()))
-    prepare(out)
-    origin = provenance(seed, chosen.checkpoints(request))
-    with progress_bar(chosen.name) as advance:
-        report = asyncio.run(_measure(chosen, request, advance))
-    write_report(report, origin, out)
-    typer.echo((out / "table.md").read_text(encoding="utf-8"))
-    if report.faults:
+    if not run_experiment(chosen, request, out):
         exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
-
-
-async def _measure(experiment: "Experiment", request: "Request", advance: "Advance") -> "Report":
-    from client.demo.children import ended_by_signals
-
-    with ended_by_signals():
-        return await experiment.run(request, advance)
 
 
 def _profile(name: str, up_trace: Path | None, down_trace: Path | None) -> "LinkProfile":

@@ -18,27 +18,27 @@ from common.rpc.channel import INCOMING_CONNECTIONS, NO_COMPRESSION, SERVER_OPTI
 from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server.engine import Engine
-from server.events import Event, Tell
+from server.events import Event, EventListener
+from server.models.draft_models import load_exporters
 from server.models.offer import describe, make_offer
-from server.models.server_drafters import OwnAides, Site
-from server.models.state_drafts import load_exporters
+from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
 from server.observe import log as journal
 from server.observe.health_service import HealthService
 from server.observe.metrics import Metrics, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
 from server.options import ServeOptions
-from server.passes.server_drafting import MOST_AIDES
+from server.passes.server_drafting import MAX_SERVER_DRAFTERS
 from server.passes.state_maker import StateMaker
 from server.passes.target import Target, load_target
 from server.security.access import open_port, port_credentials
 from server.security.call_gate import CallGate
 from server.security.call_pools import CallPools
-from server.security.connections import most_connections
+from server.security.connections import max_connections
 from server.security.memory_ceiling import Ceiling
 from server.security.reset_call import remember_who_begins_tasks
 from server.security.tokens import Tokens, read_tokens
 from server.servicer import Servicer
-from server.sessions.admission import Bounds
+from server.sessions.admission import ServingLimits
 from server.sessions.quotas import Quotas
 from server.sessions.sessions import Sessions
 
@@ -61,7 +61,7 @@ def assemble(options: ServeOptions) -> Assembled:
     credentials = port_credentials(options.access)
     tokens = read_tokens(options.access.token_file, options.access.tokens_file)
     warn_of_readable(options.access.token_file, options.access.tokens_file, options.access.key)
-    pools, connections = CallPools(tell=journal.heed), most_connections()
+    pools, connections = CallPools(on_event=journal.handle_event), max_connections()
     server = _make_server(CallGate(tokens, pools), connections)
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics
@@ -98,39 +98,39 @@ def _add_outrider(
         keep_hidden=offer.needs_hidden,
         quantise=options.target.quantise,
     )
-    maker = StateMaker(target.model.pool, load_exporters(offer.state_drafts, target.model))
+    maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))
     terms = offer.terms(options.sessions, capacity, maker.kinds)
-    site = Site(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
-    limits = options.sessions
-    bounds = Bounds(limits.max_sessions, limits.pass_tokens, limits.lease_seconds, limits.max_running)
+    site = DrafterPlacement(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
+    asked = options.sessions
+    limits = ServingLimits(asked.max_sessions, asked.pass_tokens, asked.lease_seconds, asked.max_running)
     metrics = Metrics(registry, offer.card.model)
     quotas = Quotas({} if tokens is None else tokens.allowances)
-    sessions = Sessions(terms, bounds, capacity, quotas, _tell_all(metrics.heed, journal.heed))
+    sessions = Sessions(terms, limits, capacity, quotas, _to_all(metrics.handle_event, journal.handle_event))
     metrics.add_counted(read_on(asyncio.get_running_loop(), partial(read, sessions)))
     metrics.add_calls(read_on(asyncio.get_running_loop(), partial(read_calls, pools)))
-    aides = OwnAides(offer.own_drafts, maker, site)
-    engine = Engine(sessions, target, options.sessions.pace, maker, aides)
-    shelf = offer.shelf()
-    register(Servicer(describe(offer.card, terms, shelf), shelf, engine, tokens), server)
-    return engine, _ceiling_of(target, options.target.cache_tokens, capacity, bounds, connections)
+    drafter_factory = StateFedDrafterFactory(offer.draft_models, maker, site)
+    engine = Engine(sessions, target, options.sessions.pace, maker, drafter_factory)
+    bundle_store = offer.bundle_store()
+    register(Servicer(describe(offer.card, terms, bundle_store), bundle_store, engine, tokens), server)
+    return engine, _ceiling_of(target, options.target.cache_tokens, capacity, limits, connections)
 
 
-def _tell_all(*listeners: Tell) -> Tell:
-    def tell(event: Event) -> None:
+def _to_all(*listeners: EventListener) -> EventListener:
+    def on_event(event: Event) -> None:
         for listener in listeners:
             listener(event)
 
-    return tell
+    return on_event
 
 
-def _ceiling_of(target: Target, asked: int, capacity: int, bounds: Bounds, connections: int) -> Ceiling:
+def _ceiling_of(target: Target, asked: int, capacity: int, limits: ServingLimits, connections: int) -> Ceiling:
     return Ceiling(
         target.weights_bytes,
         target.cache_bytes,
         capacity,
         asked - capacity,
-        bounds.max_sessions,
-        min(bounds.running, bounds.max_sessions),
+        limits.max_sessions,
+        min(limits.running, limits.max_sessions),
         connections,
-        MOST_AIDES,
+        MAX_SERVER_DRAFTERS,
     )

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from common.draft_kinds import LOOKUP
 from common.programs.command_line import FAILURE, Version, run
 from common.programs.configuration import ConfigFile, Program, configure, user_file
 from common.programs.extras import require_extra
@@ -89,7 +90,7 @@ def health(
     from server.observe.health import is_serving
 
     tls = ClientTls(tls_ca, tls_cert, tls_key) if tls_ca or tls_cert or tls_key else None
-    asked = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dialled_here
+    asked = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dial_address
     serving = asyncio.run(is_serving(asked, tls, tls_name))
     typer.echo("serving" if serving else "going away")
     if not serving:
@@ -103,12 +104,13 @@ def bundle(
     out: Annotated[Path, typer.Option(help="The directory to write; it must not hold anything.")],
 ) -> None:
     """Write a client bundle as a directory."""
-    _check_names(target, () if draft == "lookup" else (draft,))
+    drafts = () if draft == LOOKUP else (draft,)
+    _check_names(target, drafts)
     from server.models.bundles import write_bundle
     from server.models.offer import make_offer
 
-    offer = make_offer(target, () if draft == "lookup" else (draft,))
-    write_bundle(offer.lookup if draft == "lookup" else offer.drafts[0], offer.card, out)
+    offer = make_offer(target, drafts)
+    write_bundle(offer.drafts[0] if drafts else offer.lookup, offer.card, out)
 
 
 @app.command()

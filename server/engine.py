@@ -15,17 +15,18 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Protocol
 
-from common.pacing import Hire, PacedThread
+from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
-from server.fault_isolation import named
-from server.passes.batch import Case, Outcome
-from server.passes.server_drafting import Aides, Assistance, Level
-from server.passes.state_export import Ask, Export
+from common.protocol.scheduled_tokens import ScheduledTokens
+from server.fault_isolation import describe_error
+from server.options import Pace
+from server.passes.batch import PassOutcome
+from server.passes.server_drafting import DraftedLevel, ServerDrafterFactory, ServerDraftTask
+from server.passes.state_export import ExportRequest, StateExport
 from server.sessions.counters import Counters
-from server.sessions.entry import Listener, Member
+from server.sessions.entry import Listener, SessionEntry
 from server.sessions.sessions import Sessions
-from server.stated_pace import Pace
 
 Clock = Callable[[], float]
 _log = logging.getLogger(__name__)
@@ -33,18 +34,18 @@ _log = logging.getLogger(__name__)
 _DRAIN_POLL = 0.02
 
 
-class Decider(Protocol):
+class Verifier(Protocol):
     """The target as the engine sees it."""
 
-    def decide(self, cases: Sequence[Case]) -> Sequence[Outcome]:
-        """One pass, and what comes of each case."""
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> Sequence[PassOutcome]:
+        """One pass, and what it comes to for each session."""
         ...
 
 
-class Maker(Protocol):
+class ExportMaker(Protocol):
     """Draft state as the engine sees it."""
 
-    def make(self, asks: Sequence[Ask]) -> Sequence[bytes | None]:
+    def make(self, requests: Sequence[ExportRequest]) -> Sequence[bytes | None]:
         """Encoded state for each ask, or None where it cannot be computed."""
         ...
 
@@ -53,12 +54,12 @@ class Engine:
     def __init__(
         self,
         sessions: Sessions,
-        target: Decider,
+        target: Verifier,
         pace: Pace,
-        maker: Maker | None = None,
-        aides: Aides | None = None,
+        maker: ExportMaker | None = None,
+        drafter_factory: ServerDrafterFactory | None = None,
         clock: Clock = time.monotonic,
-        hire: Hire = PacedThread,
+        make_worker: WorkerFactory = PacedThread,
     ):
         """`maker` may be None where the sessions' terms offer no draft state, `aides` where the server does not
         draft."""
@@ -66,11 +67,11 @@ class Engine:
         self._target = target
         self._pace = pace
         self._maker = maker
-        self._aides = aides
+        self._drafter_factory = drafter_factory
         self._clock = clock
-        self._hire = hire
-        self._stirred = asyncio.Event()
-        self._assistant_stirred = asyncio.Event()
+        self._make_worker = make_worker
+        self._pass_may_be_due = asyncio.Event()
+        self._draft_may_be_due = asyncio.Event()
 
     @property
     def counters(self) -> Counters:
@@ -82,28 +83,28 @@ class Engine:
             self.sessions.receive(listener, message, self._clock())
         except PeerError as error:
             self.sessions.fail(listener, error)
-        self._stir()
+        self._wake()
 
-    def hear_out(self, listener: Listener) -> None:
+    def half_close(self, listener: Listener) -> None:
         """Nothing more comes from this client, for whatever reason."""
-        self.sessions.hear_out(listener, self._clock())
-        self._stir()
+        self.sessions.half_close(listener, self._clock())
+        self._wake()
 
     def fail(self, listener: Listener, error: PeerError) -> None:
         self.sessions.fail(listener, error)
-        self._stir()
+        self._wake()
 
     def leave(self, listener: Listener) -> None:
         self.sessions.leave(listener, self._clock())
-        self._stir()
+        self._wake()
 
     async def run(self) -> None:
         """Runs passes until it is cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._run_passes())
-                if self._aides is not None:
-                    tasks.create_task(self._assist(self._aides))
+                if self._drafter_factory is not None:
+                    tasks.create_task(self._run_server_drafting(self._drafter_factory))
         except BaseExceptionGroup as group:
             if len(group.exceptions) > 1:
                 raise
@@ -120,9 +121,9 @@ class Engine:
 
     async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
-        with closing(self._hire("target")) as worker:
+        with closing(self._make_worker("target")) as worker:
             while True:
-                self._stirred.clear()
+                self._pass_may_be_due.clear()
                 batch = self.sessions.plan(self._clock())
                 exports = self.sessions.claim_state()
                 if batch is None and not exports:
@@ -132,51 +133,53 @@ class Engine:
                 if batch is None:
                     await worker.run(0.0, make)
                     continue
-                compute = partial(self._compute, make, batch.cases)
+                compute = partial(self._compute, make, batch.scheduled)
                 outcomes, timed = await worker.run(self._pace.cost(batch.tokens), compute)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds
                 self.sessions.complete(batch, outcomes, self._clock())
-                self._assistant_stirred.set()
+                self._draft_may_be_due.set()
 
-    async def _assist(self, aides: Aides) -> None:
+    async def _run_server_drafting(self, drafter_factory: ServerDrafterFactory) -> None:
         """Drafts a level at a time, beside the passes."""
-        with closing(self._hire("assistant")) as worker:
+        with closing(self._make_worker("assistant")) as worker:
             while True:
-                self._assistant_stirred.clear()
-                asked = self.sessions.claim_assistance()
+                self._draft_may_be_due.clear()
+                asked = self.sessions.claim_draft_task()
                 if asked is None:
-                    await self._assistant_stirred.wait()
+                    await self._draft_may_be_due.wait()
                     continue
                 begun = self._clock()
-                level, timed = await worker.run(self._pace.per_level, partial(_draft, asked, aides))
+                level, timed = await worker.run(self._pace.per_level, partial(_draft, asked, drafter_factory))
                 self.counters.overrun_levels += timed.overran
-                self.sessions.assist(asked, level, self._clock() - begun)
-                self._stirred.set()
+                self.sessions.add_drafted_level(asked, level, self._clock() - begun)
+                self._pass_may_be_due.set()
 
-    def _stir(self) -> None:
-        self._stirred.set()
-        self._assistant_stirred.set()
+    def _wake(self) -> None:
+        self._pass_may_be_due.set()
+        self._draft_may_be_due.set()
 
-    def _compute(self, make: Callable[[], None], cases: Sequence[Case]) -> Sequence[Outcome]:
+    def _compute(self, make: Callable[[], None], scheduled: Sequence[ScheduledTokens]) -> Sequence[PassOutcome]:
         # What belongs to the last pass's commits would be old after this one.
         make()
-        return self._target.decide(cases)
+        return self._target.verify(scheduled)
 
-    def _make_state(self, exports: Sequence[Export[Member]], loop: asyncio.AbstractEventLoop) -> None:
+    def _make_state(self, exports: Sequence[StateExport[SessionEntry]], loop: asyncio.AbstractEventLoop) -> None:
         """Hands state over to the event loop's thread as soon as it is made, ahead of what the pass comes to."""
         if not exports or self._maker is None:
             return
         begun = self._clock()
         payloads: Sequence[bytes | None] = [None] * len(exports)
         try:
-            payloads = self._maker.make([export.ask for export in exports])
+            payloads = self._maker.make([export.request for export in exports])
         # Whatever comes of state, passes go on without it.
         except Exception as error:
-            _log.error("draft state cannot be made: %s", named(error))
+            _log.error("draft state cannot be made: %s", describe_error(error))
         loop.call_soon_threadsafe(self._send_state, exports, payloads, self._clock() - begun)
 
-    def _send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], seconds: float) -> None:
+    def _send_state(
+        self, exports: Sequence[StateExport[SessionEntry]], payloads: Sequence[bytes | None], seconds: float
+    ) -> None:
         self.counters.state_seconds += seconds
         self.sessions.send_state(exports, payloads, self._clock())
 
@@ -185,13 +188,13 @@ class Engine:
         # Not `wait_for`, which in Python 3.11 may swallow a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(None if delay == math.inf else max(0.0, delay)):
-                await self._stirred.wait()
+                await self._pass_may_be_due.wait()
 
 
-def _draft(asked: Assistance[Member], aides: Aides) -> Level | None:
+def _draft(asked: ServerDraftTask[SessionEntry], drafter_factory: ServerDrafterFactory) -> DraftedLevel | None:
     try:
-        return asked.draft(aides)
+        return asked.draft(drafter_factory)
     # Whatever a model raises, it concerns this session's help, not the session.
     except Exception as error:
-        _log.error("a level cannot be drafted here: %s", named(error))
+        _log.error("a level cannot be drafted here: %s", describe_error(error))
         return None

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.protocol.messages import FailureCode, FinishReason
-from server.sessions.refusal import Reason
+from server.sessions.refusal import RefusalReason
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class SessionOpened:
     """A session has a stream; `resumed` where it had one before."""
 
     session: str
@@ -21,7 +21,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class TokensCommitted:
     """A pass made tokens final. `waited` is the time since the commit before, or for the first since the question."""
 
     tokens: int
@@ -30,7 +30,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class AnswerFinished:
     session: str
     client: str
     reason: FinishReason
@@ -42,17 +42,17 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SessionRefused:
     """Nothing was made for this stream."""
 
     session: str
     client: str
-    reason: Reason
+    reason: RefusalReason
     retry_after: float
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class StreamFailed:
     """A stream ended with a fault of its client, or of ours; `tokens` of its answer were made by then."""
 
     session: str
@@ -62,7 +62,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class StreamLeft:
     """A stream is gone. Its session is kept for `kept_seconds`, 0 where it is not."""
 
     session: str
@@ -72,7 +72,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class LeaseEnded:
     """A session that was kept is no more."""
 
     session: str
@@ -80,29 +80,39 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Draining:
+class DrainingBegan:
     sessions: int
 
 
 @dataclass(frozen=True, slots=True)
 class CallsRefused:
-    """So many calls of a kind since this was told last, and why. Of sessions that are turned away `Refused` tells."""
+    """How many calls of a kind were refused since the last such event, and why. For sessions see `SessionRefused`."""
 
     kind: str
     reason: str
     calls: int
 
 
-Event = Opened | Committed | Finished | Refused | Failed | Left | Forgotten | Draining | CallsRefused
-Tell = Callable[[Event], None]
+Event = (
+    SessionOpened
+    | TokensCommitted
+    | AnswerFinished
+    | SessionRefused
+    | StreamFailed
+    | StreamLeft
+    | LeaseEnded
+    | DrainingBegan
+    | CallsRefused
+)
+EventListener = Callable[[Event], None]
 
 _SHOWN = 8
 
 
-def shown(session: str) -> str:
+def short_id(session: str) -> str:
     """So much of a session's id as tells it from others; the whole is its key."""
     return session[:_SHOWN]
 
 
-def unheard(_: Event) -> None:
+def ignore_event(_: Event) -> None:
     """For whom nobody keeps books."""

@@ -29,7 +29,7 @@ class FaultIsolation(Generic[Owner]):
         except Exception as error:
             self._failed(owner, error)
 
-    def ask_each(self, owners: Iterable[Owner], ask: Callable[[Owner], Answer]) -> list[tuple[Owner, Answer]]:
+    def call_each(self, owners: Iterable[Owner], ask: Callable[[Owner], Answer]) -> list[tuple[Owner, Answer]]:
         """What each says; one that cannot be asked fails alone."""
         answers = []
         for owner in list(owners):
@@ -41,11 +41,11 @@ class FaultIsolation(Generic[Owner]):
         return answers
 
     def _failed(self, owner: Owner, error: Exception) -> None:
-        _log.error("a session failed %s: %s", self._when, named(error))
+        _log.error("a session failed %s: %s", self._when, describe_error(error))
         self._fail(owner)
 
 
-def named(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Such as 'IndexError in target.py:51'."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

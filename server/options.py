@@ -9,7 +9,6 @@ from pathlib import Path
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from server.stated_pace import Pace
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 
@@ -25,6 +24,19 @@ class TargetOptions:
     threads: int  # torch's; 0 leaves it to torch
     cache_tokens: int  # slots of the K/V pool
     quantise: str = ""  # int8, int4, or empty for the weights as they are stored
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The least that a pass, each packed token of it, and a level drafted on the server cost, in seconds."""
+
+    per_pass: float = 0.0
+    per_token: float = 0.0
+    per_level: float = 0.0
+
+    def cost(self, tokens: int) -> float:
+        """The least seconds of a pass over `tokens` packed tokens."""
+        return max(self.per_pass, self.per_token * tokens)
 
 
 @dataclass(frozen=True, slots=True)

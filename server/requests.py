@@ -14,12 +14,12 @@ from common.protocol.errors import MisuseError
 from server.options import (
     LOG_FORMATS,
     AccessOptions,
+    Pace,
     ReportOptions,
     SessionOptions,
     TargetOptions,
     parse_duration,
 )
-from server.stated_pace import Pace
 
 Target = Annotated[str, typer.Option(help="A checkpoint's directory, a hub id, or `demo`.")]
 Draft = Annotated[list[str] | None, typer.Option(help="A draft to hand out; may be repeated.")]

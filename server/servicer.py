@@ -13,8 +13,8 @@ from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService
 from server.engine import Engine
-from server.fault_isolation import named
-from server.models.bundles import Shelf
+from server.fault_isolation import describe_error
+from server.models.bundles import BundleStore
 from server.security.tokens import NOBODY, Tokens
 from server.sessions.stream import Stream
 
@@ -28,13 +28,13 @@ class Servicer(OutriderService):
     def __init__(
         self,
         description: ServerDescription,
-        shelf: Shelf,
+        bundle_store: BundleStore,
         engine: Engine,
         tokens: Tokens | None = None,
         first_frame_seconds: float = FIRST_FRAME_SECONDS,
     ):
         self._description = description
-        self._shelf = shelf
+        self._bundle_store = bundle_store
         self._engine = engine
         self._tokens = tokens
         self._first_frame_seconds = first_frame_seconds
@@ -43,7 +43,7 @@ class Servicer(OutriderService):
         return self._description
 
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
-        return self._shelf.read(request)
+        return self._bundle_store.read(request)
 
     async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
         """However the stream ends, its session is over or on lease when this returns."""
@@ -64,12 +64,12 @@ class Servicer(OutriderService):
                 async for message in messages:
                     silence.reschedule(None)
                     self._engine.receive(stream, message)
-            self._engine.hear_out(stream)
+            self._engine.half_close(stream)
         except TimeoutError:
             self._engine.fail(stream, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
         except PeerError as error:
             self._engine.fail(stream, error)
         # One stream's fault, whatever it is, must not reach the others.
         except Exception as error:
-            _log.error("a stream failed: %s", named(error))
+            _log.error("a stream failed: %s", describe_error(error))
             self._engine.fail(stream, PeerError("the server failed on this session", FailureCode.INTERNAL))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from common.drafters.best_first import Expansion
-from common.protocol.acceptance import Tempo
+from common.protocol.acceptance import AcceptanceEstimator
 
 _FORGETTING = 0.98  # of the fit, with each level
 _LEVELS_BETWEEN_STEPS = 8
@@ -32,7 +32,7 @@ _LEAST_PRICE, _MOST_PRICE = 5e-5, 4e-3  # beyond which the least probability is 
 _LEAST_SECONDS = 10.0  # for once or twice as long is a least round trip remembered: paths change
 
 
-class Steering(Protocol):
+class TreeController(Protocol):
     """What bounds a drafter's tree, and is told how it goes."""
 
     expansion: Expansion
@@ -69,12 +69,12 @@ class Controller:
         self.expansion = first
         self._levels = LevelCost()
         self._uplink = Uplink()
-        self._tempo = Tempo()
+        self._acceptance = AcceptanceEstimator()
         self._drafted = 0
 
     def begin_turn(self) -> None:
         """How long a person thinks is no speed, and no way there and back."""
-        self._tempo.began()
+        self._acceptance.answer_began()
         self._uplink.forget_sent()
 
     def drafted(self, nodes: int, seconds: float) -> None:
@@ -88,11 +88,11 @@ class Controller:
 
     def committed(self, tokens: int, seen: int, now: float) -> None:
         self._uplink.heard(seen, now)
-        self._tempo.committed(tokens, now)
+        self._acceptance.committed(tokens, now)
 
     def _step(self) -> None:
         # Until a speed is known, every node is worth its place.
-        speed = self._tempo.speed if math.isfinite(self._tempo.speed) else 0.0
+        speed = self._acceptance.tokens_per_s if math.isfinite(self._acceptance.tokens_per_s) else 0.0
         fixed, per_node = self._levels.fixed, self._levels.per_node
         worth = speed * (per_node + self._uplink.price)
         breadth = fixed / per_node if per_node > 0 else math.inf  # at most doubles what a level costs

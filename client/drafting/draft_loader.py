@@ -21,7 +21,7 @@ from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 
 if TYPE_CHECKING:
-    from common.drafters.load import MakeDrafter
+    from common.drafters.load import DrafterFactory
 
 _FARTHEST = 60.0
 """Seconds to a server that was not reached, where drafts are weighed by what a miss costs."""
@@ -50,7 +50,7 @@ class DraftChoice:
 class _Trial(Depth):
     """A depth that was timed, and what makes drafters of it."""
 
-    make: "MakeDrafter"
+    make: "DrafterFactory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class DraftLoader:
     vocab_size: int
     round_trip: float
 
-    def load(self) -> "MakeDrafter":
+    def load(self) -> "DrafterFactory":
         """Makes drafters for any number of conversations, on the same weights. Raises OutriderError where these cannot
         be loaded."""
         if self.choice.threads:
@@ -76,10 +76,10 @@ class DraftLoader:
             return self._load_fastest()
         return self._load(self.choice.layers)
 
-    def _load(self, layers: int) -> "MakeDrafter":
-        from common.drafters.load import DraftSite, load_draft
+    def _load(self, layers: int) -> "DrafterFactory":
+        from common.drafters.load import DrafterConfig, load_draft_model
 
-        site = DraftSite(
+        site = DrafterConfig(
             self.bundle,
             self.choice.device,
             self.choice.dtype,
@@ -88,12 +88,12 @@ class DraftLoader:
             StateRequest(self.manifest.draft, layers, self.choice.state),
         )
         with _telling_damage(self.bundle, self.manifest):
-            make = load_draft(self.manifest.kind, site)
+            make = load_draft_model(self.manifest.kind, site)
         if layers and make().state is None:
             raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0")
         return make
 
-    def _load_fastest(self) -> "MakeDrafter":
+    def _load_fastest(self) -> "DrafterFactory":
         """Tries every depth that was measured after training; where none was, runs no layer of the target. What runs
         none goes to the deepest while it writes alone.
 
@@ -132,7 +132,7 @@ class DraftLoader:
         seconds = level_seconds(make(), self.vocab_size, time.perf_counter)
         return _Trial(layers, accept_length, seconds, make)
 
-    def _load_named(self, layers: int) -> "MakeDrafter":
+    def _load_named(self, layers: int) -> "DrafterFactory":
         """At a depth that the bundle names."""
         from common.models.errors import CheckpointError
 

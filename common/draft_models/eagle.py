@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import torch
 from torch import nn
+from transformers import PreTrainedConfig
 
 from common.draft_models.directory import is_published_eagle, load_into, read_config, read_tensors, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
@@ -111,6 +112,12 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
     draft = EagleDraft(config)
     load_into(draft, tensors, directory)
     return draft, kept
+
+
+def read_depths(directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
+    """Only 0, as it runs no target layer; None where its sizes are not the target's. Raises as `load_eagle` does."""
+    draft, _ = load_eagle(directory)
+    return (0,) if draft.config.hidden == target.hidden_size else None
 
 
 def _own_config(directory: Path) -> EagleConfig:

@@ -1,14 +1,18 @@
-"""What a server sends of the tokens that its target has processed: one exporter for each kind of draft state.
+"""Exporters: draft state of tokens that the target has processed, one exporter for each kind of draft state.
 
 What may live here: reading the target's K/V pool by slot. It may not know sessions, windows, encoding or drafters.
 """
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import torch
 
 from common.draft_models.lsa import StateMixer
+from common.draft_models.moa import load_lsa, read_moa_config
 from common.models.key_values import KeyValuePool
+from common.models.packed import PackedModel
 from common.protocol.draft_state import HIDDEN, KEY_VALUES, LSA
 
 
@@ -22,7 +26,7 @@ class StateExporter(Protocol):
 
 
 class LsaExporter:
-    """All layers' K/V of each token, mixed into one vector (Zimmer et al. 2025)."""
+    """All layers' K/V of each token, mixed into one vector (Zimmer et al. 2025, arXiv 2410.03804)."""
 
     kind = LSA
 
@@ -40,7 +44,7 @@ class LsaExporter:
 
 
 class HiddenExporter:
-    """The last hidden state after the final norm, which EAGLE and Medusa draft from."""
+    """The last hidden state after the final norm, for drafts such as EAGLE and Medusa."""
 
     kind = HIDDEN
 
@@ -54,7 +58,7 @@ class HiddenExporter:
 
 
 class KeyValueExporter:
-    """K/V of the last `layers` layers, first of them first, for target-layer inference."""
+    """K/V of the last `layers` layers, in the order of layers, for target-layer inference."""
 
     kind = KEY_VALUES
 
@@ -64,6 +68,25 @@ class KeyValueExporter:
 
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
         return _keys_values(pool, self._layers, slots).view(len(slots), *self.shape).float()
+
+
+def load_exporter(state: str, directory: Path, target: PackedModel) -> StateExporter:
+    """The exporter of draft state of the kind `state` for the draft in `directory`, on the target's device and in its
+    dtype. Raises CheckpointError where the weights that it needs are missing or broken."""
+    return _LOADERS[state](directory, target)
+
+
+def _load_lsa(directory: Path, target: PackedModel) -> StateExporter:
+    lsa = load_lsa(directory).to(target.model.device, target.model.dtype)
+    return LsaExporter(lsa, read_moa_config(directory).state_width)
+
+
+def _load_hidden(directory: Path, target: PackedModel) -> StateExporter:
+    return HiddenExporter(target.model.config.hidden_size)
+
+
+_LOADERS: Mapping[str, Callable[[Path, PackedModel], StateExporter]] = {LSA: _load_lsa, HIDDEN: _load_hidden}
+"""For each kind of draft state that a draft kind may need; K/V follow from the target layers that a draft runs."""
 
 
 def _keys_values(pool: KeyValuePool, layers: int, slots: torch.Tensor) -> torch.Tensor:

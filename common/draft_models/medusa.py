@@ -13,6 +13,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers import PreTrainedConfig
 
 from common.draft_models.directory import load_into, read_config, read_tensors, save_draft
 from common.models.errors import CheckpointError
@@ -139,3 +140,10 @@ def load_medusa(directory: Path) -> MedusaDraft:
         raise CheckpointError(f"{directory / CONFIG} describes no Medusa heads; fetch or train them again.") from error
     load_into(draft, read_tensors(directory), directory)
     return draft
+
+
+def read_depths(directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
+    """Only 0, as they run no target layer; None where their sizes are not the target's. Raises as `load_medusa`
+    does."""
+    config = load_medusa(directory).config
+    return (0,) if (config.hidden, config.vocabulary) == (target.hidden_size, target.vocab_size) else None

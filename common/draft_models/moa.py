@@ -12,12 +12,14 @@ from typing import Any, Self
 
 import torch
 from torch import nn
+from transformers import PreTrainedConfig
 
 from common.draft_models.directory import EXPORTER_WEIGHTS, load_into, read_config, read_tensors, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS, StateMixer
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.models.errors import CheckpointError
+from common.models.families import key_width
 from common.protocol.errors import MisuseError
 
 # Shape letters: B rows, T tokens, S received states, L target layers, W state width, E hidden size.
@@ -94,7 +96,7 @@ class MoaDraft(nn.Module):
 
 
 def make_lsa(config: MoaConfig) -> StateMixer:
-    """The server's half, fresh. Raises KeyError for an unknown mixer."""
+    """A new, untrained server's half. Raises KeyError for an unknown mixer."""
     return MIXERS[config.mixer](config.target_layers, config.lsa)
 
 
@@ -120,6 +122,16 @@ def read_moa_config(directory: Path) -> MoaConfig:
         return MoaConfig.from_json(read_config(directory, KIND))
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
+
+
+def read_depths(directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
+    """The numbers of target layers that the draft may run; None where its sizes are not the target's.
+
+    Raises CheckpointError where `directory` holds no moa draft.
+    """
+    config = read_moa_config(directory)
+    sizes = (target.hidden_size, target.num_hidden_layers, 2 * key_width(target))
+    return config.depths if (config.hidden, config.target_layers, config.state_width) == sizes else None
 
 
 def load_moa(directory: Path, depth: int) -> tuple[MoaDraft, torch.Tensor | None]:

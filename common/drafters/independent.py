@@ -1,12 +1,26 @@
-"""`independent`: any causal LM with the target's tokenizer drafts by itself. Needs no draft state."""
+"""`independent`: any causal LM with the target's tokenizer as draft model. It needs no draft state."""
 
 from collections.abc import Sequence
 
 import torch
 
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory
+from common.drafters.tree_drafter import TreeDrafter
+from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
+
+
+def load(config: DrafterConfig) -> DrafterFactory:
+    """Raises CheckpointError where the checkpoint is missing or broken."""
+    model = load_causal_lm(config.directory, device=config.device, dtype=config.dtype)
+
+    def make() -> TreeDrafter:
+        network = IndependentNetwork(PackedModel(model, config.context + SPARE_SLOTS), config.vocab_size)
+        return TreeDrafter(network, config.expansion, config.rank)
+
+    return make
 
 
 class IndependentNetwork:
@@ -28,4 +42,4 @@ class IndependentNetwork:
         return len(past_slots)
 
     def forget(self, keep: int) -> None:
-        """Holds nothing of the kind."""
+        """It has no draft state."""

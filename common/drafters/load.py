@@ -1,13 +1,21 @@
-"""Makes a drafter from a bundle's directory: the one table of drafter kinds."""
+"""Makes a drafter of any kind of the registry from a bundle's directory.
 
+What may live here: what every kind is loaded from, and errors. It may not know any kind: `common/draft_kinds.py` names
+them, and the module of one is imported when it is loaded.
+"""
+
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, cast
+
+from transformers import PreTrainedModel
 
 from common.bundle import TAIL_FOLDER
+from common.draft_kinds import DRAFT_KINDS
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.drafters.lookup import LookupDrafter
 from common.drafters.ranking import Rank, ranking_for
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG
@@ -16,14 +24,14 @@ from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
 
 SPARE_SLOTS = 512
-"""Room for the tree beside a full context."""
+"""K/V slots for the tree beside a full context."""
 
 
 @dataclass(frozen=True, slots=True)
-class DraftSite:
-    """Where a drafter's files lie, what it runs on, the dimensions of its target, and which draft state it is to ask
-    for, if its kind needs any; `request.layers` are the target layers that it runs itself. `rank` says what becomes of
-    its logits."""
+class DrafterConfig:
+    """What a drafter is made from: the directory of its draft model, device and dtype, the sizes of its target, and
+    the draft state that it is to ask for, if its kind needs any; `request.layers` are the target layers that it runs
+    itself. `rank` turns its logits into candidates."""
 
     directory: Path
     device: str
@@ -40,122 +48,57 @@ class DraftSite:
         return self.tail or self.directory / TAIL_FOLDER
 
 
-MakeDrafter = Callable[[], Drafter]
+DrafterFactory = Callable[[], Drafter]
 """Makes a drafter for another session, on weights that are loaded already."""
 
 
-def load_drafter(kind: str, site: DraftSite) -> Drafter:
-    """A drafter for one session. Raises as `load_draft` does."""
-    return load_draft(kind, site)()
+class DrafterModule(Protocol):
+    """What the module of a kind in `common.drafters` offers."""
+
+    def load(self, config: DrafterConfig) -> DrafterFactory:
+        """Loads the weights once. Raises CheckpointError where they are missing or broken."""
+        ...
 
 
-def load_draft(kind: str, site: DraftSite) -> MakeDrafter:
-    """Raises MisuseError for an unknown kind and CheckpointError for a draft that cannot be loaded."""
-    loader = _LOADERS.get(kind)
-    if loader is None:
-        raise MisuseError(f"no drafter '{kind}' is known here, only {', '.join(_LOADERS)}; upgrade this side")
+def load_drafter(kind: str, config: DrafterConfig) -> Drafter:
+    """A drafter for one session. Raises as `load_draft_model` does."""
+    return load_draft_model(kind, config)()
+
+
+def load_draft_model(kind: str, config: DrafterConfig) -> DrafterFactory:
+    """Loads a draft's weights. Raises MisuseError for an unknown kind or a number of target layers that the kind
+    cannot run, CheckpointError for a draft that cannot be loaded."""
+    known = DRAFT_KINDS.get(kind)
+    if known is None:
+        raise MisuseError(f"no drafter '{kind}' is known here, only {', '.join(DRAFT_KINDS)}; upgrade this side")
+    request = config.request
+    if request.layers and not known.runs_target_layers:
+        raise MisuseError(f"the draft '{request.draft}' runs no layer of the target, not {request.layers}; choose 0")
+    module = cast(DrafterModule, importlib.import_module(f"common.drafters.{kind}"))
     try:
-        return loader(site)
+        return module.load(config)
     except OutriderError:
         raise
     # For whatever a configuration says that cannot be, torch has an exception of its own.
     except Exception as error:
         if is_out_of_memory(error):
-            raise CheckpointError(f"the draft in {site.directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
+            raise CheckpointError(f"the draft in {config.directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
         raise CheckpointError(
-            f"the draft in {site.directory} cannot be what its {CONFIG} says; fetch it again."
+            f"the draft in {config.directory} cannot be what its {CONFIG} says; fetch it again."
         ) from error
 
 
-def _lookup(site: DraftSite) -> MakeDrafter:
-    return lambda: LookupDrafter(site.expansion)
+def load_tail_for(config: DrafterConfig, hidden: int) -> PreTrainedModel:
+    """The target's tail with as many layers as the draft runs, for a draft whose hidden states have `hidden` numbers.
 
-
-def _independent(site: DraftSite) -> MakeDrafter:
-    from common.drafters.independent import IndependentNetwork
-    from common.drafters.tree_drafter import TreeDrafter
-    from common.models.checkpoint import load_causal_lm
-    from common.models.packed import PackedModel
-
-    model = load_causal_lm(site.directory, device=site.device, dtype=site.dtype)
-
-    def make() -> Drafter:
-        network = IndependentNetwork(PackedModel(model, site.context + SPARE_SLOTS), site.vocab_size)
-        return TreeDrafter(network, site.expansion, site.rank)
-
-    return make
-
-
-def _moa(site: DraftSite) -> MakeDrafter:
-    from common.draft_models.moa import load_moa
+    Raises CheckpointError where the tail is missing or broken, or its hidden states are of another width.
+    """
     from common.draft_models.tail import load_tail
-    from common.drafters.moa import MoaNetwork
-    from common.drafters.tree_drafter import TreeDrafter
 
-    draft, kept = load_moa(site.directory, site.request.layers)
-    tail = load_tail(site.tail_directory, site.request.layers, site.device, site.dtype)
-    _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
-    draft.to(tail.device, tail.dtype)
-
-    def make() -> Drafter:
-        network = MoaNetwork(draft, tail, site.request, site.context, SPARE_SLOTS, kept)
-        return TreeDrafter(network, site.expansion, site.rank)
-
-    return make
-
-
-def _eagle(site: DraftSite) -> MakeDrafter:
-    from common.draft_models.eagle import load_eagle
-    from common.draft_models.tail import load_tail
-    from common.drafters.eagle import EagleNetwork
-    from common.drafters.tree_drafter import TreeDrafter
-
-    draft, kept = load_eagle(site.directory)
-    tail = load_tail(site.tail_directory, 0, site.device, site.dtype)
-    _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
-    draft.to(tail.device, tail.dtype)
-    embedding, head, request = tail.get_input_embeddings(), tail.lm_head, _without_layers(site.request)
-
-    def make() -> Drafter:
-        network = EagleNetwork(draft, embedding, head, request, site.context, SPARE_SLOTS, kept)
-        return TreeDrafter(network, site.expansion, site.rank)
-
-    return make
-
-
-def _medusa(site: DraftSite) -> MakeDrafter:
-    from common.draft_models.medusa import load_medusa
-    from common.draft_models.tail import load_tail
-    from common.drafters.medusa import MedusaDrafter
-
-    draft = load_medusa(site.directory)
-    tail = load_tail(site.tail_directory, 0, site.device, site.dtype)
-    _check_width(site.directory, draft.config.hidden, tail.config.hidden_size)
-    draft.to(tail.device, tail.dtype)
-    request = _without_layers(site.request)
-    return lambda: MedusaDrafter(draft, tail.lm_head, request, site.expansion, site.rank)
-
-
-def _check_width(directory: Path, hidden: int, targets: int) -> None:
-    """Raises CheckpointError for a draft whose hidden states are not as wide as the target's."""
-    if hidden != targets:
+    tail = load_tail(config.tail_directory, config.request.layers, config.device, config.dtype)
+    if hidden != tail.config.hidden_size:
         raise CheckpointError(
-            f"the draft in {directory} is made for hidden states of {hidden} numbers, but the target's have {targets}; "
-            "name a draft of this target."
+            f"the draft in {config.directory} is made for hidden states of {hidden} numbers, but the target's have "
+            f"{tail.config.hidden_size}; name a draft of this target."
         )
-
-
-def _without_layers(request: StateRequest) -> StateRequest:
-    """Raises MisuseError where a draft that runs no target layer is asked to."""
-    if request.layers:
-        raise MisuseError(f"the draft '{request.draft}' runs no layer of the target, not {request.layers}; choose 0")
-    return request
-
-
-_LOADERS: dict[str, Callable[[DraftSite], MakeDrafter]] = {
-    "lookup": _lookup,
-    "independent": _independent,
-    "moa": _moa,
-    "eagle": _eagle,
-    "medusa": _medusa,
-}
+    return tail

@@ -1,6 +1,7 @@
-"""`moa`: Mixture of Attentions with target-layer inference, drafting from whatever state has arrived.
+"""`moa`: Mixture of Attentions with target-layer inference (Zimmer et al. 2025, arXiv 2410.03804), drafting from
+whatever draft state has arrived.
 
-May know the draft network, the target's tail and slots. May not know trees, sessions or how state travels.
+It may know the draft network, the target's tail and slots, not trees, sessions or how state travels.
 
 The self-attention and the tail keep K/V by slot; the cross-attention keeps the received states' K/V by position.
 A committed token's K/V in the tail are the draft's own until the target's arrive.
@@ -14,15 +15,31 @@ from transformers import PreTrainedModel
 
 from common.codec import decode
 from common.draft_models.layers import full_attention
-from common.draft_models.moa import KIND, MoaDraft
+from common.draft_models.moa import KIND, MoaDraft, load_moa
 from common.draft_models.vocabulary import trim_head
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
+from common.drafters.tree_drafter import TreeDrafter
 from common.models.attention import ATTENTION, PassContext
 from common.models.plan import PassPlan
 from common.models.segment import Segment
 from common.protocol.draft_state import KEY_VALUES, LSA
 from common.protocol.messages import State, StateRequest
+
+
+def load(config: DrafterConfig) -> DrafterFactory:
+    """Raises CheckpointError where the draft or the tail is missing or broken, MisuseError for a number of target
+    layers that the draft was not trained for."""
+    draft, kept = load_moa(config.directory, config.request.layers)
+    tail = load_tail_for(config, draft.config.hidden)
+    draft.to(tail.device, tail.dtype)
+
+    def make() -> TreeDrafter:
+        network = MoaNetwork(draft, tail, config.request, config.context, SPARE_SLOTS, kept)
+        return TreeDrafter(network, config.expansion, config.rank)
+
+    return make
 
 
 class MoaNetwork:
@@ -62,7 +79,7 @@ class MoaNetwork:
                 self._received.add(state.start, values)
             elif state.kind == KEY_VALUES and self._depth:
                 self._tail_values.add(state.start, values[:, -self._depth :], past_slots)
-        # The pending tokens behind the newest state, and with them the root, were computed from an older one.
+        # The pending tokens after the newest state, and with them the root, were computed from an older one.
         return min(self._received.newest + 1, max(0, len(past_slots) - 1))
 
     def forget(self, keep: int) -> None:

@@ -1,4 +1,4 @@
-"""Where the demo's models lie: in the folder `models` beside the packages, in a clone as in an installed wheel.
+"""Finds the demo's models: in the folder `models` beside the packages, in a clone as in an installed wheel.
 
 Nothing else may live here.
 """
@@ -6,18 +6,16 @@ Nothing else may live here.
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.draft_kinds import TRAINED_KINDS
 from common.models.errors import CheckpointError
 
 _MODELS = Path(__file__).resolve().parents[2] / "models"
 
 HOW_TO_RESTORE = "reinstall Outrider from a wheel that holds them, or copy models/demo of its repository there"
 
-DRAFTS = ("moa", "eagle", "medusa", "independent")
-"""The folders of drafts beside a family's target, of which the first that is there is the default."""
-
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ModelFolder:
     """A folder with a target, and drafts that were trained for it."""
 
     folder: Path
@@ -28,14 +26,14 @@ class Family:
 
     @property
     def drafts(self) -> list[Path]:
-        """Those that are there."""
-        return [self.folder / name for name in DRAFTS if (self.folder / name).is_dir()]
+        """Those that are there, in a folder named after their kind each; the first is the default."""
+        return [self.folder / kind.name for kind in TRAINED_KINDS if (self.folder / kind.name).is_dir()]
 
 
-FAMILIES = {"demo": Family(_MODELS / "demo")}
+FAMILIES = {"demo": ModelFolder(_MODELS / "demo")}
 
 
-def shipped_family(name: str) -> Family | None:
+def shipped_family(name: str) -> ModelFolder | None:
     """The shipped family of that name, None for any other name. Raises CheckpointError where its files are absent."""
     family = FAMILIES.get(name)
     if family is not None and not (family.target.is_dir() and family.drafts):

@@ -24,7 +24,7 @@ from common.protocol.plain import LONGEST_NAME, is_plain, plain
 from common.protocol.rules import RULES
 from common.protocol.sampling import rule_fault
 from common.protocol.terms import Terms
-from common.protocol.tree import FIRST_PLANTED_ID
+from common.protocol.tree import FIRST_SERVER_NODE_ID
 
 SESSION_NAME_LENGTHS = range(16, 65)
 _MOST_STOP_STRINGS = 16
@@ -116,8 +116,8 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
         if node.id <= previous:
             raise PeerError(f"node ids must strictly increase, but {node.id} follows {previous}")
         previous = node.id
-        if node.id >= FIRST_PLANTED_ID:
-            raise PeerError(f"node id {node.id} is too large; a session has fewer than {FIRST_PLANTED_ID} nodes")
+        if node.id >= FIRST_SERVER_NODE_ID:
+            raise PeerError(f"node id {node.id} is too large; a session has fewer than {FIRST_SERVER_NODE_ID} nodes")
         if not 0 <= node.token < terms.vocab_size:
             raise PeerError(f"node {node.id} proposes token {node.token}, outside the vocabulary")
         if not LEAST_LOGP <= node.logp <= 0:

@@ -17,10 +17,10 @@ class Waiting:
     answered: bool  # a Grow came that knows this frontier
     exhausted: bool  # the client has nothing to propose at this frontier
     since: float  # when the root was committed
-    response_time: float  # measured: from a commit to the first nodes that know it
-    reach: float = 0.0  # tokens that one more level drafted here adds to the next pass, 0 where none is drafted
-    speed: float = 0.0  # tokens per second at which the answer has been coming
-    miss: float = 0.0  # the share of tokens that no node proposed
+    response_s: float  # measured: from a commit to the first nodes that know it
+    level_gain: float = 0.0  # tokens that one more level drafted here adds to the next pass, 0 where none is drafted
+    tokens_per_s: float = 0.0  # tokens per second at which the answer has been coming
+    miss_rate: float = 0.0  # the share of tokens that no node proposed
     level_seconds: float = 0.0  # until the next level is drafted here
     levels_per_pass: float = 0.0  # drafted here in the time of a pass
     pass_seconds: float = 0.0
@@ -41,7 +41,7 @@ def patient(waiting: Waiting) -> float:
     """Wait for nodes, for a client with nothing to propose, or one response time: most tokens per pass."""
     if waiting.nodes >= PATIENT_NODES or waiting.exhausted:
         return waiting.since
-    return waiting.since + waiting.response_time
+    return waiting.since + waiting.response_s
 
 
 def lockstep(waiting: Waiting) -> float:
@@ -61,10 +61,10 @@ def assist(waiting: Waiting) -> float:
     (1 - (1 - h)^L) / (h L). Where the drafts are surer than usual that would be long, so that a bound keeps the gaps
     between commits even.
     """
-    kept = (1 - waiting.miss) ** waiting.levels_per_pass
-    missed = waiting.miss * waiting.levels_per_pass
+    kept = (1 - waiting.miss_rate) ** waiting.levels_per_pass
+    missed = waiting.miss_rate * waiting.levels_per_pass
     enough = (1 - kept) / missed if missed > 1e-6 else 1.0
-    return waiting.since + _MOST_WAIT * waiting.pass_seconds if waiting.reach > enough else waiting.since
+    return waiting.since + _MOST_WAIT * waiting.pass_seconds if waiting.level_gain > enough else waiting.since
 
 
 def colocated(waiting: Waiting) -> float:
@@ -73,25 +73,25 @@ def colocated(waiting: Waiting) -> float:
 
     So a round is best ended where rounds repeat (Dinkelbach 1967; Charnov's marginal value theorem).
     """
-    return math.inf if waiting.reach > waiting.speed * waiting.level_seconds else waiting.since
+    return math.inf if waiting.level_gain > waiting.tokens_per_s * waiting.level_seconds else waiting.since
 
 
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
-    """`assists`: the server drafts for the session too; `overlaps`: also while the session is in a pass;
+    """`server_drafts`: the server drafts for the session too; `overlaps`: also while the session is in a pass;
     `least_levels`: as long as so many levels are drafted for each session in the time of a pass."""
 
     due: Callable[[Waiting], float]
-    assists: bool = False
+    server_drafts: bool = False
     overlaps: bool = False
     least_levels: float = 0.0
 
 
 IDLE_POLICIES: dict[str, IdlePolicy] = {
-    "auto": IdlePolicy(assist, assists=True, overlaps=True, least_levels=1.0),
+    "auto": IdlePolicy(assist, server_drafts=True, overlaps=True, least_levels=1.0),
     "eager": IdlePolicy(eager),
     "patient": IdlePolicy(patient),
     "lockstep": IdlePolicy(lockstep),
-    "assist": IdlePolicy(assist, assists=True, overlaps=True),
-    "colocated": IdlePolicy(colocated, assists=True),
+    "assist": IdlePolicy(assist, server_drafts=True, overlaps=True),
+    "colocated": IdlePolicy(colocated, server_drafts=True),
 }

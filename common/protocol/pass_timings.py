@@ -10,10 +10,10 @@ _FADING = 0.98
 """What a pass leaves of a level's time where none was drafted, so that a server that stopped tries again."""
 
 
-class Pulse:
+class PassTimings:
     def __init__(self) -> None:
         self.pass_seconds = 0.0  # 0 until there was one
-        self.rivals = 1  # sessions that have a level drafted in turn
+        self.sessions_drafted_for = 1  # sessions that have a level drafted in turn
         self.is_drafting = False  # a level is under way
         self._level_seconds = 0.0  # 0 until there was one
         self._first_seconds = 0.0  # of levels that read a prompt, too; 0 until there was one
@@ -24,7 +24,7 @@ class Pulse:
     def level_seconds(self) -> float:
         """Of one level for one session, its wait for the others' included; at most, where answers are so short that
         all levels were first ones."""
-        return (self._level_seconds or self._first_seconds) * self.rivals
+        return (self._level_seconds or self._first_seconds) * self.sessions_drafted_for
 
     @property
     def levels_per_pass(self) -> float:
@@ -32,18 +32,18 @@ class Pulse:
         level_seconds = self.level_seconds
         return self.pass_seconds / level_seconds if level_seconds else math.inf
 
-    def passed(self, seconds: float) -> None:
+    def pass_ended(self, seconds: float) -> None:
         self.pass_seconds = _smoothed(self.pass_seconds, seconds)
         if not self._drafts and not self.is_drafting:
             self._level_seconds *= _FADING
             self._first_seconds *= _FADING
         self._drafts = False
 
-    def drafted(self, seconds: float) -> None:
+    def level_drafted(self, seconds: float) -> None:
         self._drafts = True
         self._level_seconds = _smoothed(self._level_seconds, seconds)
 
-    def drafted_first(self, seconds: float) -> None:
+    def first_level_drafted(self, seconds: float) -> None:
         """A level that also read what came before it; the very first may have loaded the draft, and says nothing."""
         self._drafts = True
         if self._has_loaded:

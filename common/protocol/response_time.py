@@ -3,12 +3,20 @@
 Smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's.
 """
 
+import math
 from collections import deque
 
 _INITIAL = 0.2
 _GAIN = 1 / 8
 _DEVIATION_GAIN = 1 / 4
 _DEVIATIONS = 2.0
+
+_MAX_ACK_S = 1.0
+"""Until an acknowledgement from a client that is merely far away: believed of one that has not answered yet, and the
+most that a client can make the server believe."""
+
+_ROUND_TRIPS_AHEAD = 1.5
+"""Of tokens at the speed of the answer, where that is more than the operator's run-ahead."""
 
 
 class ResponseTime:
@@ -46,3 +54,12 @@ class ResponseTime:
     def allowance(self, unknown: float = _INITIAL) -> float:
         """Seconds within which the answer to a commit should have come; `unknown` before there was one."""
         return unknown if self._mean is None else self._mean + _DEVIATIONS * self._deviation
+
+
+def max_run_ahead(run_ahead: int, tokens_per_s: float, response_time: ResponseTime) -> float:
+    """How many tokens an answer may run ahead of its client's acknowledgements, so that it never waits for a client
+    that is merely far away. `tokens_per_s` is infinite until it is known."""
+    if tokens_per_s == math.inf:
+        return run_ahead
+    ack_s = min(_MAX_ACK_S, response_time.allowance(unknown=_MAX_ACK_S))
+    return max(run_ahead, _ROUND_TRIPS_AHEAD * ack_s * tokens_per_s)

@@ -32,12 +32,12 @@ def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
     return tuple(chosen)
 
 
-def chances(tree: TokenTree, believable: float = 1.0) -> list[float]:
+def commit_probabilities(tree: TokenTree, max_acceptance: float = 1.0) -> list[float]:
     """How likely each node is committed, in the order in which a pass takes them. Groups are not weighed by what was
     drawn: all nodes at one position alike.
 
     Of the nodes at one position at most one is committed, and that only below one that is: together they are believed
-    to be as likely as `believable` for each token on the way, whatever their drafter says.
+    to be as likely as `max_acceptance` for each token on the way, whatever their drafter says.
     """
     root = tree.root
     said = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
@@ -46,14 +46,14 @@ def chances(tree: TokenTree, believable: float = 1.0) -> list[float]:
         totals[node.position] += chance
     believed = {root: 1.0}
     for node, chance in said.items():
-        total, most = totals[node.position], believable ** (node.position - root.position)
+        total, most = totals[node.position], max_acceptance ** (node.position - root.position)
         # What is so unlikely that it cannot be told from 0 adds nothing.
         believed[node] = min(believed[node.parent or root], chance * min(1.0, most / total) if total else 0.0)
     ranked = sorted(((chance, believed[node]) for node, chance in said.items()), reverse=True)
     return list(accumulate((chance for _, chance in ranked), min))
 
 
-def likely_growth(tree: TokenTree, last: int) -> float:
+def expected_level_gain(tree: TokenTree, last: int) -> float:
     """The tokens that a pass would gain by one more level of nodes, at positions below `last`: about the probability
     that it reaches a leaf."""
     if not tree.root.children:
@@ -69,15 +69,15 @@ def _ranked(tree: TokenTree, parent: Node) -> list[tuple[float, int, _Group]]:
     return [(-parent.score, children[0].id, children)] if children else []
 
 
-class LikelyGrowth:
-    """`likely_growth`, walked once for each state of a tree: below one root nodes only come."""
+class LevelGain:
+    """`expected_level_gain`, walked once for each state of a tree: below one root nodes only come."""
 
     def __init__(self) -> None:
         self._walked: tuple[Node, int, int] | None = None
-        self._growth = 0.0
+        self._level_gain = 0.0
 
     def of(self, tree: TokenTree, limit: int) -> float:
         state = (tree.root, len(tree), limit)
         if state != self._walked:
-            self._walked, self._growth = state, likely_growth(tree, limit)
-        return self._growth
+            self._walked, self._level_gain = state, expected_level_gain(tree, limit)
+        return self._level_gain

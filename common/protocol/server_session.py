@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from common.protocol.acceptance import Tempo
+from common.protocol.acceptance import AcceptanceEstimator
 from common.protocol.checks import check_nodes, check_open, check_prompt, check_sequence, check_settings
 from common.protocol.ends import cut
 from common.protocol.errors import MisuseError, PeerError
@@ -31,23 +31,22 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
-from common.protocol.pass_timings import Pulse
+from common.protocol.pass_timings import PassTimings
 from common.protocol.prefix import common_prefix
-from common.protocol.response_time import ResponseTime
+from common.protocol.response_time import ResponseTime, max_run_ahead
 from common.protocol.rules import RULES
-from common.protocol.rules.question import question_about
-from common.protocol.run_ahead import most_ahead
-from common.protocol.selection import LikelyGrowth, likeliest
+from common.protocol.rules.verify_input import make_verify_input
+from common.protocol.scheduled_tokens import PassResult, Replies, ScheduledTokens
+from common.protocol.selection import LevelGain, likeliest
 from common.protocol.state_feed import Span, StateFeed
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal, TreeView
-from common.protocol.work import Progress, Replies, Work
 
 
 class ServerSession:
-    def __init__(self, opened: Open, terms: Terms, now: float, pulse: Pulse | None = None):
+    def __init__(self, opened: Open, terms: Terms, now: float, pass_timings: PassTimings | None = None):
         """`pulse` is the server's, shared by its sessions. Raises PeerError, with a code, where the session cannot be
         served."""
         self._terms = terms
@@ -56,16 +55,20 @@ class ServerSession:
         self.processed = 0
         self.epoch = 0  # what a pass or a level begun in an earlier one comes to may be of no use
         self._response_time = ResponseTime()
-        self.tempo = Tempo()
-        self._pulse = pulse or Pulse()
-        self._assistable = terms.assists
-        self._growth = LikelyGrowth()
+        self.acceptance = AcceptanceEstimator()
+        self._pass_timings = pass_timings or PassTimings()
+        self._server_can_draft = terms.server_drafts
+        self._level_gain = LevelGain()
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
-        self._adopt(opened, now)
-        self.greeting: Replies = (Opened(self.id), *self._end_if_over())
+        self.tree = TokenTree(opened.tokens)
+        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
 
     # What arrives.
+
+    def greet(self) -> Replies:
+        """The replies to the Open that made this session; once."""
+        return (Opened(self.id), *self._end_if_over())
 
     def resumes(self, opened: Open) -> bool:
         """Whether a newer stream goes on with this very answer."""
@@ -73,13 +76,13 @@ class ServerSession:
         is_same = asked == (self.turn, self._prompt_length, self._settings)
         return is_same and tuple(self.tree.tokens[: len(opened.tokens)]) == opened.tokens
 
-    def reopen(self, opened: Open, now: float) -> None:
+    def reopen(self, opened: Open, now: float) -> Replies:
         """A newer stream of this session: resume it, or rebuild it where the client knows more or otherwise, or asks
-        for something else. `greeting` then holds the replies."""
+        for something else. Raises PeerError, and changes nothing, for an Open that cannot be served."""
         check_open(opened, self._terms)
-        if opened.state != self._wanted_state:
+        if opened.state != self._state_request:
             self.feed = self._new_feed(opened.state)
-            self._assistable = self._terms.assists
+            self._server_can_draft = self._terms.server_drafts
         if self.feed is not None:
             self.feed.restart()
         if self.resumes(opened):
@@ -88,16 +91,16 @@ class ServerSession:
             self.acked = known
             self.answered_at = self._exhausted_at = 0
             self._response_time.restart()
-            self.greeting = (Opened(self.id), *self._replay(known), *self._end_if_fed())
-        else:
-            same = common_prefix(self.tree.tokens, opened.tokens)
-            self.processed = min(self.processed, same, len(opened.tokens) - opened.settings.wants_choice)
-            if self.feed is not None:
-                self.feed.rewrite(same)
-            self.state = server_after(self.state, Open)
-            self.epoch += 1
-            self._adopt(opened, now)
-            self.greeting = (Opened(self.id), *self._end_if_over())
+            return (Opened(self.id), *self._replay(known), *self._end_if_fed())
+        same = common_prefix(self.tree.tokens, opened.tokens)
+        self.processed = min(self.processed, same, len(opened.tokens) - opened.settings.wants_choice)
+        if self.feed is not None:
+            self.feed.rewrite(same)
+        self.state = server_after(self.state, Open)
+        self.epoch += 1
+        self.tree = TokenTree(opened.tokens)
+        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
+        return self.greet()
 
     def receive(self, message: FromClient, now: float) -> Replies:
         """Raises PeerError where the client breaks the protocol."""
@@ -111,7 +114,7 @@ class ServerSession:
             return ()
         check_nodes(grow.nodes, self._terms)
         self.tree.grow(grow.frontier, grow.nodes)
-        most = self._terms.max_nodes + (self._terms.planted_nodes if self._idle.assists else 0)
+        most = self._terms.max_nodes + (self._terms.max_server_drafted_nodes if self._idle.server_drafts else 0)
         if len(self.tree) > most:
             raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {most} allowed")
         self._acknowledge(grow.frontier, now)
@@ -185,13 +188,13 @@ class ServerSession:
             answered=self.answered_at == self.tree.frontier,
             exhausted=self._exhausted_at == self.tree.frontier,
             since=self._since,
-            response_time=self._response_time.allowance(),
-            reach=self._growth.of(self.tree, self.limit - 1) if self.may_be_assisted else 0.0,
-            speed=self.tempo.speed,
-            miss=self.tempo.miss,
-            level_seconds=self._pulse.level_seconds,
-            levels_per_pass=self._pulse.levels_per_pass,
-            pass_seconds=self._pulse.pass_seconds,
+            response_s=self._response_time.allowance(),
+            level_gain=self._level_gain.of(self.tree, self.limit - 1) if self.may_server_draft else 0.0,
+            tokens_per_s=self.acceptance.tokens_per_s,
+            miss_rate=self.acceptance.miss_rate,
+            level_seconds=self._pass_timings.level_seconds,
+            levels_per_pass=self._pass_timings.levels_per_pass,
+            pass_seconds=self._pass_timings.pass_seconds,
         )
         return self._idle.due(waiting)
 
@@ -199,89 +202,92 @@ class ServerSession:
     def stalled(self) -> bool:
         """Whether its client must acknowledge what it got before the answer goes on."""
         ahead = self.tree.frontier - self.acked
-        return ahead >= most_ahead(self._terms.run_ahead, self.tempo.speed, self._response_time)
+        return ahead >= max_run_ahead(self._terms.run_ahead, self.acceptance.tokens_per_s, self._response_time)
 
     @property
     def waits_for_its_client(self) -> bool:
         """Whether nothing goes on before the client speaks: for its tree, its acknowledgements or its next turn."""
-        return self.due() == math.inf and not self.may_be_assisted
+        return self.due() == math.inf and not self.may_server_draft
 
-    def plan(self, budget: int) -> Work:
+    def plan(self, budget: int) -> ScheduledTokens:
         """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""
         tokens = self.tree.tokens
         chain = tuple(tokens[self.processed : self.processed + budget])
         if self.processed + len(chain) < len(tokens) or self._settings.wants_state_alone:
-            return Work(self.processed, chain, (), None, self.epoch)
+            return ScheduledTokens(self.processed, chain, (), None, self.epoch)
         # Nodes past the limit are idle.
         last = self.limit - 1
         nodes = likeliest(self.tree, budget - len(chain), last)
-        question = question_about(self.tree, nodes, self._settings.rule, self._settings.sampling, last)
-        return Work(self.processed, chain, nodes, question, self.epoch)
+        verify_input = make_verify_input(self.tree, nodes, self._settings.rule, self._settings.sampling, last)
+        return ScheduledTokens(self.processed, chain, nodes, verify_input, self.epoch)
 
-    def complete(self, work: Work, tokens: Sequence[int], now: float) -> Progress:
-        """Takes the outcome of a pass over `work`: what the rule made of its question, nothing where it had none."""
-        if work.epoch != self.epoch:
-            return self._salvage(work)
-        self.processed += len(work.chain)
-        if not work.reaches_root:
-            return Progress(True, (), ())
+    def complete(self, scheduled: ScheduledTokens, tokens: Sequence[int], now: float) -> PassResult:
+        """Takes what a pass over `scheduled` came to: the tokens that the rule chose, none without a verify input."""
+        if scheduled.epoch != self.epoch:
+            return self._salvage(scheduled)
+        self.processed += len(scheduled.chain)
+        if scheduled.verify_input is None:
+            return PassResult(True, (), ())
         start, root = self.tree.frontier, self.tree.root
-        kept, reason = self._cut(self.tree.tokens[self._prompt_length :], tokens)
+        answer, room = self.tree.tokens[self._prompt_length :], self.limit - start
+        kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         # Not what the tree carries: its nodes are gone where the client came back on a new stream meanwhile.
-        path = work.path(tokens[:kept])
+        path = scheduled.path(tokens[:kept])
         # The last token is the root that the next pass chooses behind, even where a node has carried it already.
         nodes_kept = path if reason is not None else path[: kept - 1]
         self.tree.commit(tokens[:kept])
         self.processed += len(nodes_kept)
         self._since = now
         self._response_time.committed(self.tree.frontier, now)
-        self.tempo.committed(kept, now)
-        if work.nodes and reason is None:
-            end = work.nodes[path[-1]] if path else root
-            self.tempo.judged(len(path), missed=any(node.parent is end for node in work.nodes))
+        self.acceptance.committed(kept, now)
+        if scheduled.nodes and reason is None:
+            end = scheduled.nodes[path[-1]] if path else root
+            self.acceptance.nodes_judged(len(path), missed=any(node.parent is end for node in scheduled.nodes))
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
-        return Progress(True, nodes_kept, replies, len(path))
+        return PassResult(True, nodes_kept, replies, len(path))
 
     # What the server drafts itself.
 
-    def assistance(self, in_pass: bool) -> TreeView | None:
+    def server_draft_view(self, in_pass: bool) -> TreeView | None:
         """What the server may draft from now, None where it should not: its result goes to `assist`.
 
         `in_pass`: whether the session takes part in a pass that runs.
         """
-        if not self.may_be_assisted or (in_pass and not self._idle.overlaps):
+        if not self.may_server_draft or (in_pass and not self._idle.overlaps):
             return None
         return replace(self.tree.view(), rule=self._settings.rule, sampling=self._settings.sampling)
 
-    def assist(self, epoch: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
+    def add_server_draft(self, epoch: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
         """Takes what was drafted from `view`, which was taken in `epoch`; nothing of a sequence that is no more."""
         if epoch != self.epoch:
             return
         drafted_at = len(view.tokens)
-        fresh = self.tree.plant(drafted_at, proposals[: max(0, self._terms.planted_nodes - len(self.tree))])
+        fresh = self.tree.add_server_drafted(
+            drafted_at, proposals[: max(0, self._terms.max_server_drafted_nodes - len(self.tree))]
+        )
         if not fresh and drafted_at == self.tree.frontier:
             self._resting_at = self.tree.frontier
 
-    def forgo_assistance(self) -> None:
+    def stop_server_drafting(self) -> None:
         """The server cannot draft for this session."""
-        self._assistable = False
+        self._server_can_draft = False
 
     @property
-    def asks_for_assistance(self) -> bool:
+    def wants_server_drafting(self) -> bool:
         """Whether the server's own drafting is wanted for this answer, now or once the prompt is computed."""
-        wanted = self._assistable and self._idle.assists and not self.tree.grouped
+        wanted = self._server_can_draft and self._idle.server_drafts and not self.tree.grouped
         wanted = wanted and not self._settings.wants_state_alone
         if not wanted or self.state is ServerState.FINISHED or self.stalled:
             return False
-        return self._resting_at != self.tree.frontier and len(self.tree) < self._terms.planted_nodes
+        return self._resting_at != self.tree.frontier and len(self.tree) < self._terms.max_server_drafted_nodes
 
     @property
-    def may_be_assisted(self) -> bool:
+    def may_server_draft(self) -> bool:
         """Whether it is of use now, out of a pass at least."""
         is_decoding = self.tree.frontier - self.processed == 1
-        enough = self._pulse.levels_per_pass >= self._idle.least_levels
-        return is_decoding and enough and self.asks_for_assistance
+        enough = self._pass_timings.levels_per_pass >= self._idle.least_levels
+        return is_decoding and enough and self.wants_server_drafting
 
     # What draft state goes down. It is exported between `next_span` and `state_frame`, while all else may go on.
 
@@ -312,24 +318,24 @@ class ServerSession:
     def _new_feed(self, wanted: StateRequest | None) -> StateFeed | None:
         """Raises PeerError for a request that cannot be met; the session still wants what it wanted before."""
         feed = None if wanted is None else StateFeed(self._terms.state_kinds(wanted), wanted.dtype)
-        self._wanted_state, self._can_feed = wanted, feed is not None
+        self._state_request, self._can_feed = wanted, feed is not None
         return feed
 
-    def _salvage(self, work: Work) -> Progress:
+    def _salvage(self, scheduled: ScheduledTokens) -> PassResult:
         """A pass that a cancel or a rewritten history overtook: its chain stays where the sequence still has it.
 
         An answer that is being made needs its root processed with a choice, so there the chain must end above it.
         """
-        end = work.start + len(work.chain)
+        end = scheduled.start + len(scheduled.chain)
         most = self.tree.frontier if self.state is ServerState.FINISHED else self.tree.frontier - 1
-        if self.processed != work.start or end > most or tuple(self.tree.tokens[work.start : end]) != work.chain:
-            return Progress(False, (), ())
+        if (
+            self.processed != scheduled.start
+            or end > most
+            or tuple(self.tree.tokens[scheduled.start : end]) != scheduled.chain
+        ):
+            return PassResult(False, (), ())
         self.processed = end
-        return Progress(True, (), ())
-
-    def _adopt(self, opened: Open, now: float) -> None:
-        self.tree = TokenTree(opened.tokens)
-        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
+        return PassResult(True, (), ())
 
     def _begin_turn(self, turn: int, prompt_length: int, settings: Settings, now: float) -> None:
         self.turn = turn
@@ -345,14 +351,15 @@ class ServerSession:
         self._since = now
         self._finished: Finished | None = None
         self._response_time.restart()
-        self.tempo.began()
+        self.acceptance.answer_began()
 
     def _end_if_over(self) -> Replies:
         """A rebuilt session may hold a whole answer already."""
         answer = self.tree.tokens[self._prompt_length :]
         if not answer:
             return self._end_if_fed()
-        _, reason = self._cut((), answer)
+        room = self.limit - self._prompt_length
+        _, reason = cut((), answer, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         return () if reason is None else (self._finish(reason),)
 
     def _end_if_fed(self) -> Replies:
@@ -373,10 +380,6 @@ class ServerSession:
         self.epoch += 1
         self._finished = Finished(self.turn, self.tree.frontier, reason)
         return self._finished
-
-    def _cut(self, answer: Sequence[int], fresh: Sequence[int]) -> tuple[int, FinishReason | None]:
-        terms, stop, room = self._terms, self._settings.stop, self.limit - self._prompt_length - len(answer)
-        return cut(answer, fresh, end_tokens=terms.end_tokens, stop=stop, room=room, detokenise=terms.detokenise)
 
     def _acknowledge(self, frontier: int, now: float) -> None:
         if frontier > self.acked:

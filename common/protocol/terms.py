@@ -28,11 +28,11 @@ class Terms:
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree that a client may grow
-    assists: bool = False  # whether the server can draft itself
-    planted_nodes: int = 256  # live nodes up to which the server drafts for a session
+    server_drafts: bool = False  # whether the server can draft itself
+    max_server_drafted_nodes: int = 256  # live nodes up to which the server drafts for a session
     state_kinds: StateKinds = no_state
 
     def max_names(self, ahead: int) -> int:
         """Ids of one session that may still mean something: each node and each of `ahead` unacknowledged tokens a few
         times."""
-        return 4 * (self.max_nodes + self.planted_nodes + max(self.run_ahead, ahead))
+        return 4 * (self.max_nodes + self.max_server_drafted_nodes + max(self.run_ahead, ahead))

@@ -22,7 +22,7 @@ from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import LEAST_LOGP, Draw, GrownNode
 from common.protocol.views import NodeView, Proposal, TreeView
 
-FIRST_PLANTED_ID = 1 << 62
+FIRST_SERVER_NODE_ID = 1 << 62
 """Ids from here on are the server's own: of nodes that no Grow brought and no frame names."""
 
 
@@ -74,7 +74,7 @@ class TokenTree:
         self._committed: dict[int, int] = {}  # ids of committed positions that the client may still name
         self._size = 0
         self._grows = 0
-        self._planted_id = FIRST_PLANTED_ID - 1
+        self._last_server_node_id = FIRST_SERVER_NODE_ID - 1
         self.root = self._fresh_root()
 
     @property
@@ -147,7 +147,7 @@ class TokenTree:
                 fresh.append(node)
         return fresh
 
-    def plant(self, frontier: int, proposals: Sequence[Proposal]) -> list[Node]:
+    def add_server_drafted(self, frontier: int, proposals: Sequence[Proposal]) -> list[Node]:
         """Adds nodes of this side's own, drafted from a view of `frontier` tokens; returns those that are new.
 
         A client's node that says the same later becomes their alias. Not for a tree of groups. Raises MisuseError for a
@@ -155,17 +155,17 @@ class TokenTree:
         """
         if not 0 < frontier <= self.frontier:
             raise MisuseError(f"nodes were drafted from {frontier} tokens, but only {self.frontier} are committed")
-        first = self._planted_id + 1
+        first = self._last_server_node_id + 1
         fresh = []
         for proposal in proposals:
-            self._planted_id += 1
+            self._last_server_node_id += 1
             parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
-            node = self._place(frontier, GrownNode(self._planted_id, parent, proposal.token, proposal.logp))
+            node = self._place(frontier, GrownNode(self._last_server_node_id, parent, proposal.token, proposal.logp))
             if node is not None:
                 fresh.append(node)
         # No later level names an id that only said again what was there.
         own = {node.id for node in fresh}
-        for id_ in range(first, self._planted_id + 1):
+        for id_ in range(first, self._last_server_node_id + 1):
             if id_ not in own:
                 self._forget_alias(id_)
         return fresh
@@ -179,7 +179,7 @@ class TokenTree:
     def note(self, nodes: Iterable[GrownNode]) -> None:
         """Counts the nodes as seen and dead, for a Grow that came too late to matter and was not looked at."""
         ids = [grown.id for grown in nodes]
-        self.last_id = max(self.last_id, min(max(ids, default=0), FIRST_PLANTED_ID - 1))
+        self.last_id = max(self.last_id, min(max(ids, default=0), FIRST_SERVER_NODE_ID - 1))
         self.stale += len(ids)
 
     def commit(self, tokens: Iterable[int]) -> list[Node]:

@@ -1,1 +1,1 @@
-"""What the commands of `outrider-lab` do, one file each. They may print; they read no arguments."""
+"""The work of the commands of `outrider-lab`, one file each. They may print; they do not parse arguments."""

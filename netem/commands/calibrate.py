@@ -1,4 +1,4 @@
-"""`outrider-lab calibrate`: what a link really gives, beside what its profile promises, for people or as JSON."""
+"""`outrider-lab calibrate`: the measured properties of a link beside those of its profile, as a table or as JSON."""
 
 import json
 
@@ -8,7 +8,7 @@ from rich.table import Table
 from common.programs.console import PlainConsole
 from netem.links.backends import choose_backend
 from netem.links.calibrating.calibrate import calibrate
-from netem.links.calibrating.calibration import Calibration, WayMeasured
+from netem.links.calibrating.calibration import Calibration, DirectionMeasured
 from netem.links.profile import LinkProfile
 
 _MEGABIT = 1e6
@@ -17,7 +17,7 @@ _MEGABIT = 1e6
 async def show_calibration(
     profile: LinkProfile, backend: str, congestion: str | None, quick: bool, as_json: bool
 ) -> bool:
-    """Measures and prints; whether the link keeps what its profile promises."""
+    """Measures and prints. Returns whether the link is within the tolerance of its profile."""
     measured = await calibrate(profile, await choose_backend(backend), congestion=congestion, quick=quick)
     if as_json:
         typer.echo(json.dumps(measured.as_dict()))
@@ -48,5 +48,5 @@ def _rate(bits_per_s: float | None) -> str:
     return "any" if bits_per_s is None else f"{bits_per_s / _MEGABIT:.2f} Mbit/s"
 
 
-def _losses(way: WayMeasured) -> tuple[str, str]:
+def _losses(way: DirectionMeasured) -> tuple[str, str]:
     return "as stalls" if way.loss is None else f"{way.loss:.2%}", f"{way.nominal_loss:.2%}"

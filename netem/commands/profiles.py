@@ -1,4 +1,4 @@
-"""`outrider-lab profiles`: the table of link profiles, for people."""
+"""`outrider-lab profiles`: prints the table of link profiles."""
 
 from collections.abc import Callable
 
@@ -9,12 +9,12 @@ from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES
 
-# Where the output is no terminal that has a width of its own.
+# The width where the output is no terminal.
 _COLUMNS = 100
 
 
 def show_profiles() -> None:
-    """Prints one row for each profile; up and down are told apart where they differ."""
+    """Prints one row for each profile; up and down have a line each where they differ."""
     headings = ("profile", "Mbit/s", "one way, ms", "loss", "queue", "what it is")
     table = Table(*headings, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for profile in PROFILES.values():

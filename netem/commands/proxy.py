@@ -1,4 +1,7 @@
-"""`outrider-lab proxy`: a link in front of a server, until somebody ends it."""
+"""`outrider-lab proxy`: runs an emulated link in front of a server until SIGINT or SIGTERM.
+
+SIGUSR1 cuts the link of a proxy and SIGUSR2 restores it.
+"""
 
 import asyncio
 import signal
@@ -6,18 +9,18 @@ from collections.abc import Callable
 
 import typer
 
-from netem.links.backends import Wanted, choose_backend, find_backend
+from netem.links.backends import LinkRequest, choose_backend, find_backend
 from netem.links.proxy import Proxy
 
-_CUT, _RESTORE = "SIGUSR1", "SIGUSR2"  # which not every system has
+_CUT, _RESTORE = "SIGUSR1", "SIGUSR2"  # not every system has them
 
 
-async def serve_link(backend: str, wanted: Wanted) -> None:
-    """Says `ready on HOST:PORT` on stderr when clients may connect."""
+async def serve_link(backend: str, request: LinkRequest) -> None:
+    """Prints `ready on HOST:PORT` on stderr when clients may connect."""
     interrupted = asyncio.Event()
     _upon("SIGINT", interrupted.set)
     _upon("SIGTERM", interrupted.set)
-    async with find_backend(await choose_backend(backend))(wanted) as running:
+    async with find_backend(await choose_backend(backend))(request) as running:
         if isinstance(running, Proxy):
             _upon(_CUT, running.cut)
             _upon(_RESTORE, running.restore)

@@ -1,9 +1,8 @@
-"""`coupled`: whether sampled answers are, token for token, the target's own for their seed, whatever drafted them and
-whatever the link did.
+"""`coupled`: whether sampled answers are, token for token, the target's own for their seed, for every drafter and link.
 
 The reference is transformers' own `generate` with its own logits processors and, as the last of them, the noise; it
-shares no code with the server but the noise itself. A difference is excused, and counted, only where the reference's
-two best perturbed scores are nearer than a rounding error.
+shares no code with the server but the noise itself. A difference counts as a near-tie, and not as a fault, only where
+the reference's two best perturbed scores are nearer than a rounding error.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -26,21 +25,22 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.link.stream import Access, QueuedStream
 from common.address import parse_destination
-from common.models.shipped import FAMILIES
-from common.models.shipped import Family as Shipped
+from common.models.shipped import FAMILIES, ModelFolder
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Commit, Finished
 from common.protocol.sampling import Sampling
+from common.rpc.errors import LinkError
 from common.stated_costs import HALF_THE_CORES
-from netem.experiments.exactness import NEAR_TIE, Reference, draw_verdicts, read_prompts, verdict
+from netem.experiments.exactness import draw_verdicts, read_prompts
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
+from netem.experiments.references import NEAR_TIE, Reference, sampled_answer, sampling_of, verdict
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
-LONGEST = 24
+MAX_NEW_TOKENS = 24
 PROMPTS = 500
 QUICK_PROMPTS = 12
 TOGETHER = 8
@@ -49,18 +49,10 @@ LINKS = ("none", "lan", "5g", "4g", "satellite")
 VERDICTS = ("identical", "near-tie", "different")
 HEADINGS = ("system", "idle policy", "link", "clients", "answers", *VERDICTS, "accept length")
 
-SAMPLINGS = (
-    Sampling(0.7),
-    Sampling(1.0),
-    Sampling(0.8, top_k=40, top_p=0.95),
-    Sampling(1.0, min_p=0.05, repetition_penalty=1.2),
-)
-"""In turn, each prompt with a seed of its own."""
-
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """`draft` is None for plain decoding; `breaks` drops each stream in mid-answer and opens the session again."""
+    """draft: None for plain decoding. breaks: each stream is dropped in mid-answer, and the session opened again."""
 
     draft: str | None
     policy: Policy = STREAM
@@ -86,7 +78,9 @@ SYSTEMS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SampledReference:
+    """The sampling of an answer, and the reference answer with it."""
+
     sampling: Sampling
     reference: Reference
 
@@ -97,7 +91,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         raise MisuseError("this experiment reads public prompts; name their folder with --data")
     texts = read_prompts(request.data, QUICK_PROMPTS if request.quick else PROMPTS)
     family = find_family(request.models)
-    others = Shipped(request.models or FAMILIES["demo"].folder).drafts[1:]
+    others = ModelFolder(request.models or FAMILIES["demo"].folder).drafts[1:]
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
         more = [argument for draft in others for argument in ("--draft", str(draft))]
@@ -112,90 +106,48 @@ async def measure(request: Request, advance: Advance) -> Report:
                 choice = DraftChoice(draft, threads=HALF_THE_CORES)
                 opening = client_for(Access(parse_destination(behind)), choice, cache, no_bar)
                 clients[draft, link] = await stack.enter_async_context(opening)
-        asked = await asyncio.to_thread(_references, family.target, texts, clients[None, None], request.seed, advance)
+        references = await asyncio.to_thread(
+            _references, family.target, texts, clients[None, None], request.seed, advance
+        )
         tally: dict[System, Counter[str]] = {}
         for index, system in enumerate(SYSTEMS):
             advance(f"{system.name}, {system.idle}, {system.link or 'loopback'}", 0.3 + 0.7 * index / len(SYSTEMS))
-            tally[system] = await _judge(clients[system.draft, system.link], system, asked)
-    return make_report(tally, len(asked))
+            tally[system] = await _judge(clients[system.draft, system.link], system, references)
+    return make_report(tally, len(references))
 
 
-def _references(target: Path, texts: Sequence[str], client: Client, seed: int, advance: Advance) -> list[Asked]:
+def _references(
+    target: Path, texts: Sequence[str], client: Client, seed: int, advance: Advance
+) -> list[SampledReference]:
     from common.models.checkpoint import load_causal_lm
 
     model = load_causal_lm(target)
-    room = client.description.context - LONGEST
-    asked = []
+    room_tokens = client.description.context - MAX_NEW_TOKENS
+    references = []
     for index, text in enumerate(texts):
         advance("transformers generate", 0.3 * index / len(texts))
-        sampling = replace(SAMPLINGS[index % len(SAMPLINGS)], seed=seed * 1_000_003 + index)
-        prompt = prompt_tokens(client, text)[-room:]
-        asked.append(Asked(sampling, sampled_answer(model, prompt, client.description.end_tokens, sampling, LONGEST)))
-    return asked
+        sampling = sampling_of(index, seed)
+        prompt = prompt_tokens(client, text)[-room_tokens:]
+        references.append(
+            SampledReference(
+                sampling, sampled_answer(model, prompt, client.description.end_tokens, sampling, MAX_NEW_TOKENS)
+            )
+        )
+    return references
 
 
-def sampled_answer(
-    model: Any, prompt: Sequence[int], end_tokens: Sequence[int], sampling: Sampling, longest: int
-) -> Reference:
-    """What transformers' own `generate` writes where it takes the best of its processed logits and the noise."""
-    import torch
-    from transformers import (
-        LogitsProcessorList,
-        MinPLogitsWarper,
-        RepetitionPenaltyLogitsProcessor,
-        TemperatureLogitsWarper,
-        TopKLogitsWarper,
-        TopPLogitsWarper,
-    )
-
-    noise = _Noise(sampling.seed)
-    processors = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty)])
-    processors.append(TemperatureLogitsWarper(sampling.temperature))
-    if sampling.top_k:
-        processors.append(TopKLogitsWarper(sampling.top_k))
-    processors += [TopPLogitsWarper(sampling.top_p), MinPLogitsWarper(sampling.min_p), noise]
-    generated: Any = model.generate(
-        torch.tensor([list(prompt)]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-        max_new_tokens=longest,
-        do_sample=False,
-        eos_token_id=list(end_tokens),
-        pad_token_id=end_tokens[0],
-        logits_processor=processors,
-    )
-    return Reference(tuple(prompt), tuple(generated[0, len(prompt) :].tolist()), tuple(noise.gaps))
-
-
-class _Noise:
-    """A logits processor of transformers: adds Gumbel noise, and notes how far apart the two best then are."""
-
-    def __init__(self, seed: int):
-        self.gaps: list[float] = []
-        self._seed = seed
-
-    def __call__(self, input_ids: "torch.Tensor", scores: "torch.Tensor") -> "torch.Tensor":
-        import numpy as np
-        import torch
-
-        from common.protocol.noise import gumbel
-
-        noise = gumbel(self._seed, input_ids.shape[-1], np.arange(scores.shape[-1]))
-        perturbed = scores.double() + torch.from_numpy(noise)
-        best = perturbed[0].topk(2).values
-        self.gaps.append(float(best[0] - best[1]))
-        return perturbed
-
-
-async def _judge(client: Client, system: System, asked: Sequence[Asked]) -> Counter[str]:
-    waiting, tally = iter(asked), Counter[str]()
+async def _judge(client: Client, system: System, references: Sequence[SampledReference]) -> Counter[str]:
+    waiting, tally = iter(references), Counter[str]()
     await asyncio.gather(*(_judge_in_turn(client, system, waiting, tally) for _ in range(system.clients)))
     return tally
 
 
-async def _judge_in_turn(client: Client, system: System, waiting: Iterator[Asked], tally: Counter[str]) -> None:
+async def _judge_in_turn(
+    client: Client, system: System, waiting: Iterator[SampledReference], tally: Counter[str]
+) -> None:
     drafter = client.load_drafter() if system.policy.drafts else None
     for each in waiting:
-        options = AnswerOptions(system.policy, LONGEST, "coupled", system.idle, sampling=each.sampling)
+        options = AnswerOptions(system.policy, MAX_NEW_TOKENS, "coupled", system.idle, sampling=each.sampling)
         if system.breaks:
             tokens = await _answer_with_breaks(client, each.reference.prompt, options)
             tally["tokens"], tally["passes"] = 1, 1
@@ -208,17 +160,21 @@ async def _judge_in_turn(client: Client, system: System, waiting: Iterator[Asked
 
 
 async def _answer_with_breaks(client: Client, prompt: Sequence[int], options: AnswerOptions) -> tuple[int, ...]:
-    """Every stream of the session is dropped once it has brought a third of the answer's length."""
-    told = client.description
-    session = ClientSession(uuid.uuid4().hex, Limits(told.fingerprint, told.vocab_size, told.context, told.max_nodes))
+    """Drops each stream of the session once it has brought a third of the answer's length."""
+    described = client.description
+    session = ClientSession(
+        uuid.uuid4().hex, Limits(described.fingerprint, described.vocab_size, described.context, described.max_nodes)
+    )
     opening: Sequence[Any] = [session.open(prompt, options.settings())]
     while True:
         stream = QueuedStream(client.connection.generate)
         for message in opening:
             stream.send(message)
-        until = session.tree.frontier + LONGEST // 3
+        until = session.tree.frontier + MAX_NEW_TOKENS // 3
         while session.finished is None and session.tree.frontier < until:
             received = await stream.receive()
+            if received is None:
+                raise LinkError("the server has ended the stream")
             session.receive(received)
             acknowledgement = session.acknowledge() if isinstance(received, Commit) else None
             if acknowledgement is not None:
@@ -239,7 +195,8 @@ def make_report(tally: Mapping[System, Counter[str]], count: int) -> Report:
         rows=[_cells(system, seen, count) for system, seen in tally.items()],
         remarks=(
             f"{count} prompts, Spec-Bench first turns and HumanEval, cut to the context; demo target in float32, "
-            f"{LONGEST} tokens each, every prompt with a seed of its own; in turn temperature 0.7; temperature 1; 0.8 "
+            f"{MAX_NEW_TOKENS} tokens each, every prompt with a seed of its own; in turn temperature 0.7; "
+            f"temperature 1; 0.8 "
             "with top-k 40 and top-p 0.95; 1 with min-p 0.05 and repetition penalty 1.2.",
             f"A near-tie is a first difference where the reference's two best scores are within {NEAR_TIE:g}.",
             "'stream cut': the session's stream is dropped after each third of the answer, and opened again.",

@@ -1,7 +1,7 @@
 """`exactness`: whether a server's greedy answers are, token for token, what transformers' own `generate` writes.
 
-A difference is excused, and counted, only where the reference's two likeliest tokens are nearer than a rounding
-error: float32 sums in another order may then choose either.
+A difference counts as a near-tie, and not as a fault, only where the reference's two likeliest tokens are nearer than a
+rounding error: float32 sums in another order may then choose either.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,25 +28,18 @@ from common.protocol.errors import MisuseError
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
+from netem.experiments.references import NEAR_TIE, Reference, reference_answer, verdict
 
-LONGEST = 64
+MAX_NEW_TOKENS = 64
 PROMPTS = 200
-NEAR_TIE = 1e-5
 CLIENTS = 4
-DRAFTS = (None, "lookup")  # the family's own, whatever its name, and the one that needs no model
+DRAFTS = (None, "lookup")  # None: the draft model that the server offers first; `lookup` needs no model
 IDLE_POLICIES = ("eager", "patient")
 HEADINGS = ("drafter", "idle policy", "answers", "identical", "near-ties", "different", "accept length")
 
 
-System = tuple[str, str]
+DraftAndPolicy = tuple[str, str]
 """A draft's name and an idle policy."""
-
-
-@dataclass(frozen=True)
-class Reference:
-    prompt: tuple[int, ...]
-    answer: tuple[int, ...]
-    gaps: tuple[float, ...]  # between the logits of the two likeliest tokens, at each position of the answer
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -64,7 +56,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         clients = [await stack.enter_async_context(client_for(access, choice, cache, no_bar)) for choice in choices]
         references = await asyncio.to_thread(_references, family.target, texts, clients[0], advance)
         systems = [(client, idle) for client in clients for idle in IDLE_POLICIES]
-        tally: dict[System, Counter[str]] = {}
+        tally: dict[DraftAndPolicy, Counter[str]] = {}
         for index, (client, idle) in enumerate(systems):
             name = client.manifest.draft
             advance(f"{name}, {idle}", 0.5 + 0.5 * index / len(systems))
@@ -73,7 +65,10 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 def read_prompts(folder: Path, count: int) -> list[str]:
-    """Spec-Bench's first turns and HumanEval's prompts in turn. Raises MisuseError where a file is missing."""
+    """`count` texts, alternately Spec-Bench's first turns and HumanEval's prompts.
+
+    folder: the one that holds eval/. Raises MisuseError where a file is missing.
+    """
     try:
         bench = (folder / "eval" / "spec_bench_question.jsonl").read_text(encoding="utf-8").splitlines()
         with gzip.open(folder / "eval" / "HumanEval.jsonl.gz", "rt", encoding="utf-8") as stream:
@@ -90,32 +85,13 @@ def _references(target: Path, texts: list[str], client: Client, advance: Advance
     from common.models.checkpoint import load_causal_lm
 
     model = load_causal_lm(target)
-    room = client.description.context - LONGEST
+    room_tokens = client.description.context - MAX_NEW_TOKENS
     references = []
     for index, text in enumerate(texts):
         advance("transformers generate", 0.5 * index / len(texts))
-        prompt = prompt_tokens(client, text)[-room:]
-        references.append(reference_answer(model, prompt, client.description.end_tokens, LONGEST))
+        prompt = prompt_tokens(client, text)[-room_tokens:]
+        references.append(reference_answer(model, prompt, client.description.end_tokens, MAX_NEW_TOKENS))
     return references
-
-
-def reference_answer(model: Any, prompt: list[int], end_tokens: tuple[int, ...], longest: int) -> Reference:
-    """What transformers' own `generate` answers, greedily, in at most `longest` tokens."""
-    import torch
-
-    generated: Any = model.generate(
-        torch.tensor([prompt]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-        max_new_tokens=longest,
-        do_sample=False,
-        eos_token_id=list(end_tokens),
-        pad_token_id=end_tokens[0],
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
-    best = [logits[0].topk(2).values for logits in generated.logits]
-    answer = generated.sequences[0, len(prompt) :].tolist()
-    return Reference(tuple(prompt), tuple(answer), tuple(float(two[0] - two[1]) for two in best))
 
 
 async def _judge(client: Client, idle: str, references: list[Reference]) -> Counter[str]:
@@ -126,7 +102,7 @@ async def _judge(client: Client, idle: str, references: list[Reference]) -> Coun
 
 async def _judge_in_turn(client: Client, idle: str, waiting: Iterator[Reference], tally: Counter[str]) -> None:
     drafter = client.load_drafter()
-    options = AnswerOptions(STREAM, LONGEST, idle=idle)
+    options = AnswerOptions(STREAM, MAX_NEW_TOKENS, idle=idle)
     for reference in waiting:
         answer = await ask_tokens(client, reference.prompt, options, drafter)
         tally[verdict(reference, answer.tokens)] += 1
@@ -134,16 +110,7 @@ async def _judge_in_turn(client: Client, idle: str, waiting: Iterator[Reference]
         tally["passes"] += answer.stats.passes
 
 
-def verdict(reference: Reference, tokens: tuple[int, ...]) -> str:
-    """'identical', 'near-tie' or 'different', by the first position at which the answers part."""
-    if tokens == reference.answer:
-        return "identical"
-    pairs = zip(tokens, reference.answer, strict=False)
-    parting = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
-    return "near-tie" if parting is not None and reference.gaps[parting] < NEAR_TIE else "different"
-
-
-def make_report(tally: dict[System, Counter[str]], count: int) -> Report:
+def make_report(tally: dict[DraftAndPolicy, Counter[str]], count: int) -> Report:
     rows = [
         [
             draft,
@@ -162,7 +129,7 @@ def make_report(tally: dict[System, Counter[str]], count: int) -> Report:
         rows=rows,
         remarks=(
             f"{count} prompts, half Spec-Bench first turns and half HumanEval, cut to the context; demo target in "
-            f"float32, {LONGEST} tokens each, {CLIENTS} clients at a time on one server.",
+            f"float32, {MAX_NEW_TOKENS} tokens each, {CLIENTS} clients at a time on one server.",
             f"A near-tie is a first difference where the reference's two best logits are within {NEAR_TIE:g}.",
         ),
         results={f"{draft}, {idle}": dict(seen) for (draft, idle), seen in tally.items()},
@@ -176,7 +143,7 @@ def make_report(tally: dict[System, Counter[str]], count: int) -> Report:
 
 
 def draw_verdicts(axes: Any, tally: Mapping[str, Counter[str]]) -> None:
-    """A bar for each system, of how many answers were what."""
+    """A bar for each system, divided by verdict."""
     names = list(tally)
     below = [0] * len(names)
     for kind in ("identical", "near-tie", "different"):

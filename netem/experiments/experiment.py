@@ -63,11 +63,11 @@ _OFFLINE = "netem.experiments.offline"
 
 
 def _of_drafts(name: str, description: str) -> Experiment:
-    return Experiment(name, description, f"{_DRAFTS}.{name.replace('-', '_')}", f"{_DRAFTS}.contenders:models")
+    return Experiment(name, description, f"{_DRAFTS}.{name.replace('-', '_')}", f"{_DRAFTS}.compared_drafts:models")
 
 
 def _of_speed(name: str, description: str) -> Experiment:
-    return Experiment(name, description, f"{_SPEED}.{name.replace('-', '_')}", f"{_SPEED}.ground:models")
+    return Experiment(name, description, f"{_SPEED}.{name.replace('-', '_')}", f"{_SPEED}.testbed:models")
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -141,13 +141,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             "disconnect",
             "Tasks that pass when the link is cut for good in mid-answer, by draft (HumanEval with --data).",
             f"{_OFFLINE}.disconnect",
-            f"{_DRAFTS}.contenders:models",
+            f"{_DRAFTS}.compared_drafts:models",
         ),
         Experiment(
             "reconnect",
             "Provisional tokens that survive an outage in mid-answer, by its length and by draft.",
             f"{_OFFLINE}.reconnect",
-            f"{_DRAFTS}.contenders:models",
+            f"{_DRAFTS}.compared_drafts:models",
         ),
         _of_drafts("sampling", "Accept length where the target samples: shared noise, without it, and by rejection."),
     )

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from common.draft_kinds import Weights
 from common.draft_models.directory import EXPORTER_WEIGHTS, read_draft_kind
 from common.models.fingerprint import fingerprint
 from common.models.source import CONFIG, WEIGHTS
@@ -52,7 +53,7 @@ def _identity(checkpoint: Path) -> dict[str, str]:
 
 def _fingerprint(checkpoint: Path) -> str:
     """Drafts that are no whole models have no tokenizer and are small: of them, every byte counts."""
-    if read_draft_kind(checkpoint) == "independent":
+    if read_draft_kind(checkpoint).weights is Weights.CAUSAL_LM:
         return fingerprint(checkpoint)
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, EXPORTER_WEIGHTS):

@@ -1,5 +1,5 @@
-"""Links that are worse than the one you have.
+"""Emulated network links.
 
-Profiles are data, each fault is one small pure file, and an emulator applies them to real traffic. Nothing in
-this folder knows what travels over the link: it imports neither the client nor the server.
+Profiles are data, each fault is one small pure file, and a backend applies them to real traffic. Nothing in this
+folder knows what the link carries: it imports neither the client nor the server.
 """

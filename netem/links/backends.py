@@ -1,4 +1,7 @@
-"""The table of ways to impose a link, and the choice among them by trying. Knows each by its constructor only."""
+"""The table of backends that emulate a link, and the choice of one that works on this machine.
+
+It knows each backend only by its constructor.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ _LOOPBACK = Address("127.0.0.1", 0)
 
 
 class Link(Protocol):
-    """What every backend offers inside `async with`."""
+    """The interface of every backend inside `async with`. bytes_up, bytes_down: payload delivered so far."""
 
     bytes_up: int
     bytes_down: int
@@ -37,8 +40,12 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a link is asked for. target: None where the backend can do without. congestion: None keeps the system's."""
+class LinkRequest:
+    """The link that a caller wants.
+
+    target: the server behind the link; only some backends accept None. congestion: the name of a TCP congestion
+    control; None keeps the system's. record: keep traces of what comes out.
+    """
 
     profile: LinkProfile
     target: Address | None
@@ -47,30 +54,32 @@ class Wanted:
     record: bool = False
 
 
-def _proxy(wanted: Wanted) -> Link:
-    if wanted.congestion is not None:
+def _proxy(request: LinkRequest) -> Link:
+    if request.congestion is not None:
         raise MisuseError("the proxy backend ends TCP at both sides: choose a congestion control with --backend tun")
-    if wanted.target is None:
+    if request.target is None:
         raise MisuseError(
             "the proxy, all that works without root, needs a server to stand in front of: give --to HOST:PORT"
         )
-    return Proxy(wanted.profile, wanted.target, wanted.listen, record=wanted.record)
+    return Proxy(request.profile, request.target, request.listen, record=request.record)
 
 
-def _tun(wanted: Wanted) -> Link:
-    return TunLink(wanted.profile, wanted.target, wanted.listen, congestion=wanted.congestion, record=wanted.record)
+def _tun(request: LinkRequest) -> Link:
+    return TunLink(
+        request.profile, request.target, request.listen, congestion=request.congestion, record=request.record
+    )
 
 
-def _tc(wanted: Wanted) -> Link:
-    if wanted.record:
+def _tc(request: LinkRequest) -> Link:
+    if request.record:
         raise MisuseError("the tc backend records nothing: use --backend tun or proxy")
-    return TcLink(wanted.profile, wanted.target, wanted.listen, congestion=wanted.congestion)
+    return TcLink(request.profile, request.target, request.listen, congestion=request.congestion)
 
 
-BACKENDS: Mapping[str, Callable[[Wanted], Link]] = {PROXY: _proxy, TUN: _tun, TC: _tc}
+BACKENDS: Mapping[str, Callable[[LinkRequest], Link]] = {PROXY: _proxy, TUN: _tun, TC: _tc}
 
 
-def find_backend(name: str) -> Callable[[Wanted], Link]:
+def find_backend(name: str) -> Callable[[LinkRequest], Link]:
     """Raises MisuseError where there is none of that name."""
     if name not in BACKENDS:
         raise MisuseError(f"there is no backend '{name}': choose one of {', '.join(BACKENDS)}")
@@ -78,15 +87,15 @@ def find_backend(name: str) -> Callable[[Wanted], Link]:
 
 
 async def working_backends() -> list[str]:
-    """Those that work on this machine, found by trying."""
+    """The backends that work on this machine, found by opening each."""
     return [name for name in BACKENDS if name == PROXY or await why_not(name) is None]
 
 
 async def why_not(name: str) -> str | None:
-    """Why a backend does not work on this machine, found by trying; None where it does."""
+    """Why a backend does not work on this machine, found by opening it; None where it works."""
     nothing = LinkProfile("trial", "nothing but the emulation", Direction(), Direction())
     try:
-        async with find_backend(name)(Wanted(nothing, Address("127.0.0.1", 1))):
+        async with find_backend(name)(LinkRequest(nothing, Address("127.0.0.1", 1))):
             return None
     except LinkFailureError as failure:
         return str(failure)

@@ -1,7 +1,7 @@
-"""A TCP proxy that adds nothing and can be broken at will: reset, silenced, or moved to another address.
+"""A TCP proxy without delay or loss whose connections can be broken: reset, silenced, or moved to another address.
 
-What it holds back while it is silent comes late and is not lost, as TCP's own repeats would have it. A connection
-begun in the meantime is accepted and hears nothing. Knows neither what it carries nor who asked for it.
+What it holds back while it is silent is delivered late and not lost, as TCP's retransmissions would do. A connection
+begun meanwhile is accepted and receives nothing. Knows nothing of what the connections carry.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Self
 
 from common.address import Address
 from netem.links import sockets
-from netem.links.acceptance import Acceptance
+from netem.links.acceptor import Acceptor
 
 _LOOPBACK = Address("127.0.0.1", 0)
 _SOURCES = tuple(f"127.0.0.{host}" for host in range(2, 250))  # Linux answers for all of them
@@ -20,14 +20,16 @@ _READ_BYTES = 32 * 1024
 
 
 class BreakableProxy:
-    """`async with BreakableProxy(target) as proxy` listens until the block ends, then drops its connections. `target`
-    is where connections lead that begin from now on."""
+    """`async with BreakableProxy(target) as proxy` listens until the block ends, then drops its connections.
+
+    target: the address to which new connections lead; it may be changed at any time.
+    """
 
     def __init__(self, target: Address) -> None:
         self.target = target
         self._sources = cycle(_SOURCES)
         self._source = next(self._sources)
-        self._crossings: set[_Crossing] = set()
+        self._connections: set[_ProxiedConnection] = set()
         self._gate = asyncio.Event()
         self._gate.set()
 
@@ -40,28 +42,28 @@ class BreakableProxy:
     async def __aenter__(self) -> Self:
         """Raises LinkFailureError where there is no port to listen on."""
         self._listener = await sockets.listen(_LOOPBACK)
-        self._acceptance = Acceptance(self._listener, self._carry)
+        self._acceptor = Acceptor(self._listener, self._carry)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._acceptance.end()
+        await self._acceptor.end()
 
     def reset(self) -> None:
         """Breaks every connection, to both sides."""
-        for crossing in self._crossings:
+        for crossing in self._connections:
             crossing.broken.set()
 
-    def silence(self) -> None:
-        """Nothing comes through any more, and nobody is told."""
+    def go_silent(self) -> None:
+        """Delivers nothing more until `resume`; neither side is told."""
         self._gate.clear()
 
-    def speak(self) -> None:
-        """What was held back comes through, and what follows."""
+    def resume(self) -> None:
+        """Delivers what was held back and what follows."""
         self._gate.set()
 
     def move(self) -> None:
-        """The connections that stand fall silent for good; the next ones come from another address."""
-        for crossing in self._crossings:
+        """The present connections are silent for good; new ones reach the server from another source address."""
+        for crossing in self._connections:
             crossing.gate = asyncio.Event()
         self._source = next(self._sources)
 
@@ -72,13 +74,13 @@ class BreakableProxy:
         except OSError:
             sockets.reset_on_close(client)
             return
-        crossing = _Crossing(self._gate)
-        self._crossings.add(crossing)
+        crossing = _ProxiedConnection(self._gate)
+        self._connections.add(crossing)
         with server:
             try:
                 await crossing.carry(client, server)
             finally:
-                self._crossings.discard(crossing)
+                self._connections.discard(crossing)
 
     async def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -92,15 +94,15 @@ class BreakableProxy:
         return connection
 
 
-class _Crossing:
-    """One connection. Bytes pass while `gate` is set."""
+class _ProxiedConnection:
+    """One connection. Bytes are delivered while `gate` is set."""
 
     def __init__(self, gate: asyncio.Event) -> None:
         self.gate = gate
         self.broken = asyncio.Event()
 
     async def carry(self, client: socket.socket, server: socket.socket) -> None:
-        """Until both have closed, one is gone, or it is broken."""
+        """Copies both ways until both sides have closed, one is gone, or `broken` is set."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 breaking = tasks.create_task(self._break())

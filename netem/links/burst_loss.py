@@ -1,6 +1,6 @@
-"""Packets lost in bursts: the Gilbert-Elliott model, a link that is good or bad from one packet to the next.
+"""Packets lost in bursts by the Gilbert-Elliott model (Gilbert 1960, Elliott 1963): a chain of a good and a bad state.
 
-Pure: the draws are seeded. Knows no other fault.
+Pure: the random source is an argument. Knows no other fault.
 """
 
 import math
@@ -12,10 +12,11 @@ from common.protocol.errors import MisuseError
 
 @dataclass(frozen=True)
 class Bursts:
-    """to_bad (p), to_good (r): the chance, at each packet, that a good link turns bad and a bad one good.
+    """Probabilities, 0 to 1.
 
-    loss_bad, loss_good: the chance that a packet is lost on each. Raises MisuseError for what is no chance, for a bad
-    state that never ends, and where every packet is lost.
+    to_bad (p), to_good (r): at each packet, that a good link turns bad and a bad one good. loss_bad, loss_good: that a
+    packet is lost in that state. Raises MisuseError for a value that is no probability, for a bad state that never
+    ends, and where every packet is lost.
     """
 
     to_bad: float
@@ -40,7 +41,7 @@ class Bursts:
 
 
 class BurstLoss:
-    """Asked once for each packet; begins good."""
+    """Begins in the good state."""
 
     def __init__(self, bursts: Bursts, draws: random.Random) -> None:
         self._bursts = bursts
@@ -48,7 +49,7 @@ class BurstLoss:
         self._is_bad = False
 
     def takes(self) -> bool:
-        """Whether the next packet is lost."""
+        """Whether the next packet is lost; call it once for each packet."""
         bursts, draws = self._bursts, self._draws
         turns = draws.random() < (bursts.to_good if self._is_bad else bursts.to_bad)
         self._is_bad ^= turns

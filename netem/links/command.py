@@ -1,4 +1,4 @@
-"""Runs a command behind a link and ends with its exit code. Knows the link only by where its server is found."""
+"""Runs a command behind a link and returns its exit code. Knows of the link only the address of its server."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from netem.links import keeper
+from netem.links import die_with_parent
 
 SERVER_VARIABLE = "OUTRIDER_LINK_SERVER"
 SERVER_PLACE = "{server}"
@@ -31,10 +31,11 @@ def check_command(command: Sequence[str], has_server: bool) -> None:
 
 
 async def run_command(command: Sequence[str], server: Address | None, namespace: int | None) -> int:
-    """Runs it until it ends, or we are asked to; returns its exit code, 128 and the signal's number for a signal.
+    """Runs the command until it ends or this process is told to end; returns its exit code, which is 128 plus the
+    signal's number for a signal.
 
-    server: what replaces {server} in its arguments, and goes into its environment. namespace: the descriptor of the
-    network namespace that it runs in; None is the host's. On Linux nothing that it starts outlives it.
+    server: replaces {server} in the arguments, and is put into the environment. namespace: the descriptor of the
+    network namespace to run in; None is the host's. On Linux nothing that the command starts outlives it.
     """
     environment = dict(os.environ)
     arguments = list(command)
@@ -45,11 +46,11 @@ async def run_command(command: Sequence[str], server: Address | None, namespace:
     if sys.platform == "linux":
         place = _NO_NAMESPACE if namespace is None else str(namespace)
         inherited = () if namespace is None else (namespace,)
-        arguments = [sys.executable, "-P", "-m", keeper.__name__, place, str(os.getpid()), *arguments]
-    with _asked_to_end() as asked:
+        arguments = [sys.executable, "-P", "-m", die_with_parent.__name__, place, str(os.getpid()), *arguments]
+    with _termination_event() as terminated:
         process = await asyncio.create_subprocess_exec(*arguments, env=environment, pass_fds=inherited)
         try:
-            code = await _until_ended(process, asked)
+            code = await _until_ended(process, terminated)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -58,26 +59,26 @@ async def run_command(command: Sequence[str], server: Address | None, namespace:
 
 
 @contextlib.contextmanager
-def _asked_to_end() -> Iterator[asyncio.Event]:
-    """Set when we are asked to end. Ctrl-C does not ask us: the terminal sends it to the command too."""
+def _termination_event() -> Iterator[asyncio.Event]:
+    """Set upon SIGTERM or SIGHUP. Ctrl-C is ignored here: the terminal sends it to the command too."""
     loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
+    terminated = asyncio.Event()
     before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)}
     for number in _END_SIGNALS:
-        before[number] = signal.signal(number, lambda *_: loop.call_soon_threadsafe(asked.set))
+        before[number] = signal.signal(number, lambda *_: loop.call_soon_threadsafe(terminated.set))
     try:
-        yield asked
+        yield terminated
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-async def _until_ended(process: asyncio.subprocess.Process, asked: asyncio.Event) -> int:
-    """Passes on that we are asked to end, and makes sure of it after a while."""
+async def _until_ended(process: asyncio.subprocess.Process, terminated: asyncio.Event) -> int:
+    """Waits for the exit code. Once `terminated` is set it terminates the process, and kills it after 5 s."""
     ended = asyncio.create_task(process.wait())
-    asking = asyncio.create_task(asked.wait())
-    await asyncio.wait((ended, asking), return_when=asyncio.FIRST_COMPLETED)
-    asking.cancel()
+    waiting = asyncio.create_task(terminated.wait())
+    await asyncio.wait((ended, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
     if not ended.done():
         process.terminate()
         await asyncio.wait((ended,), timeout=_GRACE_S)

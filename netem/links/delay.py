@@ -1,7 +1,7 @@
-"""How long bytes travel once transmitted: a delay with jitter, order kept.
+"""The propagation delay of transmitted bytes, with jitter and in order.
 
-Pure: time is an argument, in seconds since the link began, and the draws are seeded. Knows no
-sockets and no other fault.
+Pure: time is an argument, in seconds since the link began, and the random source is seeded. Knows no sockets and no
+other fault.
 
 **Jitter is drawn once per train.** A train is what one connection sends in one direction without letting the
 transmitter fall idle: a small message, or all the packets of a large one. Draws per packet would be wrong here.
@@ -41,7 +41,7 @@ def mean_delay_ms(direction: Direction) -> float:
 
 
 class DelayLine:
-    """What one direction of one connection travels through after transmission."""
+    """The delay of one direction of one connection, after transmission."""
 
     def __init__(self, direction: Direction, draws: random.Random) -> None:
         self._direction = direction
@@ -51,10 +51,10 @@ class DelayLine:
         self._last_delivery_s = float("-inf")
 
     def deliver(self, arrival_s: float, transmitted_s: float, stall_s: float = 0.0) -> float:
-        """When a packet comes out, never before one sent earlier.
+        """The time of delivery, never before that of a packet sent earlier.
 
-        arrival_s: when it reached the transmitter. transmitted_s: when its last bit left the transmitter. stall_s:
-        what it loses on its way beside the delay.
+        arrival_s: when the packet reached the transmitter. transmitted_s: when its last bit left the transmitter.
+        stall_s: an extra delay, as of a retransmission.
         """
         if arrival_s > self._train_ends_s:
             self._train_delay_s = self._draw_s()

@@ -1,7 +1,7 @@
-"""What can go wrong with an emulated link beside misuse. Nothing else may live here."""
+"""The error of emulated links, beside misuse. Nothing else may live here."""
 
 from common.protocol.errors import OutriderError
 
 
 class LinkFailureError(OutriderError):
-    """The machine or the network refused what a sound request needs."""
+    """The machine or the network refused what a correct request needs."""

@@ -1,6 +1,6 @@
-"""Makes traces from profiles: what a link offers while handovers or tunnels halt it, or a drive bends its rate.
+"""Makes Mahimahi traces from profiles, with the profile's outages, and with a varying rate as on a drive.
 
-Pure: every draw derives from a seed. Knows no files.
+Pure: every random number derives from a seed. Knows no files.
 """
 
 import math
@@ -20,7 +20,7 @@ _DRIVE_MEMORY_S = 3.0
 
 
 def traces_of(profile: LinkProfile, seconds: int, drive_seed: int | None = None) -> tuple[Trace, Trace]:
-    """What a link offers up and down in its first seconds. drive_seed: let the rate wander as on a drive.
+    """The traces up and down of the first `seconds` of a link. drive_seed: vary the rate as on a drive; None: constant.
 
     Raises MisuseError for a link without a rate.
     """

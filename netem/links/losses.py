@@ -1,6 +1,6 @@
-"""The table of ways to lose a packet, by the field of a direction that asks for it. A new one is a line here.
+"""The table of the ways to lose a packet, by the field of a direction that asks for it, and independent losses.
 
-Knows each loss only by its constructor.
+A new way is one line in the table. It knows each loss only by its constructor.
 """
 
 import random
@@ -9,22 +9,34 @@ from typing import Any, Protocol
 
 from netem.links.burst_loss import BurstLoss
 from netem.links.profile import Direction
-from netem.links.random_loss import RandomLoss
 
 
 class Loss(Protocol):
-    """Asked once for each packet."""
+    """Decides about packets in order; call it once for each packet."""
 
     def takes(self) -> bool: ...
+
+
+class RandomLoss:
+    """Each packet is lost with the same probability, independently of the others."""
+
+    def __init__(self, chance: float, draws: random.Random) -> None:
+        """chance: 0 to 1."""
+        self._chance = chance
+        self._draws = draws
+
+    def takes(self) -> bool:
+        """Whether the next packet is lost."""
+        return self._draws.random() < self._chance
 
 
 LOSSES: Mapping[str, Callable[[Any, random.Random], Loss]] = {"loss": RandomLoss, "bursts": BurstLoss}
 
 
 def losses_of(direction: Direction, seed: int, way: str) -> list[Loss]:
-    """The losses that a direction asks for, each with draws of its own."""
+    """The losses that a direction has, each with a random source of its own."""
     return [
-        begin(asked, random.Random(f"{seed}/{field}/{way}"))
-        for field, begin in LOSSES.items()
-        if (asked := getattr(direction, field))
+        make_loss(parameters, random.Random(f"{seed}/{field}/{way}"))
+        for field, make_loss in LOSSES.items()
+        if (parameters := getattr(direction, field))
     ]

@@ -45,7 +45,7 @@ def format_trace(trace: Trace) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """For traces that will be written. Raises LinkFailureError where it cannot be made."""
+    """Makes a folder for traces. Raises LinkFailureError where it cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as refusal:
@@ -67,7 +67,8 @@ def _refused(folder: Path, refusal: OSError) -> LinkFailureError:
 
 
 def with_traces(profile: LinkProfile, up: Path | None, down: Path | None) -> LinkProfile:
-    """The profile with the rates of trace files in place of its own."""
+    """The profile with the rates of trace files in place of its own; None keeps the profile's. Raises MisuseError where
+    a file is no trace."""
 
     def traced(direction: Direction, path: Path | None) -> Direction:
         return direction if path is None else replace(direction, rate_bits_per_s=None, trace=read_trace(path))

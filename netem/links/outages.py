@@ -1,8 +1,7 @@
-"""When a link carries nothing at all: a tunnel, a handover.
+"""The times at which a link carries nothing at all, as in a tunnel or a handover.
 
-Pure: a schedule in seconds since the link began, and arithmetic on it. Knows no rate, no packets and no clock. What
-wants to cross in an outage is not lost; it waits at the transmitter, and where it finds no room in the queue it is
-dropped there.
+Pure: a schedule in seconds since the link began, and arithmetic on it. Knows no rate, no packets and no clock. A packet
+that arrives in an outage is not lost by it: it waits at the transmitter, or is dropped where the queue is full.
 """
 
 import math
@@ -17,7 +16,8 @@ from common.protocol.errors import MisuseError
 
 @dataclass(frozen=True)
 class Outages:
-    """gaps: (start, end) of each outage, in order, apart from each other. period_s: they repeat this often; None: once.
+    """gaps: (start, end) of each outage in seconds, in order and apart from each other. period_s: the schedule repeats
+    after so long; None: it does not repeat.
 
     Raises MisuseError for gaps that overlap, run backwards or leave the period.
     """
@@ -40,7 +40,7 @@ class Outages:
             raise MisuseError("the outages fill their whole period: leave the link some time to carry something")
 
     def resume_s(self, at_s: float) -> float:
-        """The first moment from at_s on at which the link carries."""
+        """The first time from at_s on at which the link carries."""
         for gap_start_s, gap_end_s in self._gaps_from(at_s):
             if at_s < gap_start_s:
                 break
@@ -48,11 +48,11 @@ class Outages:
         return at_s
 
     def next_start_s(self, at_s: float) -> float:
-        """When the first outage begins that begins after at_s; infinite where none does."""
+        """The start of the first outage that begins after at_s; infinite where none does."""
         return next((start_s for start_s, _ in self._gaps_from(at_s) if start_s > at_s), math.inf)
 
     def finish_s(self, start_s: float, work_s: float) -> float:
-        """When work_s seconds of transmission end that begin at start_s and halt in outages."""
+        """When a transmission of work_s seconds ends that begins at start_s and halts in outages."""
         at_s = start_s
         for gap_start_s, gap_end_s in self._gaps_from(start_s):
             if at_s < gap_start_s and at_s + work_s <= gap_start_s:
@@ -62,7 +62,7 @@ class Outages:
         return at_s + work_s
 
     def off_share(self) -> float:
-        """The share of a period without a link; 0 where outages do not repeat."""
+        """The share of a period in which the link carries nothing; 0 where outages do not repeat."""
         return sum(end - start for start, end in self.gaps) / self.period_s if self.period_s else 0.0
 
     @cached_property
@@ -72,14 +72,14 @@ class Outages:
     def _gaps_from(self, at_s: float) -> Iterator[tuple[float, float]]:
         """Start and end of every gap that ends after at_s, in order.
 
-        Both come from the gap's number alone. To ask again by a moment would not do: a gap's own start, taken back into
-        its period, may round to before the gap.
+        Both come from the gap's number alone. Searching again by time would be wrong: a gap's own start, reduced to its
+        period, may round to before the gap.
         """
         if self.period_s is None or not self.gaps:
             yield from self.gaps[bisect_right(self._ends_s, at_s) :]
             return
         rounds = math.floor(at_s / self.period_s)
-        # From one gap earlier, as this moment rounds too.
+        # From one gap earlier, because this time rounds too.
         first = bisect_right(self._ends_s, at_s - rounds * self.period_s) - 1
         for number in count(rounds * len(self.gaps) + first):
             rounds, index = divmod(number, len(self.gaps))

@@ -1,4 +1,4 @@
-"""A profile as JSON and back, for another process. Knows the shape of profiles and nothing else."""
+"""A link profile as JSON and back, for another process. Knows the fields of profiles and nothing else."""
 
 import json
 from dataclasses import asdict
@@ -16,7 +16,7 @@ def to_json(profile: LinkProfile) -> str:
 
 
 def from_json(text: str) -> LinkProfile:
-    """What `to_json` was given."""
+    """The profile of which `to_json` made the text."""
     fields = json.loads(text)
     gaps = tuple((start_s, end_s) for start_s, end_s in fields["outages"]["gaps"])
     return LinkProfile(

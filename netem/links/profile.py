@@ -1,4 +1,4 @@
-"""What a link is like, as validated data. Knows no sockets, no clock and no particular profile."""
+"""The properties of a link as validated data. Knows no sockets, no clock and no particular profile."""
 
 import math
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from netem.links.trace import Trace, TraceLine
 class Direction:
     """One way along a link.
 
-    rate_bits_per_s: bits per second; None is unlimited. trace: a rate that changes, instead.
-    delay_ms, jitter_ms: centre and standard deviation of the one-way delay, a normal draw whose negative values
-    become 0. loss: the chance of each packet to be lost; bursts: losses that come together. queue_bytes: what may wait
-    for the transmitter before packets are dropped; None is unlimited.
+    rate_bits_per_s: bits per second; None is unlimited. trace: a rate that changes, instead. delay_ms, jitter_ms: mean
+    and standard deviation of the normal distribution of the one-way delay, whose negative draws become 0. loss: the
+    probability that a packet is lost; bursts: losses that come together. queue_bytes: what may wait for the
+    transmitter before packets are dropped; None is unlimited.
     Raises MisuseError for values that no link can have.
     """
 
@@ -59,8 +59,8 @@ class LinkProfile:
     """A named link between a client and a server.
 
     up: from the client to the server. down: from the server to the client. outages: when neither carries anything.
-    seed: what the random draws derive from; the same seed gives the same draws. Raises MisuseError for an empty name
-    and for outages that leave a trace no opportunity.
+    seed: of all random numbers; the same seed gives the same numbers. Raises MisuseError for an empty name and for
+    outages that leave a trace no opportunity.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The table of links that have a name, with where their numbers come from. Data and its lookup only.
+"""The table of named link profiles, with the sources of their numbers. Data and its lookup only.
 
 4g and 5g carry the delay, jitter and loss of the Mixture of Attentions paper (arXiv 2410.03804). That paper gives 4G
 20 Mbit/s and 5G no rate; 5g takes the 100 Mbit/s of a 3GPP-style urban cell. lte-drive and lte-flaky are what mosh's
@@ -72,7 +72,8 @@ PROFILES = {
 
 
 def find_profile(name: str) -> LinkProfile:
-    """The profile of that name, in any case. Raises MisuseError with the nearest there is where there is none."""
+    """The profile of that name, in upper or lower case. Raises MisuseError for an unknown name, with the nearest
+    one."""
     profile = PROFILES.get(name.lower())
     if profile is None:
         advice = did_you_mean(name.lower(), PROFILES) or f"choose one of {', '.join(PROFILES)}"

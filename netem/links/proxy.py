@@ -1,8 +1,8 @@
-"""A TCP proxy that makes every connection through it cross an emulated link. Any system, no privilege.
+"""The `proxy` backend: a TCP proxy whose connections cross an emulated link. Works on any system, without privilege.
 
 TCP is terminated on both sides. The link therefore carries payload only: packet headers, acknowledgements and the
 connection handshake cost nothing, and packet loss shows as stalls of one retransmission time (stream.py). All
-connections share the rate of the one link; each has its own jitter. Knows neither what it carries nor who asked for it.
+connections share the rate of the one link; each has its own jitter. Knows nothing of what the connections carry.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Self
 
 from common.address import Address
 from netem.links import sockets
-from netem.links.acceptance import Acceptance
+from netem.links.acceptor import Acceptor
 from netem.links.profile import LinkProfile
 from netem.links.pump import Pump, SourceResetError
 from netem.links.recorder import Recorder
@@ -56,21 +56,21 @@ class Proxy:
         """Raises LinkFailureError where the address to listen on cannot be had."""
         self._listener = await sockets.listen(self._listen)
         self._began_s = asyncio.get_running_loop().time()
-        self._acceptance = Acceptance(self._listener, self._carry)
+        self._acceptor = Acceptor(self._listener, self._carry)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._acceptance.end()
+        await self._acceptor.end()
 
     def cut(self) -> None:
-        """Nothing enters the link any more and nobody is told; new connections are refused. What is on its way still
-        arrives."""
+        """Lets nothing more enter the link, silently, and refuses new connections, until `restore`. What is on its way
+        still arrives."""
         self._carries.clear()
-        self._acceptance.pause()
+        self._acceptor.pause()
 
     def restore(self) -> None:
-        """What waited enters the link now, and what follows."""
-        self._acceptance.resume()
+        """Lets what waited enter the link, and what follows."""
+        self._acceptor.resume()
         self._carries.set()
 
     async def _carry(self, client: socket.socket, connection: int) -> None:
@@ -99,7 +99,7 @@ class Proxy:
         return was_reset or up.sink_is_gone or down.sink_is_gone
 
     async def traces(self) -> tuple[Trace, Trace] | None:
-        """What came out of the link so far, up and down, where that is recorded."""
+        """What came out of the link so far, up and down; None where that is not recorded."""
         if self._recorders is None:
             return None
         up, down = self._recorders

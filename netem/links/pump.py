@@ -1,7 +1,7 @@
 """Carries one direction of one TCP connection across the emulated link, packet by packet.
 
-The thin shell between two sockets and the pure faults. Ends are carried like bytes, in order and delayed: a closed
-half closes the other side's half, a reset arrives as a reset. Knows nothing of the other direction.
+The thin layer between two sockets and the pure faults. The end of a stream crosses the link like bytes, in order and
+delayed: a closed half closes the other side's half, a reset arrives as a reset. Knows nothing of the other direction.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ from netem.links.stream import StreamWay
 
 _PACKET_BYTES = 1500
 _READ_BYTES = 16 * 1024
-# What may wait at the transmitter: a modest router buffer, whatever the profile's queue. More would delay every
-# message behind a large one, as a TCP without a care would, but not one that paces.
+# What may wait at the transmitter: a modest router buffer, whatever the profile's queue. More would delay every message
+# behind a large one, as TCP without pacing does.
 _LONGEST_BACKLOG_S = 0.1
 # What a receiver that stopped reading can leave on the link: about the largest TCP window that Linux offers.
 _MOST_PACKETS_IN_FLIGHT = 4096
 
 
 class SourceResetError(Exception):
-    """The sender broke the connection, and the news has crossed the link."""
+    """The sender reset the connection, and the reset has crossed the link."""
 
 
 class _SinkGoneError(Exception):
-    """The receiver no longer takes anything."""
+    """The receiver accepts nothing more."""
 
 
 class _End(enum.Enum):
@@ -45,8 +45,8 @@ class Pump:
         on_delivered: Callable[[int], None],
         carries: asyncio.Event,
     ) -> None:
-        """clock: seconds since the link began. on_delivered is called with the bytes of each packet the sink took.
-        Nothing enters the link while `carries` is not set."""
+        """clock: seconds since the link began. on_delivered: called with the size in bytes of each delivered packet.
+        carries: nothing enters the link while it is not set."""
         self.sink_is_gone = False
         self._source = source
         self._sink = sink

@@ -1,7 +1,7 @@
-"""What came out of a link, as a trace: an opportunity for each 1500 bytes, at the moment they were complete.
+"""Records what came out of a link as a trace: an opportunity for each 1500 bytes, when they were complete.
 
-It shows what was used: a link that had nothing to carry left no opportunity. The delay is in it, so replay it on a link
-without one. Pure: time is an argument, in seconds since the link began.
+The trace shows what was used: while the link had nothing to carry there is no opportunity. It contains the delay, so
+replay it on a link without one. Pure: time is an argument, in seconds since the link began.
 """
 
 import math
@@ -12,7 +12,7 @@ _MS_PER_S = 1000.0
 
 
 class Recorder:
-    """Of one direction."""
+    """Records one direction."""
 
     def __init__(self) -> None:
         self._moments_ms: list[int] = []
@@ -24,6 +24,6 @@ class Recorder:
         self._moments_ms += [math.ceil(at_s * _MS_PER_S)] * complete
 
     def trace(self, ended_s: float) -> Trace:
-        """What was recorded. It ends with one opportunity at ended_s, for the rest and as the period."""
+        """The trace so far. It ends with one opportunity at ended_s, for the incomplete rest and as the period."""
         end_ms = max(1, math.ceil(ended_s * _MS_PER_S), *self._moments_ms[-1:])
         return Trace((*self._moments_ms, end_ms))

@@ -1,6 +1,6 @@
-"""Carries the bytes of one connection to another and back, adding nothing: where a link's own TCP does the delaying.
+"""Copies the bytes of one connection to another and back without delay, where the link between has its own TCP.
 
-Ends are carried like bytes: a closed half closes the other side's half, a reset arrives as a reset. Knows no link.
+A closed half closes the other side's half, a reset arrives as a reset. Knows no link.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ Count = Callable[[int], None]
 
 
 async def relay(client: socket.socket, server: socket.socket, count_up: Count, count_down: Count) -> None:
-    """Until both have closed, or one is gone. The counts are told the bytes that the other side has taken."""
+    """Copies until both sides have closed, or one is gone. count_up, count_down: called with the bytes delivered."""
     try:
         async with asyncio.TaskGroup() as halves:
             halves.create_task(_carry(client, server, count_up))

@@ -1,4 +1,4 @@
-"""Makes outage schedules as links on the move have them. Pure: every draw derives from a seed. Knows no profile."""
+"""Makes outage schedules of moving clients. Pure: every random number derives from a seed. Knows no profile."""
 
 import random
 from collections.abc import Callable
@@ -14,19 +14,19 @@ _LTE_BEND = 2.32
 
 
 def lte_handovers(seed: int) -> Outages:
-    """Gaps of 30 to 80 ms, half of them below 40 ms, every 18 s or so."""
+    """Gaps of 30 to 80 ms, half of them below 40 ms, about every 18 s."""
     draws = random.Random(f"{seed}/lte handovers")
     return _handovers(draws, lambda: 30 + 50 * draws.random() ** _LTE_BEND)
 
 
 def nr_handovers(seed: int) -> Outages:
-    """Gaps of 50 to 150 ms as in 5G, every 18 s or so."""
+    """Gaps of 50 to 150 ms as in 5G (New Radio), about every 18 s."""
     draws = random.Random(f"{seed}/nr handovers")
     return _handovers(draws, lambda: draws.uniform(50, 150))
 
 
 def tunnel(first_s: float, lasts_s: float, every_s: float) -> Outages:
-    """A long gap that comes again."""
+    """One long gap, repeated every `every_s` seconds."""
     return Outages(((first_s, first_s + lasts_s),), every_s)
 
 

@@ -1,4 +1,4 @@
-"""The TCP sockets of the emulators: opened, tuned and torn down. Knows nothing of links, rates or delays."""
+"""Opens, tunes and closes the TCP sockets of the emulators. Knows nothing of links, rates or delays."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any
 from common.address import Address
 from netem.links.errors import LinkFailureError
 
-# The kernel would grow its buffer to megabytes and take from the sender what the link has no room for.
+# The kernel would grow its buffer to megabytes and accept from the sender more than the link has room for.
 _RECEIVE_BUFFER_BYTES = 128 * 1024
 # What may wait in the kernel before its turn to be sent.
 _UNSENT_BYTES = 16 * 1024
@@ -19,7 +19,7 @@ _LINGER_FORMAT = "hh" if os.name == "nt" else "ii"
 
 
 async def listen(address: Address) -> socket.socket:
-    """A socket that accepts connections. Raises LinkFailureError where the address cannot be had."""
+    """A socket that accepts connections. Raises LinkFailureError where the address is not available."""
     try:
         family, resolved = (await _resolve(address))[0]
         listener = socket.create_server(resolved[:2], family=family)
@@ -30,7 +30,7 @@ async def listen(address: Address) -> socket.socket:
 
 
 def refuse(listener: socket.socket) -> None:
-    """Refuses connections until `listener.listen()`, and keeps the port. Elsewhere than on Linux they are left to wait
+    """Refuses connections until `listener.listen()`, and keeps the port. On systems other than Linux connections wait
     instead."""
     address = listener.getsockname()
     with contextlib.suppress(OSError):
@@ -40,7 +40,7 @@ def refuse(listener: socket.socket) -> None:
 
 
 async def accept(listener: socket.socket) -> socket.socket:
-    """The next connection, not tuned. Raises OSError where the system has no room for it."""
+    """The next connection, not tuned. Raises OSError where the system has no descriptor for it."""
     connection, _ = await asyncio.get_running_loop().sock_accept(listener)
     connection.setblocking(False)
     return connection
@@ -66,9 +66,9 @@ async def connect(address: Address) -> socket.socket:
 
 
 def tune_for_link(crossing: socket.socket) -> None:
-    """Lets a connection that crosses a link itself take no more from its sender than the link has room for.
+    """For a connection whose packets cross the emulated link: it accepts from its sender little more than it sends.
 
-    Its buffers stay as the system sizes them, since they bound what the link can have in flight.
+    Its buffers stay as the system sizes them, since they bound what can be in flight on the link.
     """
     crossing.setblocking(False)
     crossing.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -76,12 +76,12 @@ def tune_for_link(crossing: socket.socket) -> None:
 
 
 def reset_on_close(connection: socket.socket) -> None:
-    """Let closing this socket tell the peer that the connection broke, not that it ended."""
+    """Makes closing this socket send a reset (RST) instead of a normal end (FIN)."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(_LINGER_FORMAT, 1, 0))
 
 
 def tune(any_socket: socket.socket) -> None:
-    """For a connection on this side of an emulated link."""
+    """For a connection outside the emulated link, between the emulator and a client or server."""
     any_socket.setblocking(False)
     any_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
     any_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,10 +1,10 @@
-"""One direction of a link as a TCP connection meets it that knows nothing of packets: losses are stalls.
+"""One direction of a link as the byte stream of a TCP connection sees it: losses are stalls.
 
-For emulators that terminate TCP, of which the proxy is the only one. What is lost comes one retransmission time late,
-and everything behind it waits, as in any stream. That time is one mean round trip, which is what recovery by
-acknowledgements of later packets takes, and doubles each time the repeat is lost too. So a loss costs at least what it
-costs here: the last packet before a silence waits for a timer of 200 ms more, a repeat takes rate again, and congestion
-control slows down; none of that is emulated. A full queue does not drop: the sender is made to wait instead.
+For backends that terminate TCP, of which the proxy is the only one. A lost packet arrives one retransmission time late,
+and everything behind it waits (head-of-line blocking). That time is one mean round trip, as fast retransmit takes, and
+doubles each time the retransmission is lost too. This is a lower bound of what a loss costs: not emulated are the timer
+of 200 ms for the last packet before a pause, the rate that a retransmission takes, and congestion control. A full queue
+does not drop packets: the sender waits instead.
 
 Pure: time is an argument, in seconds since the link began. Knows no sockets.
 """

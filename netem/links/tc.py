@@ -1,4 +1,4 @@
-"""The `tc` backend: real TCP over the kernel's sch_netem. Linux and root; what it is made of: namespaces/."""
+"""The `tc` backend: real TCP over the kernel's sch_netem. Needs Linux and root; its parts are in namespaces/."""
 
 from common.address import Address
 from netem.links.namespaces.link import NamespaceLink
@@ -9,7 +9,7 @@ _LOOPBACK = Address("127.0.0.1", 0)
 
 
 class TcLink(NamespaceLink):
-    """As TunLink, with what sch_netem can do: no outages, no traces, no seed, nothing recorded."""
+    """As TunLink, within the limits of sch_netem: no outages, no traces, no seed, no recording."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""A link whose rate changes from moment to moment, as a recorded one does: Mahimahi's model.
+"""A link whose rate changes over time by a trace, as in Mahimahi (Netravali et al. 2015).
 
-A trace is a list of milliseconds, each an opportunity to transmit 1500 bytes; what finds nothing to transmit is
-wasted, and after the last the list begins again. Pure: time is an argument, in seconds since the link began. Knows no
-files (mahimahi.py reads them) and no other fault than the outages that take opportunities away.
+A trace is a list of milliseconds, each an opportunity to transmit 1500 bytes. An opportunity with nothing to transmit
+is wasted, and after the last one the list begins again. Pure: time is an argument, in seconds since the link began.
+Knows no files (mahimahi.py reads them) and no other fault than the outages, which remove opportunities.
 """
 
 import math
@@ -17,14 +17,14 @@ OPPORTUNITY_BYTES = 1500
 _MS_PER_S = 1000.0
 _BITS_PER_BYTE = 8
 _MOST_OUTAGES = 20_000
-"""In a row, each with the next opportunity in it: days for any link. Both repeat, so that more would mean never."""
+"""Opportunities in a row that fall into outages. Trace and outages both repeat, so after so many there will be none."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """opportunities_ms: whole milliseconds, never falling; the last one is also the period.
+    """opportunities_ms: whole milliseconds in ascending order, repeats allowed; the last one is also the period.
 
-    Raises MisuseError where they are none, fall, or never get past 0.
+    Raises MisuseError where there are none, where they descend, or where none is above 0.
     """
 
     opportunities_ms: tuple[int, ...]
@@ -60,7 +60,7 @@ class TraceLine:
         # The opportunity in use, and what is left of it.
         self._at_s = float("-inf")
         self._left_bytes = 0
-        self._carried(0, 0)  # refuses a link that never carries
+        self._carried(0, 0)  # raises for a link that never carries
 
     def send(self, size_bytes: int, arrival_s: float) -> float:
         """Accept size_bytes that arrived at arrival_s; return when the last bit has been transmitted."""
@@ -77,7 +77,7 @@ class TraceLine:
         return max(0.0, self._at_s - now_s)
 
     def _seek(self, at_s: float) -> None:
-        """To the first opportunity from at_s on."""
+        """Moves to the first opportunity from at_s on."""
         self._take(*self._place_of(at_s))
 
     def _take(self, rounds: int, index: int) -> None:
@@ -86,7 +86,7 @@ class TraceLine:
         self._left_bytes = OPPORTUNITY_BYTES
 
     def _carried(self, rounds: int, index: int) -> tuple[int, int]:
-        """The first opportunity from this one on that no outage takes away."""
+        """The first opportunity from this one on that is in no outage."""
         for _ in range(_MOST_OUTAGES):
             if index == len(self._moments_ms):
                 rounds, index = rounds + 1, 0
@@ -94,7 +94,7 @@ class TraceLine:
             resumed_s = self._outages.resume_s(at_s)
             if resumed_s <= at_s:
                 return rounds, index
-            # At least one on: the end of an outage may round to the moment that it has just taken away.
+            # At least the next one: the end of an outage may round to the opportunity that was in it.
             rounds, index = max((rounds, index + 1), self._place_of(resumed_s))
         raise MisuseError(
             "every opportunity of the trace falls into an outage: shorten the outages or change their period"
@@ -102,7 +102,7 @@ class TraceLine:
 
     def _place_of(self, at_s: float) -> tuple[int, int]:
         at_ms = at_s * _MS_PER_S
-        # The last moment of a round is the round's own, and not the next one's.
+        # The last opportunity of a round belongs to that round and not to the next one.
         rounds = max(0, math.ceil(at_ms / self._period_ms) - 1)
         return rounds, bisect_left(self._moments_ms, at_ms - rounds * self._period_ms)
 

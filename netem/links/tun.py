@@ -1,4 +1,4 @@
-"""The `tun` backend: real TCP over a user-space packet emulator. Linux and root; what it is made of: namespaces/."""
+"""The `tun` backend: real TCP over a user-space packet emulator. Needs Linux and root; its parts are in namespaces/."""
 
 from common.address import Address
 from netem.links.namespaces.link import NamespaceLink
@@ -9,7 +9,7 @@ _LOOPBACK = Address("127.0.0.1", 0)
 
 
 class TunLink(NamespaceLink):
-    """`async with TunLink(profile, target) as link`; the interface is Proxy's, and more."""
+    """`async with TunLink(profile, target) as link`; the interface is that of NamespaceLink."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""An event loop whose time jumps to the next timer instead of waiting for it, and what computes on it.
+"""An asyncio event loop whose time jumps to the next timer instead of waiting for it, and a worker on it.
 
-What may live here: time. It may not know links, sessions or models. Deterministic: nothing comes from outside.
+What may live here: time. It may not know links, sessions or models. Deterministic: it has no input from outside.
 """
 
 import asyncio
@@ -14,22 +14,23 @@ from common.pacing import Timed
 
 Result = TypeVar("Result")
 
-_RESOLUTION = 1e-12  # seconds between timers that still run one after the other
-_TURN_SECONDS = 1e-9
-"""Of virtual time for each turn of the loop, so that a wait too short to be told from none cannot spin for ever."""
+_RESOLUTION_S = 1e-12  # timers further apart than this run one after the other
+_ITERATION_S = 1e-9
+"""Virtual time for each iteration of the loop, so that a wait too short for a float to represent cannot loop for
+ever."""
 
 
 class StalledError(Exception):
-    """Everything waits and no timer is set: in real time this run would hang for ever."""
+    """Deadlock: everything waits and no timer is set, so in real time this run would hang for ever."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`time()` starts at 0. Threads and sockets have no place on it: executors compute at once, in no time."""
+    """`time()` starts at 0. It supports neither threads nor sockets: executors compute at once, in no virtual time."""
 
     def __init__(self) -> None:
         self._selector_of_time = _TimeSelector()
         super().__init__(self._selector_of_time)
-        self._clock_resolution = _RESOLUTION
+        self._clock_resolution = _RESOLUTION_S
 
     def time(self) -> float:
         return self._selector_of_time.now
@@ -46,7 +47,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _TimeSelector(selectors.DefaultSelector):
-    """Never waits: what the loop would have waited for has come."""
+    """Never waits: it advances the time by the timeout and returns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,18 +56,18 @@ class _TimeSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise StalledError("everything waits, and nothing is due")
-        self.now = math.nextafter(self.now + max(0.0, timeout) + _TURN_SECONDS, math.inf)
+        self.now = math.nextafter(self.now + max(0.0, timeout) + _ITERATION_S, math.inf)
         return []
 
 
 def run_virtually(main: Coroutine[Any, Any, Result]) -> Result:
-    """Runs `main` to its end on a virtual clock of its own. Raises StalledError where nothing can happen any more."""
+    """Runs `main` to its end on a new virtual clock. Raises StalledError upon a deadlock."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
 
 
 class VirtualWorker:
-    """Computes at once, and answers when the stated cost is used up. It never overruns."""
+    """Computes at once, and returns when the stated cost has passed in virtual time. It never overruns."""
 
     def __init__(self, name: str):
         self._free_at = 0.0
@@ -79,4 +80,4 @@ class VirtualWorker:
         return result, Timed(cost, overran=False)
 
     def close(self) -> None:
-        """Nothing still runs."""
+        """Does nothing: no thread runs."""

@@ -1,9 +1,9 @@
-"""One TCP connection over an emulated link in virtual time: two byte streams, in order, lost packets sent again.
+"""One TCP connection over an emulated link in virtual time: two byte streams in order, with retransmission.
 
-What is modelled: segments with their headers, the acknowledgements that they cause on the way back, the wait for a
-retransmission (about one round trip and a little, as with RACK and tail-loss probes) during which what came later
-waits at the receiver, and a send buffer that holds back its writer. What is not: congestion windows. A session's
-frames are small and spread over time, and its draft state is windowed by the session itself.
+Modelled: segments with their headers, their acknowledgements on the way back, the wait for a retransmission (a little
+more than one round trip, as with RACK and tail-loss probes, RFC 8985) during which later segments wait at the receiver,
+and a send buffer that blocks its writer. Not modelled: congestion windows. A session's frames are small and spread over
+time, and the session limits its draft state itself.
 
 May know links and the event loop's time. It may not know frames or sessions.
 """
@@ -19,10 +19,10 @@ MSS_BYTES = 1448
 HEADER_BYTES = 52  # IPv4 and TCP with timestamps
 _DELAYED_ACK_S = 0.04
 _SEND_BUFFER_BYTES = 64 * 1024
-_RETRANSMISSION = 1.25  # smoothed round trips until a loss is known and repaired
+_RETRANSMISSION = 1.25  # smoothed round trips until a lost segment is sent again
 _LEAST_RETRANSMISSION_S = 0.01
-_UNKNOWN_S = 0.5
-_GAIN = 1 / 8
+_UNKNOWN_TRAVEL_S = 0.5  # where the handshake's packet was lost
+_GAIN = 1 / 8  # of the smoothed travel time (RFC 6298)
 
 Arrived = Callable[[], None]
 
@@ -35,15 +35,15 @@ class _Segment:
 
 
 class Flow:
-    """One direction. `write` sends bytes; what it is given is called once all of them, and all before, have come."""
+    """One direction. `write` sends bytes; its callback is called once they and all earlier ones have arrived."""
 
-    def __init__(self, way: Way, travel: float):
-        """`travel`: seconds that the handshake took this way."""
+    def __init__(self, way: Way, travel_s: float):
+        """travel_s: what the handshake's packet took this way."""
         self._way = way
         self._loop = asyncio.get_running_loop()
         self._unacknowledged = 0
         self._waiting: deque[_Segment] = deque()  # in order
-        self._travel = travel
+        self._travel_s = travel_s
         self._ack_due: asyncio.TimerHandle | None = None
         self._unacked_segments = 0
         self._relieved = asyncio.Event()
@@ -56,6 +56,7 @@ class Flow:
             await self._relieved.wait()
 
     def write(self, size_bytes: int, arrived: Arrived) -> None:
+        """Sends segments; `arrived` is called with the arrival of the last one."""
         while size_bytes > MSS_BYTES:
             self._send(MSS_BYTES, _nothing)
             size_bytes -= MSS_BYTES
@@ -70,17 +71,17 @@ class Flow:
         self._transmit(segment)
 
     def _transmit(self, segment: _Segment, again: bool = False) -> None:
-        now = self._loop.time()
-        comes = self._way.send(segment.size_bytes + HEADER_BYTES, now)
-        if comes is None:
-            repair = max(_LEAST_RETRANSMISSION_S, _RETRANSMISSION * (self._travel + self.reverse._travel))
-            self._loop.call_at(now + repair, self._transmit, segment, True)
+        now_s = self._loop.time()
+        arrival_s = self._way.send(segment.size_bytes + HEADER_BYTES, now_s)
+        if arrival_s is None:
+            wait_s = max(_LEAST_RETRANSMISSION_S, _RETRANSMISSION * (self._travel_s + self.reverse._travel_s))
+            self._loop.call_at(now_s + wait_s, self._transmit, segment, True)
             return
-        if not again:  # Karn and Partridge 1987
-            self._travel += _GAIN * (comes - now - self._travel)
-        self._loop.call_at(comes, self._come, segment)
+        if not again:  # Karn and Partridge 1987: a retransmission measures nothing
+            self._travel_s += _GAIN * (arrival_s - now_s - self._travel_s)
+        self._loop.call_at(arrival_s, self._arrive, segment)
 
-    def _come(self, segment: _Segment) -> None:
+    def _arrive(self, segment: _Segment) -> None:
         segment.has_come = True
         self._unacknowledged -= segment.size_bytes
         self._relieved.set()
@@ -93,7 +94,7 @@ class Flow:
             self._waiting.popleft().arrived()
 
     def _acknowledge(self) -> None:
-        """A segment without data goes back; when it comes does not matter, that it takes part in the traffic does."""
+        """Sends a segment without data back. Its time of arrival does not matter; its share of the rate does."""
         self._acknowledged_by_data()
         self.reverse._way.send(HEADER_BYTES, self._loop.time())
 
@@ -105,14 +106,14 @@ class Flow:
 
 
 def connect(up: Way, down: Way) -> tuple[Flow, Flow]:
-    """Both directions of a connection. Needs a running loop, whose time the ways are sent at."""
-    now = asyncio.get_running_loop().time()
-    handshake = (way.send(HEADER_BYTES, now) for way in (up, down))
-    travels = [_UNKNOWN_S if there is None else there - now for there in handshake]
-    flows = Flow(up, travels[0]), Flow(down, travels[1])
+    """Both directions of a connection that is established now. Needs a running loop."""
+    now_s = asyncio.get_running_loop().time()
+    handshake = (way.send(HEADER_BYTES, now_s) for way in (up, down))
+    travels_s = [_UNKNOWN_TRAVEL_S if arrival_s is None else arrival_s - now_s for arrival_s in handshake]
+    flows = Flow(up, travels_s[0]), Flow(down, travels_s[1])
     flows[0].reverse, flows[1].reverse = flows[1], flows[0]
     return flows
 
 
 def _nothing() -> None:
-    """No frame ends with this segment."""
+    """The callback of a segment that ends no frame."""

@@ -22,13 +22,14 @@ from common.bundle import (
     make_manifest,
     write_bundle_file,
 )
+from common.draft_kinds import LOOKUP, DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.families import check_family
 from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import FailureCode
 from common.rpc.description import FileRequest
-from server.models.state_drafts import StateDraft
+from server.models.draft_models import DraftModel
 
 _log = logging.getLogger(__name__)
 
@@ -60,21 +61,23 @@ class OfferedBundle:
 
 def offer_lookup(target: Path, card: TargetCard) -> OfferedBundle:
     """The bundle without a model: the target's tokenizer."""
-    return _offer("lookup", "lookup", card, _tokenizer_sources(target))
+    return _offer(LOOKUP, LOOKUP, card, _tokenizer_sources(target))
 
 
-def offer_independent(target: Path, card: TargetCard, tokenizer: PreTrainedTokenizerBase, draft: str) -> OfferedBundle:
+def offer_causal_lm(
+    target: Path, card: TargetCard, tokenizer: PreTrainedTokenizerBase, draft: str, kind: DraftKind
+) -> OfferedBundle:
     """The bundle of a whole causal LM with the target's tokenizer.
 
-    Raises as `find_independent` does.
+    Raises as `find_causal_lm` does.
     """
-    directory = find_independent(draft, tokenizer)
+    directory = find_causal_lm(draft, tokenizer)
     own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
     own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
-    return _offer(checkpoint_name(draft), "independent", card, own | _tokenizer_sources(target))
+    return _offer(checkpoint_name(draft), kind.name, card, own | _tokenizer_sources(target))
 
 
-def find_independent(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
+def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
     """Where a causal LM lies that can draft for a target with that tokenizer.
 
     Its vocabulary may be padded further than the tokenizer's, but must hold every token. Raises MisuseError for what
@@ -93,17 +96,17 @@ def find_independent(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
     return directory
 
 
-def offer_with_tail(target: Path, card: TargetCard, draft: StateDraft, tail: Path) -> OfferedBundle:
+def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, tail: Path) -> OfferedBundle:
     """The bundle of a draft that runs on the target's own embedding, last layers and head, which lie in `tail`.
 
     Raises MisuseError where a file is missing.
     """
     own = {name: draft.directory / name for name in (CONFIG, WEIGHTS)}
     end = {f"{TAIL_FOLDER}/{name}": tail / name for name in (CONFIG, WEIGHTS)}
-    return _offer(draft.name, draft.kind, card, own | end | _tokenizer_sources(target))
+    return _offer(draft.name, draft.kind.name, card, own | end | _tokenizer_sources(target))
 
 
-class Shelf:
+class BundleStore:
     """All bundles that this server hands out."""
 
     def __init__(self, bundles: Iterable[OfferedBundle]):

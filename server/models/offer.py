@@ -1,6 +1,6 @@
 """Everything that this server offers, made from the operator's options before the first client comes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.bundle import TargetCard
 from common.cache import cache_directory
+from common.draft_kinds import Weights
 from common.draft_models.directory import read_draft_kind
 from common.models.checkpoint import load_tokenizer
 from common.models.shipped import shipped_family
@@ -18,20 +19,17 @@ from common.protocol.rules import RULES
 from common.protocol.terms import StateKinds, Terms, no_state
 from common.rpc.description import ServerDescription
 from server.models.bundles import (
+    BundleStore,
     OfferedBundle,
-    Shelf,
     checkpoint_name,
-    offer_independent,
+    offer_causal_lm,
     offer_lookup,
     offer_with_tail,
 )
-from server.models.server_drafters import LOOKUP, OwnDraft
-from server.models.state_drafts import StateDraft, read_state_draft
+from server.models.draft_models import LOOKUP_MODEL, DraftModel, needs_hidden, read_draft_model
 from server.models.tails import keep_tail
 from server.models.target_card import read_card
 from server.options import SessionOptions
-
-_INDEPENDENT = "independent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +40,16 @@ class Offer:
     card: TargetCard
     tokenizer: PreTrainedTokenizerBase
     drafts: tuple[OfferedBundle, ...]
-    state_drafts: tuple[StateDraft, ...]  # those of them that need draft state
-    own_drafts: tuple[OwnDraft, ...]  # all, and last `lookup`, as they run beside the target
+    draft_models: tuple[DraftModel, ...]  # the same, as they run beside the target, and last `lookup`
     lookup: OfferedBundle
 
-    def shelf(self) -> Shelf:
-        return Shelf((*self.drafts, self.lookup))
+    def bundle_store(self) -> BundleStore:
+        return BundleStore((*self.drafts, self.lookup))
 
     @property
     def needs_hidden(self) -> bool:
         """Whether a draft needs the target's last hidden states."""
-        return any(draft.needs_hidden for draft in self.state_drafts)
+        return needs_hidden(self.draft_models)
 
     def terms(self, options: SessionOptions, capacity: int, state_kinds: StateKinds = no_state) -> Terms:
         """What sessions are offered by a server whose cache holds `capacity` tokens."""
@@ -65,7 +62,7 @@ class Offer:
             idle=options.idle,
             run_ahead=options.run_ahead,
             state_kinds=state_kinds,
-            assists=True,
+            server_drafts=True,
         )
 
 
@@ -82,25 +79,23 @@ def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
     directory = checkpoint_directory(target, with_weights=True)
     tokenizer = load_tokenizer(directory)
     card = read_card(name, directory, tokenizer)
-    bundles, state_drafts, own_drafts = [], [], []
+    bundles, models = [], []
     for draft in drafts:
         where = checkpoint_directory(draft, with_weights=True)
         kind = read_draft_kind(where)
-        if kind == _INDEPENDENT:
-            bundles.append(offer_independent(directory, card, tokenizer, draft))
-            own_drafts.append(OwnDraft(checkpoint_name(draft), kind, where))
+        if kind.weights is Weights.CAUSAL_LM:
+            bundles.append(offer_causal_lm(directory, card, tokenizer, draft, kind))
+            models.append(DraftModel(checkpoint_name(draft), kind, where))
             continue
-        state_draft = read_state_draft(checkpoint_name(draft), kind, where, directory, card.fingerprint)
-        tail = keep_tail(directory, card.fingerprint, max(state_draft.depths), cache_directory())
-        state_drafts.append(state_draft)
-        own_drafts.append(OwnDraft(state_draft.name, kind, where, state_draft.depths, tail))
-        bundles.append(offer_with_tail(directory, card, state_draft, tail))
-    own_drafts.append(LOOKUP)
+        model = read_draft_model(checkpoint_name(draft), kind, where, directory, card.fingerprint)
+        tail = keep_tail(directory, card.fingerprint, max(model.depths), cache_directory())
+        models.append(replace(model, tail=tail))
+        bundles.append(offer_with_tail(directory, card, model, tail))
     lookup = offer_lookup(directory, card)
-    return Offer(directory, card, tokenizer, tuple(bundles), tuple(state_drafts), tuple(own_drafts), lookup)
+    return Offer(directory, card, tokenizer, tuple(bundles), (*models, LOOKUP_MODEL), lookup)
 
 
-def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
+def describe(card: TargetCard, terms: Terms, bundle_store: BundleStore) -> ServerDescription:
     return ServerDescription(
         version=PROTOCOL_VERSION,
         release=version("outrider"),
@@ -112,5 +107,5 @@ def describe(card: TargetCard, terms: Terms, shelf: Shelf) -> ServerDescription:
         end_tokens=card.end_tokens,
         rules=tuple(RULES),
         idle_policies=tuple(IDLE_POLICIES),
-        bundles=tuple(shelf.manifests),
+        bundles=tuple(bundle_store.manifests),
     )

@@ -5,18 +5,18 @@ Blocking torch code, called from the assistant's worker thread. It may not know 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.drafters.load import DraftSite, MakeDrafter, load_draft
+from common.drafters.load import DrafterConfig, DrafterFactory, load_draft_model
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
-from server.passes.state_export import Ask
+from server.models.draft_models import DraftModel
+from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 
 _DTYPE = "float16"  # of state that never leaves the machine
@@ -24,21 +24,7 @@ _EXPANSION = Expansion(breadth=8, children=8, nodes=256, least_probability=0.01)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnDraft:
-    """A draft that can run beside the target. `depths` are the numbers of target layers that it may run itself."""
-
-    name: str
-    kind: str
-    directory: Path
-    depths: tuple[int, ...] = (0,)
-    tail: Path | None = None  # None where it needs none
-
-
-LOOKUP = OwnDraft("lookup", "lookup", Path())
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
+class DrafterPlacement:
     """What drafters run on, and the dimensions of their target."""
 
     device: str
@@ -47,7 +33,7 @@ class Site:
     vocab_size: int
 
 
-class OwnAide:
+class StateFedDrafter:
     """A drafter, and how much of its session's draft state it has been given."""
 
     def __init__(self, drafter: Drafter, maker: StateMaker):
@@ -68,7 +54,7 @@ class OwnAide:
         if request is None or count <= 0:
             return []
         self._held = len(slots)
-        payloads = self._maker.make([Ask(request, kind.name, slots[start:]) for kind in self._kinds])
+        payloads = self._maker.make([ExportRequest(request, kind.name, slots[start:]) for kind in self._kinds])
         return [
             _frame(start, count, kind, payload)
             for kind, payload in zip(self._kinds, payloads, strict=True)
@@ -76,28 +62,28 @@ class OwnAide:
         ]
 
 
-class OwnAides:
-    def __init__(self, drafts: Sequence[OwnDraft], maker: StateMaker, site: Site):
+class StateFedDrafterFactory:
+    def __init__(self, drafts: Sequence[DraftModel], maker: StateMaker, site: DrafterPlacement):
         """The first of `drafts` serves the sessions that ask for none of them."""
-        self._drafts: Mapping[str, OwnDraft] = {draft.name: draft for draft in drafts}
+        self._drafts: Mapping[str, DraftModel] = {draft.name: draft for draft in drafts}
         self._default = drafts[0]
         self._maker = maker
         self._site = site
-        self._loaded: dict[tuple[str, int], MakeDrafter] = {}
+        self._loaded: dict[tuple[str, int], DrafterFactory] = {}
 
-    def make(self, wanted: StateRequest | None) -> OwnAide:
-        draft = self._drafts.get(wanted.draft, self._default) if wanted is not None else self._default
+    def make(self, state_request: StateRequest | None) -> StateFedDrafter:
+        draft = self._drafts.get(state_request.draft, self._default) if state_request is not None else self._default
         # Layers that the client can wait for are not what it drafts with now.
-        runs_layers = wanted is not None and not wanted.later and wanted.layers in draft.depths
-        depth = wanted.layers if wanted is not None and runs_layers else min(draft.depths)
+        runs_layers = state_request is not None and not state_request.later and state_request.layers in draft.depths
+        depth = state_request.layers if state_request is not None and runs_layers else min(draft.depths)
         if (draft.name, depth) not in self._loaded:
             self._loaded[draft.name, depth] = self._load(draft, depth)
-        return OwnAide(self._loaded[draft.name, depth](), self._maker)
+        return StateFedDrafter(self._loaded[draft.name, depth](), self._maker)
 
-    def _load(self, draft: OwnDraft, depth: int) -> MakeDrafter:
+    def _load(self, draft: DraftModel, depth: int) -> DrafterFactory:
         site, request = self._site, StateRequest(draft.name, depth, _DTYPE)
         where = (draft.directory, site.device, site.dtype, site.context, site.vocab_size, request)
-        return load_draft(draft.kind, DraftSite(*where, _EXPANSION, tail=draft.tail))
+        return load_draft_model(draft.kind.name, DrafterConfig(*where, _EXPANSION, tail=draft.tail))
 
 
 def _frame(start: int, count: int, kind: StateKind, payload: bytes) -> State:

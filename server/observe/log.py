@@ -10,16 +10,27 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from common.protocol.plain import LONGEST_LINE, plain
-from server.events import CallsRefused, Committed, Draining, Event, Failed, Finished, Forgotten, Left, Opened, Refused
+from server.events import (
+    AnswerFinished,
+    CallsRefused,
+    DrainingBegan,
+    Event,
+    LeaseEnded,
+    SessionOpened,
+    SessionRefused,
+    StreamFailed,
+    StreamLeft,
+    TokensCommitted,
+)
 
 _EVENTS: dict[type, str] = {
-    Opened: "session opened",
-    Finished: "answer finished",
-    Refused: "session refused",
-    Failed: "session failed",
-    Left: "stream left",
-    Forgotten: "lease ended",
-    Draining: "draining",
+    SessionOpened: "session opened",
+    AnswerFinished: "answer finished",
+    SessionRefused: "session refused",
+    StreamFailed: "session failed",
+    StreamLeft: "stream left",
+    LeaseEnded: "lease ended",
+    DrainingBegan: "draining",
     CallsRefused: "calls refused",
 }
 _FAULT = "fault"
@@ -37,9 +48,9 @@ def keep_journal(form: str) -> None:
     _log.setLevel(logging.INFO)
 
 
-def heed(event: Event) -> None:
+def handle_event(event: Event) -> None:
     # Commits are far too many, and counted elsewhere.
-    if not isinstance(event, Committed):
+    if not isinstance(event, TokensCommitted):
         note(_EVENTS[type(event)], _sentence(event), **asdict(event))
 
 

@@ -12,8 +12,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from common.protocol.messages import FinishReason
-from server.events import Committed, Event, Finished
-from server.security.call_pools import CallKind, CallPools, Refusal
+from server.events import AnswerFinished, Event, TokensCommitted
+from server.security.call_pools import CallKind, CallPools, CallRefusal
 from server.sessions.sessions import Sessions
 
 _MODEL = "model_name"
@@ -46,7 +46,7 @@ class Reading:
     waiting: int
     slots: int
     held_slots: int
-    aides: int
+    server_drafters: int
 
 
 def read(sessions: Sessions) -> Reading:
@@ -59,7 +59,7 @@ def read(sessions: Sessions) -> Reading:
         waiting=sessions.waiting,
         slots=sessions.free_slots + sessions.held_slots,
         held_slots=sessions.held_slots,
-        aides=sessions.aides,
+        server_drafters=sessions.server_drafters,
     )
 
 
@@ -68,7 +68,7 @@ class CallReading:
     """What calls hold, and which were refused, at one moment."""
 
     held: Mapping[CallKind, int]
-    refused: Mapping[tuple[CallKind, Refusal], int]
+    refused: Mapping[tuple[CallKind, CallRefusal], int]
 
 
 def read_calls(pools: CallPools) -> CallReading:
@@ -108,13 +108,13 @@ class Metrics:
         """As `add_counted`."""
         self._registry.register(_Calls(self._model, reading))
 
-    def heed(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         match event:
-            case Committed(is_first=True):
+            case TokensCommitted(is_first=True):
                 self._first_token.observe(event.waited)
-            case Committed():
+            case TokensCommitted():
                 self._gap.observe(event.waited)
-            case Finished():
+            case AnswerFinished():
                 self._answer.observe(event.seconds)
 
 
@@ -153,8 +153,8 @@ class _Calls(Collector):
         refused = CounterMetricFamily(
             "outrider_calls_refused", "Calls that were refused or given up.", labels=[_MODEL, "kind", "reason"]
         )
-        for (kind, refusal), calls in reading.refused.items():
-            refused.add_metric([self._model, kind, refusal], calls)
+        for (kind, call_refusal), calls in reading.refused.items():
+            refused.add_metric([self._model, kind, call_refusal], calls)
         yield from (held, refused)
 
 
@@ -170,7 +170,7 @@ def _gauges(reading: Reading) -> list[tuple[str, str, float]]:
         ("outrider_kv_slots", "Tokens that the K/V pool holds.", reading.slots),
         ("outrider_sessions", "Sessions whose streams stand.", reading.sessions),
         ("outrider_sessions_on_lease", "Sessions kept for clients to come back to.", reading.on_lease),
-        ("outrider_aides", "Drafters of the server's own that live.", reading.aides),
+        ("outrider_server_drafters", "Drafters of the server's own that live.", reading.server_drafters),
     ]
 
 

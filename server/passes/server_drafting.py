@@ -17,7 +17,7 @@ from server.fault_isolation import FaultIsolation
 from server.passes.sequence import HeldSequence
 
 
-class Aide(Protocol):
+class ServerDrafter(Protocol):
     """Drafts for one session, beside the target."""
 
     def draft(self, view: TreeView, slots: np.ndarray) -> Sequence[Proposal]:
@@ -25,52 +25,52 @@ class Aide(Protocol):
         ...
 
 
-class Aides(Protocol):
+class ServerDrafterFactory(Protocol):
     """Makes an aide for each session that is to have one."""
 
-    def make(self, wanted: StateRequest | None) -> Aide:
+    def make(self, state_request: StateRequest | None) -> ServerDrafter:
         """For a session that asked for the draft state `wanted`. Raises OutriderError where it cannot be loaded."""
         ...
 
 
-MOST_AIDES = 16
+MAX_SERVER_DRAFTERS = 16
 """That live at once: each may hold K/V of its own for the longest sequence."""
 
 
-class Aided(Protocol):
+class DraftedForSession(Protocol):
     """A session for which the server may draft. `assisted` numbers the levels of all sessions: its last one's, in
     `assisted_turn`."""
 
     session: ServerSession
     sequence: HeldSequence
-    wanted: StateRequest | None
-    aide: Aide | None
+    state_request: StateRequest | None
+    drafter: ServerDrafter | None
     in_pass: bool
-    assisted: int
-    assisted_turn: int
+    last_drafted_level: int
+    last_drafted_turn: int
 
     @property
     def is_running(self) -> bool: ...
 
 
-Owner = TypeVar("Owner", bound=Aided)
+Owner = TypeVar("Owner", bound=DraftedForSession)
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class DraftedLevel:
     """What an aide drafted, and the aide."""
 
-    aide: Aide
+    drafter: ServerDrafter
     proposals: Sequence[Proposal]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Assistance(Generic[Owner]):
+class ServerDraftTask(Generic[Owner]):
     """One level that is to be drafted for a session, and what was so when that began."""
 
     owner: Owner
-    aide: Aide | None
-    wanted: StateRequest | None
+    drafter: ServerDrafter | None
+    state_request: StateRequest | None
     epoch: int
     cuts: int
     tree: TokenTree
@@ -79,36 +79,36 @@ class Assistance(Generic[Owner]):
     is_first: bool
     """Of its turn or of its aide: it also reads the prompt, and may have to load the draft."""
 
-    def draft(self, aides: Aides) -> Level:
+    def draft(self, drafter_factory: ServerDrafterFactory) -> DraftedLevel:
         """Blocking, beside all that changes the session meanwhile. Raises whatever a model raises."""
-        aide = self.aide or aides.make(self.wanted)
-        return Level(aide, aide.draft(self.view, self.slots))
+        drafter = self.drafter or drafter_factory.make(self.state_request)
+        return DraftedLevel(drafter, drafter.draft(self.view, self.slots))
 
     @property
-    def aide_may_stay(self) -> bool:
+    def drafter_may_stay(self) -> bool:
         """Whether what it runs is still wanted, its slots were nobody else's while it read them, and the tree is the
         one whose ids it knows."""
         owner = self.owner
         held_its_slots = owner.sequence.cuts == self.cuts
-        return owner.wanted == self.wanted and held_its_slots and owner.session.tree is self.tree
+        return owner.state_request == self.state_request and held_its_slots and owner.session.tree is self.tree
 
 
-def claim_assistance(
+def claim_draft_task(
     candidates: Iterable[Owner], number: int, isolation: FaultIsolation[Owner]
-) -> Assistance[Owner] | None:
+) -> ServerDraftTask[Owner] | None:
     """The level of that number, for the session that has waited longest; None where no session should have one."""
-    for owner in sorted(candidates, key=lambda each: each.assisted):
+    for owner in sorted(candidates, key=lambda each: each.last_drafted_level):
         with isolation(owner):
             session = owner.session
-            view = session.assistance(owner.in_pass)
+            view = session.server_draft_view(owner.in_pass)
             if view is None:
                 continue
-            is_first = owner.aide is None or owner.assisted_turn != session.turn
-            owner.assisted, owner.assisted_turn = number, session.turn
-            return Assistance(
+            is_first = owner.drafter is None or owner.last_drafted_turn != session.turn
+            owner.last_drafted_level, owner.last_drafted_turn = number, session.turn
+            return ServerDraftTask(
                 owner,
-                aide=owner.aide,
-                wanted=owner.wanted,
+                drafter=owner.drafter,
+                state_request=owner.state_request,
                 epoch=session.epoch,
                 cuts=owner.sequence.cuts,
                 tree=session.tree,
@@ -120,9 +120,9 @@ def claim_assistance(
     return None
 
 
-def dismiss_one_aide(owners: Iterable[Owner]) -> None:
+def drop_one_drafter(owners: Iterable[Owner]) -> None:
     """Where as many aides live as may, takes one from the session that misses it least: one that has finished, and of
     several the one that was helped longest ago."""
-    aided = [owner for owner in owners if owner.aide is not None]
-    if len(aided) >= MOST_AIDES:
-        min(aided, key=lambda owner: (owner.is_running, owner.assisted)).aide = None
+    aided = [owner for owner in owners if owner.drafter is not None]
+    if len(aided) >= MAX_SERVER_DRAFTERS:
+        min(aided, key=lambda owner: (owner.is_running, owner.last_drafted_level)).drafter = None

@@ -16,57 +16,59 @@ from common.protocol.state_feed import Span
 from server.fault_isolation import FaultIsolation
 from server.passes.sequence import HeldSequence
 
-POSITIONS_OF_STEP = 128
+MAX_POSITIONS_PER_STEP = 128
 """Positions exported before a pass, so that a pass that is due waits for little; a frame more at most."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Ask:
+class ExportRequest:
     """Draft state that is to be computed and encoded: of the tokens in `slots`, of one kind."""
 
-    request: StateRequest
+    state_request: StateRequest
     kind: str
     slots: np.ndarray
 
 
-class Fed(Protocol):
+class StateFedSession(Protocol):
     """A session to which draft state may be sent. `fed` numbers the claims of all sessions: its last one's."""
 
     session: ServerSession
     sequence: HeldSequence
-    wanted: StateRequest | None
-    fed: int
+    state_request: StateRequest | None
+    last_state_claim: int
 
 
-Owner = TypeVar("Owner", bound=Fed)
+Owner = TypeVar("Owner", bound=StateFedSession)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Export(Generic[Owner]):
+class StateExport(Generic[Owner]):
     """A claimed span of one session, and what is asked for it."""
 
     owner: Owner
     span: Span
-    ask: Ask
+    request: ExportRequest
 
 
-def claim(candidates: Iterable[Owner], isolation: FaultIsolation[Owner]) -> list[Export[Owner]]:
+def claim_exports(candidates: Iterable[Owner], isolation: FaultIsolation[Owner]) -> list[StateExport[Owner]]:
     """Claims one frame of each session in turn, while there is room in the step; those that waited longest first."""
-    waiting = deque(sorted((each for each in candidates if each.wanted is not None), key=lambda each: each.fed))
-    claims = waiting[-1].fed if waiting else 0
-    exports: list[Export[Owner]] = []
+    waiting = deque(
+        sorted((each for each in candidates if each.state_request is not None), key=lambda each: each.last_state_claim)
+    )
+    claims = waiting[-1].last_state_claim if waiting else 0
+    exports: list[StateExport[Owner]] = []
     positions = 0
-    while waiting and positions < POSITIONS_OF_STEP:
+    while waiting and positions < MAX_POSITIONS_PER_STEP:
         owner = waiting.popleft()
         with isolation(owner):
             span = owner.session.next_span()
-            if span is None or owner.wanted is None:
+            if span is None or owner.state_request is None:
                 continue
             claims += 1
-            owner.fed = claims
+            owner.last_state_claim = claims
             positions += span.count
             # A copy, because the session may go on while its state is computed.
             slots = owner.sequence.slots[span.start : span.start + span.count].copy()
-            exports.append(Export(owner, span, Ask(owner.wanted, span.kind.name, slots)))
+            exports.append(StateExport(owner, span, ExportRequest(owner.state_request, span.kind.name, slots)))
             waiting.append(owner)
     return exports

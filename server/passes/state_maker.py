@@ -16,8 +16,8 @@ from common.models.key_values import KeyValuePool
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
-from server.fault_isolation import named
-from server.passes.state_export import Ask
+from server.fault_isolation import describe_error
+from server.passes.state_export import ExportRequest
 
 _log = logging.getLogger(__name__)
 
@@ -45,32 +45,34 @@ class StateMaker:
             FailureCode.INVALID,
         )
 
-    def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
+    def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         """The encoded state for each ask, or None where it cannot be computed. One forward serves all asks of a kind
         and draft."""
         groups: dict[StateExporter, list[int]] = {}
-        for index, ask in enumerate(asks):
-            exporters = self._exporters[ask.request.draft, ask.request.layers]
-            exporter = next(each for each in exporters if each.kind == ask.kind)
+        for index, request in enumerate(requests):
+            exporters = self._exporters[request.state_request.draft, request.state_request.layers]
+            exporter = next(each for each in exporters if each.kind == request.kind)
             groups.setdefault(exporter, []).append(index)
-        payloads: list[bytes | None] = [None] * len(asks)
+        payloads: list[bytes | None] = [None] * len(requests)
         for exporter, members in groups.items():
-            for index, payload in zip(members, self._make_kind(exporter, [asks[i] for i in members]), strict=True):
+            for index, payload in zip(members, self._make_kind(exporter, [requests[i] for i in members]), strict=True):
                 payloads[index] = payload
         return payloads
 
-    def _make_kind(self, exporter: StateExporter, asks: Sequence[Ask]) -> list[bytes | None]:
+    def _make_kind(self, exporter: StateExporter, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         try:
-            states = self._export(exporter, asks)
-            return [encode(state, ask.request.dtype) for state, ask in zip(states, asks, strict=True)]
+            states = self._export(exporter, requests)
+            return [encode(state, request.state_request.dtype) for state, request in zip(states, requests, strict=True)]
         # Whatever torch raises, it concerns this state, not the pass behind it and not other sessions.
         except Exception as error:
-            _log.error("draft state '%s' cannot be made: %s", exporter.kind, named(error))
-            if len(asks) == 1:
+            _log.error("draft state '%s' cannot be made: %s", exporter.kind, describe_error(error))
+            if len(requests) == 1:
                 return [None]
-            return [self._make_kind(exporter, [ask])[0] for ask in asks]
+            return [self._make_kind(exporter, [request])[0] for request in requests]
 
     @torch.inference_mode()
-    def _export(self, exporter: StateExporter, asks: Sequence[Ask]) -> Sequence[torch.Tensor]:
-        slots = torch.from_numpy(np.concatenate([ask.slots for ask in asks])).to(self._pool.keys_SX[0].device)
-        return torch.split(exporter.export(self._pool, slots).cpu(), [len(ask.slots) for ask in asks])
+    def _export(self, exporter: StateExporter, requests: Sequence[ExportRequest]) -> Sequence[torch.Tensor]:
+        slots = torch.from_numpy(np.concatenate([request.slots for request in requests])).to(
+            self._pool.keys_SX[0].device
+        )
+        return torch.split(exporter.export(self._pool, slots).cpu(), [len(request.slots) for request in requests])

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 
 from common.rpc.service import SERVICE_NAME
-from server.security.call_pools import CallKind, CallPools, NoPlaceError, Place, Refusal
+from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, Place
 from server.security.reset_call import hang_up
 from server.security.tokens import NOBODY, Tokens
 from server.sessions.stream import on_stream_end
@@ -36,14 +36,14 @@ _KINDS = {
 }
 
 _SAID = {
-    Refusal.TOKEN: (grpc.StatusCode.UNAUTHENTICATED, "the bearer token is missing or wrong"),
-    Refusal.CONNECTION: (grpc.StatusCode.RESOURCE_EXHAUSTED, "this connection has too many calls of this kind"),
-    Refusal.CLIENT: (grpc.StatusCode.RESOURCE_EXHAUSTED, "this token has too many calls of this kind"),
-    Refusal.DISPLACED: (grpc.StatusCode.RESOURCE_EXHAUSTED, "the server gave this call's place to a newer one"),
-    Refusal.SLOW: (grpc.StatusCode.DEADLINE_EXCEEDED, "the client let the server wait too long"),
-    Refusal.SIZE: (grpc.StatusCode.INVALID_ARGUMENT, "the request is larger than any that is meant here"),
-    Refusal.REQUEST: (grpc.StatusCode.INVALID_ARGUMENT, "the request cannot be decoded"),
-    Refusal.METHOD: (grpc.StatusCode.UNIMPLEMENTED, "this server has no such method"),
+    CallRefusal.TOKEN: (grpc.StatusCode.UNAUTHENTICATED, "the bearer token is missing or wrong"),
+    CallRefusal.CONNECTION: (grpc.StatusCode.RESOURCE_EXHAUSTED, "this connection has too many calls of this kind"),
+    CallRefusal.CLIENT: (grpc.StatusCode.RESOURCE_EXHAUSTED, "this token has too many calls of this kind"),
+    CallRefusal.DISPLACED: (grpc.StatusCode.RESOURCE_EXHAUSTED, "the server gave this call's place to a newer one"),
+    CallRefusal.SLOW: (grpc.StatusCode.DEADLINE_EXCEEDED, "the client let the server wait too long"),
+    CallRefusal.SIZE: (grpc.StatusCode.INVALID_ARGUMENT, "the request is larger than any that is meant here"),
+    CallRefusal.REQUEST: (grpc.StatusCode.INVALID_ARGUMENT, "the request cannot be decoded"),
+    CallRefusal.METHOD: (grpc.StatusCode.UNIMPLEMENTED, "this server has no such method"),
 }
 
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
@@ -68,10 +68,10 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         client = NOBODY if self._tokens is None else self._tokens.holder(details.invocation_metadata)
         kind = _KINDS.get(details.method, CallKind.DESCRIBE)
         if client is None and not details.method.startswith(_OPEN_TO_ALL):
-            return self._refusing(kind, Refusal.TOKEN)
+            return self._refusing(kind, CallRefusal.TOKEN)
         handler = await continuation(details)
         if handler is None:
-            return self._refusing(kind, Refusal.METHOD)
+            return self._refusing(kind, CallRefusal.METHOD)
 
         async def answer(requests: Any, context: Any) -> None:
             if not await self._admit(handler, kind, client or NOBODY, requests, context):
@@ -80,9 +80,9 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         deserializer = handler.request_deserializer if handler.request_streaming else None
         return grpc.stream_stream_rpc_method_handler(answer, deserializer, handler.response_serializer)
 
-    def _refusing(self, kind: CallKind, refusal: Refusal) -> Any:
+    def _refusing(self, kind: CallKind, call_refusal: CallRefusal) -> Any:
         async def refuse(_: Any, context: Any) -> None:
-            if not await self._refuse(kind, refusal, _StallTimedContext(context, self._stall_seconds)):
+            if not await self._refuse(kind, call_refusal, _StallTimedContext(context, self._stall_seconds)):
                 await hang_up()
 
         return grpc.stream_stream_rpc_method_handler(refuse)
@@ -100,10 +100,10 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                     return True
                 finally:
                     call.end()
-        except NoPlaceError as error:
-            return await self._refuse(kind, error.refusal, reader)
+        except CallRefusedError as error:
+            return await self._refuse(kind, error.call_refusal, reader)
         except TimeoutError:
-            return await self._refuse(kind, call.given_up or Refusal.SLOW, reader)
+            return await self._refuse(kind, call.given_up or CallRefusal.SLOW, reader)
 
     async def _answer(self, handler: Any, call: "_Call", requests: Any, reader: "_StallTimedContext") -> None:
         if handler.request_streaming:
@@ -126,17 +126,17 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         async with asyncio.timeout(limits.request_seconds):
             request = await anext(aiter(requests), None)
         if request is None:
-            raise NoPlaceError(Refusal.REQUEST)
+            raise CallRefusedError(CallRefusal.REQUEST)
         if len(request) > limits.request_bytes:
-            raise NoPlaceError(Refusal.SIZE)
+            raise CallRefusedError(CallRefusal.SIZE)
         try:
             return handler.request_deserializer(request)
         except DecodeError as error:
-            raise NoPlaceError(Refusal.REQUEST) from error
+            raise CallRefusedError(CallRefusal.REQUEST) from error
 
-    async def _refuse(self, kind: CallKind, refusal: Refusal, reader: "_StallTimedContext") -> bool:
+    async def _refuse(self, kind: CallKind, call_refusal: CallRefusal, reader: "_StallTimedContext") -> bool:
         """Says so; whether the client listens."""
-        self._pools.count(kind, refusal, self._clock())
+        self._pools.count(kind, call_refusal, self._clock())
         if reader.is_writing:
             return False
         try:
@@ -144,7 +144,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 call = _Call(self._pools, self._clock, patience, reader.peer(), NOBODY)
                 try:
                     call.enter(CallKind.REFUSED)
-                    await reader.abort(*_SAID[refusal])
+                    await reader.abort(*_SAID[call_refusal])
                     return True
                 finally:
                     call.end()
@@ -184,7 +184,7 @@ class _Call:
     peer: str
     client: str
     place: Place | None = None
-    given_up: Refusal | None = None
+    given_up: CallRefusal | None = None
     is_over: bool = False
 
     @property
@@ -219,8 +219,8 @@ class _Call:
                 self.leave()
             yield request
 
-    def _give_up(self, refusal: Refusal) -> None:
-        self.given_up, self.place = refusal, None
+    def _give_up(self, call_refusal: CallRefusal) -> None:
+        self.given_up, self.place = call_refusal, None
         if not self.patience.expired():
             self.patience.reschedule(asyncio.get_running_loop().time())
 

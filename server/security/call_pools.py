@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from server.events import CallsRefused, Tell, unheard
+from server.events import CallsRefused, EventListener, ignore_event
 
 _TOLD_EVERY_SECONDS = 10.0
 """Of each kind and refusal: a log that grows with every call would be one more thing to fill."""
@@ -27,7 +27,7 @@ class CallKind(StrEnum):
     REFUSED = "refused"  # calls that are being told no
 
 
-class Refusal(StrEnum):
+class CallRefusal(StrEnum):
     TOKEN = "token"  # none that is valid
     CONNECTION = "connection"  # has as many calls of this kind as one may have
     CLIENT = "client"  # the token has
@@ -70,24 +70,24 @@ class Place:
     peer: str  # the connection
     client: str  # the name of its token, empty where there is none or all share it
     began: float
-    give_up: Callable[[Refusal], None]
+    give_up: Callable[[CallRefusal], None]
     moved_bytes: int = 0  # of what it fetches
 
 
-class NoPlaceError(Exception):
+class CallRefusedError(Exception):
     """A call is refused; not for people, who are told by whoever refuses it."""
 
-    def __init__(self, refusal: Refusal):
-        super().__init__(refusal)
-        self.refusal = refusal
+    def __init__(self, call_refusal: CallRefusal):
+        super().__init__(call_refusal)
+        self.call_refusal = call_refusal
 
 
 @dataclass(slots=True)
 class CallPools:
     limits: Mapping[CallKind, PoolLimits] = field(default_factory=lambda: LIMITS)
-    tell: Tell = unheard
-    refused: Counter[tuple[CallKind, Refusal]] = field(default_factory=Counter)  # since the start
-    _told: dict[tuple[CallKind, Refusal], tuple[float, int]] = field(default_factory=dict)  # when, and of how many
+    on_event: EventListener = ignore_event
+    refused: Counter[tuple[CallKind, CallRefusal]] = field(default_factory=Counter)  # since the start
+    _told: dict[tuple[CallKind, CallRefusal], tuple[float, int]] = field(default_factory=dict)  # when, and of how many
     _places: dict[CallKind, list[Place]] = field(default_factory=lambda: {kind: [] for kind in CallKind})
 
     def held(self, kind: CallKind) -> int:
@@ -98,13 +98,13 @@ class CallPools:
         everybody together has."""
         limits, others = self.limits[place.kind], self._places[place.kind]
         if sum(other.peer == place.peer for other in others) >= limits.of_a_connection:
-            raise NoPlaceError(Refusal.CONNECTION)
+            raise CallRefusedError(CallRefusal.CONNECTION)
         if place.client and sum(other.client == place.client for other in others) >= limits.of_a_client:
-            raise NoPlaceError(Refusal.CLIENT)
+            raise CallRefusedError(CallRefusal.CLIENT)
         if len(others) >= limits.calls:
             displaced = _least_deserving(others, now)
             others.remove(displaced)
-            displaced.give_up(Refusal.DISPLACED)
+            displaced.give_up(CallRefusal.DISPLACED)
         others.append(place)
 
     def leave(self, place: Place) -> None:
@@ -112,14 +112,14 @@ class CallPools:
         if place in self._places[place.kind]:
             self._places[place.kind].remove(place)
 
-    def count(self, kind: CallKind, refusal: Refusal, now: float) -> None:
+    def count(self, kind: CallKind, call_refusal: CallRefusal, now: float) -> None:
         """What is refused is told at once, and then together with what follows within some seconds."""
-        key = kind, refusal
+        key = kind, call_refusal
         self.refused[key] += 1
         told_at, told = self._told.get(key, (-inf, 0))
         if now - told_at >= _TOLD_EVERY_SECONDS:
             self._told[key] = now, self.refused[key]
-            self.tell(CallsRefused(kind, refusal, self.refused[key] - told))
+            self.on_event(CallsRefused(kind, call_refusal, self.refused[key] - told))
 
 
 def _least_deserving(places: list[Place], now: float) -> Place:

@@ -9,25 +9,25 @@ from pathlib import Path
 
 from common.protocol.errors import MisuseError
 
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 """Each costs memory before it has said anything."""
 
 _RESERVED = 96  # file descriptors: files of bundles that are read, metrics, logs, what libraries open
-_FEWEST_CONNECTIONS = 16
+_MIN_CONNECTIONS = 16
 
 
-def most_connections() -> int:
+def max_connections() -> int:
     """Raises the limit of this process where it may. Raises MisuseError where hardly anybody could connect."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = _open_descriptors() + _RESERVED
-    wanted = taken + MOST_CONNECTIONS
+    wanted = taken + MAX_CONNECTIONS
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    left = MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft - taken)
-    if left < _FEWEST_CONNECTIONS:
+    left = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft - taken)
+    if left < _MIN_CONNECTIONS:
         raise MisuseError(
-            f"{soft} file descriptors leave none for clients; allow {taken + MOST_CONNECTIONS} with `ulimit -n` or "
+            f"{soft} file descriptors leave none for clients; allow {taken + MAX_CONNECTIONS} with `ulimit -n` or "
             "LimitNOFILE"
         )
     return left

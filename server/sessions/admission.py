@@ -5,14 +5,15 @@ others are turned away; the rest hear at once that there is no room, and when th
 passes or what an answer is made of.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from server.passes.scheduler import most_decoding
-from server.sessions.entry import Member
+from common.protocol.messages import Settings
+from server.passes.scheduler import max_decoding_sessions
+from server.sessions.entry import SessionEntry
 from server.sessions.quotas import Quotas
-from server.sessions.refusal import Reason, TurnedAwayError
-from server.sessions.retry_after import Turnover
+from server.sessions.refusal import RefusalError, RefusalReason
+from server.sessions.retry_after import RetryAfterEstimator
 from server.sessions.waiting_line import WaitingLine
 
 _YIELDS_AFTER_S = 0.25
@@ -24,7 +25,7 @@ _RETURNING = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ServingLimits:
     """What protects the server from its clients."""
 
     max_sessions: int
@@ -34,110 +35,113 @@ class Bounds:
 
     @property
     def running(self) -> int:
-        return most_decoding(self.pass_tokens) if self.max_running is None else self.max_running
+        return max_decoding_sessions(self.pass_tokens) if self.max_running is None else self.max_running
 
 
-class Room:
-    def __init__(self, bounds: Bounds, capacity: int, quotas: Quotas, turnover: Turnover):
-        """`capacity` is the number of slots of all sessions together."""
-        self._bounds = bounds
+class Admission:
+    def __init__(
+        self, limits: ServingLimits, context: int, capacity: int, quotas: Quotas, retry_after: RetryAfterEstimator
+    ):
+        """`context` is the longest sequence, `capacity` the number of K/V slots of all sessions together."""
+        self._limits = limits
+        self._context = context
         self._capacity = capacity
         self._quotas = quotas
-        self._turnover = turnover
+        self._retry_after = retry_after
         self._line = WaitingLine()
 
-    def who_gives_way(self, client: str, members: Collection[Member], now: float) -> Member | None:
+    def session_to_evict(self, client: str, entries: Collection[SessionEntry], now: float) -> SessionEntry | None:
         """Whose place one more session of that client takes, None where there is one left.
 
         Raises TurnedAwayError where nobody can be asked to go.
         """
-        own = [member for member in members if member.client == client]
+        own = [entry for entry in entries if entry.client == client]
         if len(own) >= self._quotas.max_sessions(client):
-            rivals, reason = own, Reason.QUOTA_SESSIONS
+            rivals, reason = own, RefusalReason.QUOTA_SESSIONS
             sentence = f"'{client}' has all the {len(own)} sessions that it may have at a time; end one of them"
-        elif len(members) >= self._bounds.max_sessions:
-            rivals, reason = list(members), Reason.SESSIONS
+        elif len(entries) >= self._limits.max_sessions:
+            rivals, reason = list(entries), RefusalReason.SESSIONS
             sentence = "the server has no room for another session; try again later"
         else:
             return None
-        idle = idlest(rivals)
-        if idle is None and reason is Reason.SESSIONS:
+        idle = longest_idle(rivals)
+        if idle is None and reason is RefusalReason.SESSIONS:
             idle = next(iter(_waiting(rivals, now)), None)
         if idle is None:
-            raise TurnedAwayError(reason, sentence, self._wait(len(members), now))
+            raise RefusalError(reason, sentence, self._wait(len(entries), now))
         return idle
 
-    def who_yields_to_answer(
-        self, who: Hashable, prompt: int, limit: int, running: Collection[Member], now: float
-    ) -> list[Member]:
-        """Whose places are taken for an answer behind a prompt of so many tokens, up to a sequence of `limit`, beside
-        those that are `running`; most often nobody's. `who` is the same for one who comes back.
+    def evicted_for_answer(
+        self, client: str, prompt: Sequence[int], settings: Settings, running: Collection[SessionEntry], now: float
+    ) -> list[SessionEntry]:
+        """The sessions that are evicted for an answer to that prompt, beside those that are `running`; most often none.
 
-        Raises TurnedAwayError where there is no room.
+        Raises RefusalError where the client's quota is used up, and where there is no room.
         """
-        need, reserved = self._promised(prompt, limit), self._line.reserved(who, now, self._turnover.seconds)
+        self._quotas.check(client, now)
+        # A client that was refused may come back on another session: it is known by what it asks.
+        who = hash((client, tuple(prompt[: self._context])))
+        need = self._promised(len(prompt), min(self._context, len(prompt) + settings.max_new_tokens))
+        reserved = self._line.reserved(who, now, self._retry_after.answer_seconds)
 
-        def lacks(running: Collection[Member]) -> Reason | None:
-            if len(running) >= self._bounds.running:
-                return Reason.RUNNING
+        def lacks(running: Collection[SessionEntry]) -> RefusalReason | None:
+            if len(running) >= self._limits.running:
+                return RefusalReason.RUNNING
             promised = sum(self._promised(each.session.tree.frontier, each.session.limit) for each in running)
             is_alone = not running and not reserved
-            return None if is_alone or promised + need + reserved <= self._capacity else Reason.CACHE
+            return None if is_alone or promised + need + reserved <= self._capacity else RefusalReason.CACHE
 
-        yielding, reason = _fewest_to_yield(running, lacks, now)
-        if reason is Reason.RUNNING:
-            raise self._busy(len(running), now)
-        if reason is Reason.CACHE:
+        yielding, reason = _fewest_to_evict(running, lacks, now)
+        if reason is RefusalReason.RUNNING:
+            raise self._running_refusal(len(running), now)
+        if reason is RefusalReason.CACHE:
             wait = self._wait(len(running), now)
             self._line.refused(who, need, wait, now)
-            sentence = f"the server's cache has no room for a prompt of {prompt} tokens; try again later or shorten it"
-            raise TurnedAwayError(Reason.CACHE, sentence, wait)
+            size = f"a prompt of {len(prompt)} tokens"
+            sentence = f"the server's cache has no room for {size}; try again later or shorten it"
+            raise RefusalError(RefusalReason.CACHE, sentence, wait)
         self._line.served(who)
         return yielding
 
-    def who_yields_to_return(self, running: Collection[Member], now: float) -> list[Member]:
+    def evicted_for_return(self, running: Collection[SessionEntry], now: float) -> list[SessionEntry]:
         """The same for one more answer that had begun: those who lost their link come back together, and nobody who
         waited for nothing else is to wait long."""
 
-        def lacks(running: Collection[Member]) -> Reason | None:
-            return Reason.RUNNING if len(running) >= _RETURNING * self._bounds.running else None
+        def lacks(running: Collection[SessionEntry]) -> RefusalReason | None:
+            return RefusalReason.RUNNING if len(running) >= _RETURNING * self._limits.running else None
 
-        yielding, reason = _fewest_to_yield(running, lacks, now)
+        yielding, reason = _fewest_to_evict(running, lacks, now)
         if reason is not None:
-            raise self._busy(len(running), now)
+            raise self._running_refusal(len(running), now)
         return yielding
 
-    def check_quota(self, client: str, now: float) -> None:
-        """Raises TurnedAwayError where that client may not ask for an answer now."""
-        self._quotas.check(client, now)
-
-    def _busy(self, running: int, now: float) -> TurnedAwayError:
+    def _running_refusal(self, running: int, now: float) -> RefusalError:
         sentence = f"the server is busy with {running} answers; try again later"
-        return TurnedAwayError(Reason.RUNNING, sentence, self._wait(running, now))
+        return RefusalError(RefusalReason.RUNNING, sentence, self._wait(running, now))
 
     def _wait(self, running: int, now: float) -> float:
-        return self._turnover.wait(running, now)
+        return self._retry_after.retry_after_s(running, now)
 
     def _promised(self, frontier: int, limit: int) -> float:
         """Slots: of those that have finished none, for they can be parked."""
-        return min(limit, frontier + self._turnover.tokens)
+        return min(limit, frontier + self._retry_after.answer_tokens)
 
 
-def idlest(members: Iterable[Member]) -> Member | None:
+def longest_idle(entries: Iterable[SessionEntry]) -> SessionEntry | None:
     """Who loses least by making room: of those that have no question the one that has had none for longest."""
-    idle = [member for member in members if not member.is_running]
-    return min(idle, key=lambda member: member.active, default=None)
+    idle = [entry for entry in entries if not entry.is_running]
+    return min(idle, key=lambda entry: entry.active, default=None)
 
 
-def _waiting(members: Iterable[Member], now: float) -> list[Member]:
+def _waiting(entries: Iterable[SessionEntry], now: float) -> list[SessionEntry]:
     """Those whose answers merely wait for their clients, the longest first."""
-    long_ago = [each for each in members if each.is_running and now - each.active >= _YIELDS_AFTER_S]
+    long_ago = [each for each in entries if each.is_running and now - each.active >= _YIELDS_AFTER_S]
     return sorted((each for each in long_ago if each.session.waits_for_its_client), key=lambda each: each.active)
 
 
-def _fewest_to_yield(
-    running: Collection[Member], lacks: Callable[[Collection[Member]], Reason | None], now: float
-) -> tuple[list[Member], Reason | None]:
+def _fewest_to_evict(
+    running: Collection[SessionEntry], lacks: Callable[[Collection[SessionEntry]], RefusalReason | None], now: float
+) -> tuple[list[SessionEntry], RefusalReason | None]:
     """The fewest of those that wait for their clients whose going makes room, the longest waiting first; or nobody, and
     what is lacking, where not even all of them would do."""
     reason = lacks(running)

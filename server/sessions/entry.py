@@ -6,10 +6,11 @@ from typing import Protocol
 from common.protocol.messages import FromServer, StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
+from server.events import TokensCommitted
 from server.passes.scheduler import Demand
 from server.passes.sequence import HeldSequence
-from server.passes.server_drafting import Aide
-from server.sessions.answer_meter import AnswerMeter
+from server.passes.server_drafting import ServerDrafter
+from server.sessions.computed_tokens import ComputedTokens
 from server.sessions.late_frames import LateFrames
 
 SessionKey = tuple[str, str]
@@ -35,23 +36,45 @@ class Listener(Protocol):
         """Nothing more will come."""
 
 
+@dataclass(slots=True)
+class AnswerMeter:
+    """What is measured of one answer while it is made. Times in seconds on the caller's clock."""
+
+    began: float  # when the request came
+    prompt_tokens: int  # that came with it
+    tokens: int = 0
+    passes: int = 0
+    first_token_seconds: float | None = None
+    _last: float | None = None
+
+    def committed(self, tokens: int, now: float) -> TokensCommitted:
+        is_first = self._last is None
+        waited = now - (self.began if self._last is None else self._last)
+        if is_first:
+            self.first_token_seconds = waited
+        self.tokens += tokens
+        self._last = now
+        return TokensCommitted(tokens, waited, is_first)
+
+
 @dataclass(eq=False, slots=True)
-class Member:
+class SessionEntry:
     session: ServerSession
     sequence: HeldSequence
     listener: Listener
     served: int  # the number of the last pass that it took part in
-    wanted: StateRequest | None  # the draft state that it is sent
-    fed: int = 0  # the number of its last claim of draft state, among those of all sessions
+    state_request: StateRequest | None  # the draft state that it is sent
+    last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions
     active: float = 0.0  # when it last got a stream, a question, a token or draft state, in seconds
-    late: LateFrames = field(default_factory=LateFrames)
+    late_frames: LateFrames = field(default_factory=LateFrames)
+    computed: ComputedTokens = field(default_factory=ComputedTokens)
     meter: AnswerMeter | None = None  # of the answer that is being made
-    silent: bool = False  # its client has closed its side of the stream
-    aide: Aide | None = None  # what drafts for it here, once it does
+    half_closed: bool = False  # its client has closed its side of the stream
+    drafter: ServerDrafter | None = None  # what drafts for it here, once it does
     in_pass: bool = False
-    unserved: bool = True  # no pass has worked on what its client asked on its newest stream
-    assisted: int = 0  # the number of its last level drafted here, among those of all sessions
-    assisted_turn: int = -1
+    awaits_first_pass: bool = True  # no pass has worked on what its client asked on its newest stream
+    last_drafted_level: int = 0  # the number of its last level drafted here, among those of all sessions
+    last_drafted_turn: int = -1
 
     @property
     def client(self) -> str:
@@ -64,7 +87,10 @@ class Member:
     @property
     def demand(self) -> Demand:
         tree = self.session.tree
-        return Demand(tree.frontier - self.session.processed, len(tree), self.served)
+        # A group below the root is verified by the first pass that can, whatever it costs: whether it is verified must
+        # not depend on what was drawn for it.
+        group = len(tree.root.children) if tree.grouped else 0
+        return Demand(tree.frontier - self.session.processed, len(tree), self.served, group)
 
     @property
     def to_compute(self) -> int:
@@ -72,7 +98,7 @@ class Member:
         return self.session.tree.frontier - 1 - self.session.processed
 
     @property
-    def arrived_states(self) -> int:
+    def acknowledged_states(self) -> int:
         """State frames that its client has acknowledged on this stream."""
         return 0 if self.session.feed is None else self.session.feed.arrived
 
@@ -80,7 +106,13 @@ class Member:
     def is_running(self) -> bool:
         return self.session.state is not ServerState.FINISHED
 
+    def park(self) -> None:
+        """Gives back the K/V of a finished session, which a next turn computes again."""
+        self.session.park()
+        self.computed.clear()
+        self.release()
+
     def release(self) -> None:
         """Gives back all that is held for it."""
         self.sequence.cut(0)
-        self.aide = None
+        self.drafter = None

@@ -7,19 +7,19 @@ member holds, and neither passes nor streams.
 import math
 from collections.abc import Callable
 
-from server.sessions.entry import Member, SessionKey
+from server.sessions.entry import SessionEntry, SessionKey
 
 
-def _unheard(_: Member) -> None:
+def _ignore(_: SessionEntry) -> None:
     """For whom it does not matter who is dropped."""
 
 
 class Leases:
-    def __init__(self, seconds: float, dropped: Callable[[Member], None] = _unheard):
+    def __init__(self, seconds: float, dropped: Callable[[SessionEntry], None] = _ignore):
         """`dropped` hears of every session that nobody came back to."""
         self._seconds = seconds
         self._dropped = dropped
-        self._away: dict[SessionKey, tuple[float, Member]] = {}  # and when the lease ends, the first of all first
+        self._away: dict[SessionKey, tuple[float, SessionEntry]] = {}  # and when the lease ends, the first of all first
 
     def __len__(self) -> int:
         return len(self._away)
@@ -30,34 +30,34 @@ class Leases:
         return self._seconds
 
     @property
-    def members(self) -> list[Member]:
-        return [member for _, member in self._away.values()]
+    def entries(self) -> list[SessionEntry]:
+        return [entry for _, entry in self._away.values()]
 
     @property
     def next_end(self) -> float:
         return next((end for end, _ in self._away.values()), math.inf)
 
-    def keep(self, member: Member, now: float) -> None:
+    def add(self, entry: SessionEntry, now: float) -> None:
         """Its client may come back for a while."""
         if self._seconds > 0:
-            self._away[member.key] = now + self._seconds, member
+            self._away[entry.key] = now + self._seconds, entry
         else:
-            member.release()
+            entry.release()
 
-    def take(self, key: SessionKey) -> Member | None:
+    def take(self, key: SessionKey) -> SessionEntry | None:
         """The client has come back; None where nothing of it is left."""
-        _, member = self._away.pop(key, (0.0, None))
-        return member
+        _, entry = self._away.pop(key, (0.0, None))
+        return entry
 
-    def has(self, member: Member) -> bool:
-        _, kept = self._away.get(member.key, (0.0, None))
-        return kept is member
+    def holds(self, entry: SessionEntry) -> bool:
+        _, kept = self._away.get(entry.key, (0.0, None))
+        return kept is entry
 
-    def drop(self, member: Member) -> None:
+    def drop(self, entry: SessionEntry) -> None:
         """Nobody can come back to it."""
-        del self._away[member.key]
-        member.release()
-        self._dropped(member)
+        del self._away[entry.key]
+        entry.release()
+        self._dropped(entry)
 
     def drop_oldest(self) -> bool:
         """Makes room; False where there is none to be made."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from server.sessions.refusal import Reason, TurnedAwayError
+from server.sessions.refusal import RefusalError, RefusalReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Quotas:
         requests, tokens = self._requests.get(client), self._tokens.get(client)
         if requests is not None and (wait := requests.wait(now)):
             most = self._allowances[client].requests_per_minute
-            raise _used_up(Reason.QUOTA_REQUESTS, client, f"requests, {most} a minute", wait)
+            raise _used_up(RefusalReason.QUOTA_REQUESTS, client, f"requests, {most} a minute", wait)
         if tokens is not None and (wait := tokens.wait(now)):
             most = self._allowances[client].tokens_per_minute
-            raise _used_up(Reason.QUOTA_TOKENS, client, f"tokens, {most} a minute", wait)
+            raise _used_up(RefusalReason.QUOTA_TOKENS, client, f"tokens, {most} a minute", wait)
 
     def requested(self, client: str, now: float) -> None:
         if client in self._requests:
@@ -77,5 +77,5 @@ def _buckets(limits: Mapping[str, int | None]) -> dict[str, Bucket]:
     return {name: Bucket(limit) for name, limit in limits.items() if limit is not None}
 
 
-def _used_up(reason: Reason, client: str, what: str, wait: float) -> TurnedAwayError:
-    return TurnedAwayError(reason, f"'{client}' has used up its {what}; come back in {math.ceil(wait)} s", wait)
+def _used_up(reason: RefusalReason, client: str, what: str, wait: float) -> RefusalError:
+    return RefusalError(reason, f"'{client}' has used up its {what}; come back in {math.ceil(wait)} s", wait)

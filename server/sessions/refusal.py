@@ -6,7 +6,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     SESSIONS = "sessions"  # the server has as many as it takes
     RUNNING = "running"  # as many answers are being made as it makes at a time
     CACHE = "cache"  # the K/V pool has no room for the prompt
@@ -17,19 +17,19 @@ class Reason(StrEnum):
 
 
 _CODES = {
-    Reason.SESSIONS: FailureCode.OVERLOADED,
-    Reason.RUNNING: FailureCode.OVERLOADED,
-    Reason.CACHE: FailureCode.OVERLOADED,
-    Reason.DRAINING: FailureCode.DRAINING,
-    Reason.QUOTA_SESSIONS: FailureCode.QUOTA,
-    Reason.QUOTA_REQUESTS: FailureCode.QUOTA,
-    Reason.QUOTA_TOKENS: FailureCode.QUOTA,
+    RefusalReason.SESSIONS: FailureCode.OVERLOADED,
+    RefusalReason.RUNNING: FailureCode.OVERLOADED,
+    RefusalReason.CACHE: FailureCode.OVERLOADED,
+    RefusalReason.DRAINING: FailureCode.DRAINING,
+    RefusalReason.QUOTA_SESSIONS: FailureCode.QUOTA,
+    RefusalReason.QUOTA_REQUESTS: FailureCode.QUOTA,
+    RefusalReason.QUOTA_TOKENS: FailureCode.QUOTA,
 }
 
 
-class TurnedAwayError(PeerError):
+class RefusalError(PeerError):
     """Ends a stream before anything was made for it; a session that the client had stays on lease."""
 
-    def __init__(self, reason: Reason, message: str, retry_after: float = 0.0):
+    def __init__(self, reason: RefusalReason, message: str, retry_after: float = 0.0):
         super().__init__(message, _CODES[reason], retry_after)
         self.reason = reason

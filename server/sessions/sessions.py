@@ -5,28 +5,29 @@ pass and then calls `complete`. Passes do not overlap, so a slot given back in m
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Open
+from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
-from common.protocol.work import Progress
-from server.events import Tell, unheard
+from server.events import EventListener, ignore_event
 from server.fault_isolation import FaultIsolation
-from server.passes.batch import Batch, Outcome, Part, computed_tokens, make_segment
+from server.passes.batch import Batch, PassOutcome
 from server.passes.pass_cost import PassCost
-from server.passes.scheduler import share
-from server.passes.server_drafting import Assistance, Level, claim_assistance, dismiss_one_aide
-from server.passes.state_export import Export, claim
-from server.passes.verify_demand import worthwhile_demands
-from server.sessions.accounting import Books
-from server.sessions.admission import Bounds
+from server.passes.scheduler import schedule
+from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
+from server.passes.state_export import StateExport, claim_exports
+from server.sessions.accounting import Accounting
+from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
-from server.sessions.entry import Listener, Member
+from server.sessions.entry import Listener, SessionEntry
 from server.sessions.late_frames import comes_late, reading_units
 from server.sessions.quotas import Quotas
-from server.sessions.refusal import Reason, TurnedAwayError
-from server.sessions.registry import Roster
+from server.sessions.refusal import RefusalError, RefusalReason
+from server.sessions.registry import SessionRegistry
 
 _BEFORE_PASS = "before its pass"
 _BEFORE_LEVEL = "before a level"
@@ -36,50 +37,50 @@ class Sessions:
     def __init__(
         self,
         terms: Terms,
-        bounds: Bounds,
+        limits: ServingLimits,
         capacity: int,
         quotas: Quotas = Quotas({}),  # noqa: B008
-        tell: Tell = unheard,
+        on_event: EventListener = ignore_event,
     ):
-        """`capacity` is the number of slots: positions and nodes of all sessions together. `tell` hears what happens to
-        them."""
+        """`capacity` is the number of K/V slots: positions and nodes of all sessions together. `on_event` is called for
+        everything that happens to sessions."""
         self.terms = terms
-        self._bounds = bounds
+        self._limits = limits
         self._pool = SlotPool(capacity)
-        self._books = Books(quotas, tell)
-        self._roster = Roster(terms, bounds, self._pool, quotas, self._books)
-        self._pulse = self._roster.pulse
+        self._accounting = Accounting(quotas, on_event)
+        self._registry = SessionRegistry(terms, limits, self._pool, quotas, self._accounting)
+        self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()
         self._pass = 0  # the number of the latest plan: the clock of fairness
         self._level = 0  # the number of the latest claim of a level
         self._draining = False
 
     def __len__(self) -> int:
-        return len(self._roster.members)
+        return len(self._registry.entries)
 
     @property
     def counters(self) -> Counters:
-        return self._books.counters
+        return self._accounting.counters
 
     @property
     def away(self) -> int:
         """Sessions that are kept for clients to come back to."""
-        return len(self._roster.leases)
+        return len(self._registry.leases)
 
     @property
     def running(self) -> int:
         """Answers on which a pass has worked already."""
-        return sum(member.meter is not None and member.meter.passes > 0 for member in self._roster.members)
+        return sum(entry.meter is not None and entry.meter.passes > 0 for entry in self._registry.entries)
 
     @property
     def waiting(self) -> int:
         """Answers that no pass has worked on yet."""
-        return sum(member.meter is not None and not member.meter.passes for member in self._roster.members)
+        return sum(entry.meter is not None and not entry.meter.passes for entry in self._registry.entries)
 
     @property
-    def aides(self) -> int:
+    def server_drafters(self) -> int:
         """Drafters of the server's own that live, those of absent sessions included."""
-        return sum(member.aide is not None for member in (*self._roster.members, *self._roster.leases.members))
+        return sum(entry.drafter is not None for entry in (*self._registry.entries, *self._registry.leases.entries))
 
     @property
     def free_slots(self) -> int:
@@ -98,49 +99,52 @@ class Sessions:
         """
         if listener.ended:
             return
-        member = self._roster.of(listener)
+        entry = self._registry.entry_of(listener)
         try:
-            if member is not None:
-                self._hear(member, message, now)
-            elif isinstance(message, Open):
-                self._open(listener, message, now)
-            else:
+            if entry is not None:
+                self._hear(entry, message, now)
+            elif not isinstance(message, Open):
                 raise PeerError("the first frame of a stream must be Open")
-        except TurnedAwayError as error:
-            session = message.session if isinstance(message, Open) else member.session.id if member else ""
-            self._books.turned_away(session, listener.client, error)
+            elif self._draining:
+                raise RefusalError(RefusalReason.DRAINING, "the server is going away; try another or come back later")
+            else:
+                entry, replies = self._registry.open(listener, message, self._pass, now)
+                self._deliver(entry, replies, now)
+        except RefusalError as error:
+            session = message.session if isinstance(message, Open) else entry.session.id if entry else ""
+            self._accounting.refused(session, listener.client, error)
             raise
 
-    def hear_out(self, listener: Listener, now: float) -> None:
+    def half_close(self, listener: Listener, now: float) -> None:
         """Nothing more comes on this stream: its answer goes on to its end, and the stream ends with it.
 
         The client has closed its side or is gone: a connection that broke looks the same at first, and `leave` may
         follow much later or at once. So that nothing hangs on telling the two apart, its session is kept either way.
         """
-        member = self._roster.of(listener)
-        if member is None:
+        entry = self._registry.entry_of(listener)
+        if entry is None:
             listener.end()
         else:
-            member.silent = True
-            self._dismiss_if_over(member, now)
+            entry.half_closed = True
+            self._end_stream_if_over(entry, now)
 
     def leave(self, listener: Listener, now: float) -> None:
         """The stream is gone: its session, if it still has one, is kept for a while."""
-        member = self._roster.of(listener)
-        if member is not None:
-            self._roster.part_with(member, now)
+        entry = self._registry.entry_of(listener)
+        if entry is not None:
+            self._registry.disconnect(entry, now)
 
     def fail(self, listener: Listener, error: PeerError) -> None:
         """Ends one stream and its session, if it has one, with a sentence for the person. What was merely refused may
         be asked for again."""
-        member = self._roster.of(listener)
-        was_turned_away = isinstance(error, TurnedAwayError)
+        entry = self._registry.entry_of(listener)
+        was_turned_away = isinstance(error, RefusalError)
         if not was_turned_away:
-            self._books.failed(listener, member, error.code)
-        if member is not None and was_turned_away:
-            self._roster.put_away(member, member.active)
-        elif member is not None:
-            self._roster.drop(member)
+            self._accounting.failed(listener, entry, error.code)
+        if entry is not None and was_turned_away:
+            self._registry.put_on_lease(entry, entry.active)
+        elif entry is not None:
+            self._registry.drop(entry)
         listener.put(Failed(error.code, str(error), error.retry_after))
         listener.end()
 
@@ -149,252 +153,245 @@ class Sessions:
     def drain(self) -> None:
         """Takes no new sessions or turns from here on; answers that are being made go on."""
         self._draining = True
-        self._books.draining(len(self))
-        self._roster.leases.end()
-        for member in list(self._roster.members):
-            self._dismiss_if_over(member, 0.0)  # nobody is kept any more
+        self._accounting.draining(len(self))
+        self._registry.leases.end()
+        for entry in list(self._registry.entries):
+            self._end_stream_if_over(entry, 0.0)  # nobody is kept any more
 
     def fail_all(self, error: PeerError) -> None:
-        for member in list(self._roster.members):
-            self.fail(member.listener, error)
+        for entry in list(self._registry.entries):
+            self.fail(entry.listener, error)
 
     # What passes do.
 
     def next_due(self) -> float:
         """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
         their clients."""
-        isolation = self._isolating("while nothing was due")
-        here = isolation.ask_each(self._roster.members, self._roster.due)
-        owed = isolation.ask_each(self._owed, lambda member: member.session.due())
-        return min([self._roster.leases.next_end, *(due for _, due in (*here, *owed))])
+        isolation = self._isolation("while nothing was due")
+        here = isolation.call_each(self._registry.entries, self._registry.due)
+        owed_a_pass = isolation.call_each(self._owed_a_pass, lambda entry: entry.session.due())
+        return min([self._registry.leases.next_end, *(due for _, due in (*here, *owed_a_pass))])
 
-    def plan(self, now: float) -> Batch[Member] | None:
+    def plan(self, now: float) -> Batch[SessionEntry] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        due = self._those(self._roster.members, lambda member: self._roster.is_due(member, now), _BEFORE_PASS)
-        self._roster.leases.expire(now)
+        due = self._select(self._registry.entries, lambda entry: self._registry.is_due(entry, now), _BEFORE_PASS)
+        self._registry.leases.expire(now)
         self._make_room(due)
-        due += self._those(self._owed, lambda member: member.session.due() <= now, _BEFORE_PASS)
-        due = [member for member in due if self._roster.keeps(member)]
-        budget = min(self._bounds.pass_tokens, self._pool.free)
-        shares = share(worthwhile_demands(due, budget, self._cost.estimate, self._isolating(_BEFORE_PASS)), budget)
+        due += self._select(self._owed_a_pass, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
+        due = [entry for entry in due if self._registry.holds(entry)]
+        shares = self._share(due)
         self._pass += 1
-        parts = [
-            self._part(member, tokens)
-            for member, tokens in zip(due, shares, strict=True)
-            if tokens and self._roster.keeps(member)
-        ]
-        batch = Batch([part for part in parts if part is not None], now)
-        if not batch.parts:
+        batch: Batch[SessionEntry] = Batch([], [], now)
+        isolation = self._isolation(_BEFORE_PASS)
+        for entry, tokens in zip(due, shares, strict=True):
+            if not tokens or not self._registry.holds(entry):
+                continue
+            entry.served, entry.awaits_first_pass = self._pass, False
+            if entry.meter is not None:
+                entry.meter.passes += 1
+            with isolation(entry):
+                scheduled = entry.session.plan(tokens)
+                self._accounting.scheduled(entry, scheduled)
+                slots = self._pool.take(len(scheduled))
+                batch.scheduled.append(replace(scheduled, slots=slots, past_slots=entry.sequence.slots))
+                batch.owners.append(entry)
+                entry.in_pass = True
+        if not batch.owners:
             return None
-        for part in batch.parts:
-            part.owner.in_pass = True
         self.counters.passes += 1
-        self.counters.session_passes += len(batch.parts)
+        self.counters.session_passes += len(batch.owners)
         self.counters.packed_tokens += batch.tokens
         return batch
 
-    def complete(self, batch: Batch[Member], outcomes: Sequence[Outcome], now: float) -> None:
-        """Takes what the target decided for each part."""
-        self._pulse.passed(now - batch.began)
+    def complete(self, batch: Batch[SessionEntry], outcomes: Sequence[PassOutcome], now: float) -> None:
+        """Takes what the pass came to for each session."""
+        self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.tokens, now - batch.began)
-        isolation = self._isolating("after its pass")
-        for part, outcome in zip(batch.parts, outcomes, strict=True):
-            with isolation(part.owner):
-                self._complete(part, outcome, now)
+        isolation = self._isolation("after its pass")
+        for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
+            with isolation(entry):
+                self._complete(entry, scheduled, outcome, now)
 
     # What the server drafts itself.
 
-    def claim_assistance(self) -> Assistance[Member] | None:
+    def claim_draft_task(self) -> ServerDraftTask[SessionEntry] | None:
         """A level that is to be drafted here, if any; its result must be handed to `assist` before the next claim."""
-        asking = self._those(self._roster.members, lambda member: member.session.asks_for_assistance, _BEFORE_LEVEL)
-        self._pulse.rivals = max(1, len(asking))
+        asking = self._select(self._registry.entries, lambda entry: entry.session.wants_server_drafting, _BEFORE_LEVEL)
+        self._pass_timings.sessions_drafted_for = max(1, len(asking))
         self._level += 1
-        asked = claim_assistance(asking, self._level, self._isolating(_BEFORE_LEVEL))
-        self._pulse.is_drafting = asked is not None
-        if asked is not None and asked.aide is None:
-            dismiss_one_aide([*self._roster.leases.members, *self._roster.members])
+        asked = claim_draft_task(asking, self._level, self._isolation(_BEFORE_LEVEL))
+        self._pass_timings.is_drafting = asked is not None
+        if asked is not None and asked.drafter is None:
+            drop_one_drafter([*self._registry.leases.entries, *self._registry.entries])
         return asked
 
-    def assist(self, asked: Assistance[Member], level: Level | None, seconds: float) -> None:
+    def add_drafted_level(
+        self, asked: ServerDraftTask[SessionEntry], level: DraftedLevel | None, seconds: float
+    ) -> None:
         """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
-        member = asked.owner
-        self._pulse.is_drafting = False
-        if not self._roster.keeps(member):
+        entry = asked.owner
+        self._pass_timings.is_drafting = False
+        if not self._registry.holds(entry):
             return
-        member.aide = level.aide if level is not None and asked.aide_may_stay else None
+        entry.drafter = level.drafter if level is not None and asked.drafter_may_stay else None
         if level is None:
-            if asked.wanted == member.wanted:
-                member.session.forgo_assistance()
+            if asked.state_request == entry.state_request:
+                entry.session.stop_server_drafting()
             return
         self.counters.assisted_levels += 1
         if asked.is_first:
-            self._pulse.drafted_first(seconds)
+            self._pass_timings.first_level_drafted(seconds)
         else:
-            self._pulse.drafted(seconds)
-        with self._isolating("after a level")(member):
-            member.session.assist(asked.epoch, asked.view, level.proposals)
+            self._pass_timings.level_drafted(seconds)
+        with self._isolation("after a level")(entry):
+            entry.session.add_server_draft(asked.epoch, asked.view, level.proposals)
 
     # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
 
-    def claim_state(self) -> list[Export[Member]]:
+    def claim_state(self) -> list[StateExport[SessionEntry]]:
         """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
-        return claim(self._roster.members, self._isolating("before its draft state"))
+        return claim_exports(self._registry.entries, self._isolation("before its draft state"))
 
-    def send_state(self, exports: Sequence[Export[Member]], payloads: Sequence[bytes | None], now: float) -> None:
+    def send_state(
+        self, exports: Sequence[StateExport[SessionEntry]], payloads: Sequence[bytes | None], now: float
+    ) -> None:
         """Takes what was encoded for each export; None where it could not be made. That session goes on without."""
-        isolation = self._isolating("with its draft state")
+        isolation = self._isolation("with its draft state")
         for export, payload in zip(exports, payloads, strict=True):
-            if self._roster.has(export.owner):
+            if self._registry.is_connected(export.owner):
                 with isolation(export.owner):
                     self._send_state(export, payload, now)
 
     # Details.
 
-    def _send_state(self, export: Export[Member], payload: bytes | None, now: float) -> None:
-        member = export.owner
+    def _send_state(self, export: StateExport[SessionEntry], payload: bytes | None, now: float) -> None:
+        entry = export.owner
         if payload is None:
-            member.wanted = None
-            self._deliver(member, member.session.forgo_state(), now)
+            entry.state_request = None
+            self._deliver(entry, entry.session.forgo_state(), now)
             return
-        frame = member.session.state_frame(export.span, payload, now)
+        frame = entry.session.state_frame(export.span, payload, now)
         if frame is not None:
             self.counters.state_sent(frame.kind, len(payload))
-            self._deliver(member, [frame], now)
+            self._deliver(entry, [frame], now)
 
-    def _isolating(self, when: str) -> FaultIsolation[Member]:
+    def _isolation(self, when: str) -> FaultIsolation[SessionEntry]:
         return FaultIsolation(when, self._fail_internally)
 
-    def _those(self, members: Iterable[Member], is_meant: Callable[[Member], bool], when: str) -> list[Member]:
-        return [member for member, is_one in self._isolating(when).ask_each(members, is_meant) if is_one]
+    def _select(
+        self, entries: Iterable[SessionEntry], is_meant: Callable[[SessionEntry], bool], when: str
+    ) -> list[SessionEntry]:
+        return [entry for entry, is_one in self._isolation(when).call_each(entries, is_meant) if is_one]
 
-    def _hear(self, member: Member, message: FromClient, now: float) -> None:
-        session = member.session
-        turn, stale, states = session.turn, session.tree.stale, member.arrived_states
+    def _hear(self, entry: SessionEntry, message: FromClient, now: float) -> None:
+        session = entry.session
+        turn, stale, states = session.turn, session.tree.stale, entry.acknowledged_states
         if comes_late(session, message):
-            self._books.late(member, reading_units(message), now)
+            self._accounting.late_frame(entry, reading_units(message), now)
         if isinstance(message, Extend) and message.turn > turn:
-            member.active = now
-            self._roster.check_turn(member, message, now)
+            entry.active = now
+            self._registry.admit_next_turn(entry, message, now)
         replies = session.receive(message, now)
         self.counters.stale_nodes += session.tree.stale - stale
-        if member.arrived_states > states:
-            member.active = now
+        if entry.acknowledged_states > states:
+            entry.active = now
         if isinstance(message, Extend) and session.turn > turn:
-            member.unserved = True
-            self._books.asked(member, len(message.tokens), now)
-        self._deliver(member, replies, now)
-
-    def _open(self, listener: Listener, opened: Open, now: float) -> None:
-        if self._draining:
-            raise TurnedAwayError(Reason.DRAINING, "the server is going away; try another or come back later")
-        member = self._roster.open(listener, opened, self._pass, now)
-        self._deliver(member, member.session.greeting, now)
+            entry.awaits_first_pass = True
+            self._accounting.answer_began(entry, len(message.tokens), now)
+        self._deliver(entry, replies, now)
 
     @property
-    def _owed(self) -> list[Member]:
+    def _owed_a_pass(self) -> list[SessionEntry]:
         """Absent sessions that take part in a pass, where a slot is left: nobody makes room for them."""
-        return self._roster.owed if self._pool.free else []
+        return self._registry.owed_a_pass if self._pool.free else []
 
-    def _make_room(self, due: Sequence[Member]) -> None:
+    def _make_room(self, due: Sequence[SessionEntry]) -> None:
         """Drops absent sessions and parks finished ones for what the due ones ask; where still nobody could move on,
         fails one."""
-        wanted = min(self._bounds.pass_tokens, sum(member.demand.tokens for member in due))
-        while self._pool.free < wanted and self._roster.leases.drop_oldest():
+        wanted = min(self._limits.pass_tokens, sum(entry.demand.tokens for entry in due))
+        while self._pool.free < wanted and self._registry.leases.drop_oldest():
             pass
-        holders = [member for member in self._roster.members if len(member.sequence)]
-        for member in sorted(holders, key=lambda member: member.served):
+        holders = [entry for entry in self._registry.entries if len(entry.sequence)]
+        for entry in sorted(holders, key=lambda entry: entry.served):
             if self._pool.free >= wanted:
                 return
-            if not member.is_running:
-                member.session.park()
-                member.sequence.release()
-                member.aide = None
+            if not entry.is_running:
+                entry.park()
         if wanted and not self._pool.free:
             # The one who came last has lost least.
             self.counters.preempted += 1
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
             self.fail(holders[-1].listener, error)
 
-    def _part(self, member: Member, tokens: int) -> Part[Member] | None:
-        member.served, member.unserved = self._pass, False
-        slots: list[int] = []
-        if member.meter is not None:
-            member.meter.passes += 1
-        with self._isolating(_BEFORE_PASS)(member):
-            try:
-                work = member.session.plan(tokens)
-                slots = self._pool.take(len(work))
-                # Its root is no repeat: a turn that begins where the last one ended needs the logits there again.
-                below = work.chain[:-1] if work.reaches_root else work.chain
-                self.counters.recomputed_tokens += member.sequence.count_repeats(below)
-                return Part(member, work, slots, make_segment(work, member.sequence, slots))
-            except Exception:
-                self._pool.give(slots)
-                raise
-        return None
+    def _share(self, due: Sequence[SessionEntry]) -> list[int]:
+        """The tokens of each due session in the next pass."""
+        budget = min(self._limits.pass_tokens, self._pool.free)
+        isolation = self._isolation(_BEFORE_PASS)
 
-    def _complete(self, part: Part[Member], outcome: Outcome, now: float) -> None:
-        member = part.owner
-        member.in_pass = False
+        def probabilities(index: int) -> list[float]:
+            session = due[index].session
+            with isolation(due[index]):
+                return commit_probabilities(session.tree, session.acceptance.max_acceptance)
+            return []
+
+        return schedule([entry.demand for entry in due], budget, self._cost.estimate, probabilities)
+
+    def _complete(self, entry: SessionEntry, scheduled: ScheduledTokens, outcome: PassOutcome, now: float) -> None:
+        entry.in_pass = False
         kept: set[int] = set()
         try:
-            if not self._roster.keeps(member):
+            if not self._registry.holds(entry):
                 return
             if isinstance(outcome, PeerError):
                 # Who is away hears it from the next pass, which will not do better.
-                if self._roster.has(member):
-                    self.fail(member.listener, outcome)
+                if self._registry.is_connected(entry):
+                    self.fail(entry.listener, outcome)
                 return
-            progress = member.session.complete(part.work, outcome, now)
-            commits = [reply for reply in progress.replies if isinstance(reply, Commit)]
+            result = entry.session.complete(scheduled, outcome, now)
+            commits = [reply for reply in result.replies if isinstance(reply, Commit)]
             committed = [token for commit in commits for token in commit.tokens]
-            self._books.judged(part, progress)
-            self._books.committed(member, len(committed), now)
-            kept = self._keep(part, progress, committed)
+            self._accounting.verified(entry, scheduled, result, committed, now)
+            if result.chain_kept:
+                chain = len(scheduled.chain)
+                slots = [*scheduled.slots[:chain], *(scheduled.slots[chain + index] for index in result.nodes_kept)]
+                entry.sequence.keep(slots)
+                kept = set(slots)
         finally:
-            self._pool.give(slot for slot in part.slots if slot not in kept)
-        self._deliver(member, progress.replies, now)
+            self._pool.give(slot for slot in scheduled.slots if slot not in kept)
+        self._deliver(entry, result.replies, now)
 
-    def _keep(self, part: Part[Member], progress: Progress, committed: Sequence[int]) -> set[int]:
-        if not progress.chain_kept:
-            return set()
-        chain = len(part.work.chain)
-        slots = [*part.slots[:chain], *(part.slots[chain + index] for index in progress.nodes_kept)]
-        part.owner.sequence.keep(slots, computed_tokens(part, committed))
-        return set(slots)
-
-    def _deliver(self, member: Member, replies: Sequence[FromServer], now: float) -> None:
-        member.sequence.cut(member.session.processed)
-        is_here = self._roster.has(member)
+    def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
+        entry.sequence.cut(entry.session.processed)
+        is_here = self._registry.is_connected(entry)
         if is_here:
             for reply in replies:
-                member.listener.put(reply)
-        self._books.delivered(member, replies, now)
+                entry.listener.put(reply)
+        self._accounting.delivered(entry, replies, now)
         if not is_here:
             return  # on lease: its session tells what was computed meanwhile when its client is back
-        if member.listener.ended:
+        if entry.listener.ended:
             # It does not read. What waited was dropped, so the answer cannot go on.
-            self._books.failed(member.listener, member, FailureCode.OVERLOADED)
-            self._roster.drop(member)
+            self._accounting.failed(entry.listener, entry, FailureCode.OVERLOADED)
+            self._registry.drop(entry)
         else:
-            self._dismiss_if_over(member, now)
+            self._end_stream_if_over(entry, now)
 
-    def _dismiss_if_over(self, member: Member, now: float) -> None:
+    def _end_stream_if_over(self, entry: SessionEntry, now: float) -> None:
         """Ends the stream of a session from which nothing can come any more."""
-        if not member.is_running:
-            if self._draining or member.silent:
-                self._roster.part_with(member, now)
-                member.listener.end()
-        elif member.silent and member.session.waits_for_its_client:
-            self._roster.part_with(member, now)
+        if not entry.is_running:
+            if self._draining or entry.half_closed:
+                self._registry.disconnect(entry, now)
+                entry.listener.end()
+        elif entry.half_closed and entry.session.waits_for_its_client:
+            self._registry.disconnect(entry, now)
             # For whoever closed a side on purpose. Of a broken connection nobody hears it, and nobody is at fault.
             sentence = "the answer cannot go on without acknowledgements, but the client has closed its side"
-            member.listener.put(Failed(FailureCode.PROTOCOL, sentence))
-            member.listener.end()
+            entry.listener.put(Failed(FailureCode.PROTOCOL, sentence))
+            entry.listener.end()
 
-    def _fail_internally(self, member: Member) -> None:
-        if self._roster.has(member):
+    def _fail_internally(self, entry: SessionEntry) -> None:
+        if self._registry.is_connected(entry):
             error = PeerError("the server could not compute this answer; try again", FailureCode.INTERNAL)
-            self.fail(member.listener, error)
-        elif self._roster.leases.has(member):
-            self._roster.leases.drop(member)
+            self.fail(entry.listener, error)
+        elif self._registry.leases.holds(entry):
+            self._registry.leases.drop(entry)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 _GRACE_S = 2.0
 """How much later than it was told somebody may come back and still keep its age."""
 
-_LEAST_HOLD_S = 5.0
-_MOST_HOLD_S = 60.0
+_MIN_HOLD_S = 5.0
+_MAX_HOLD_S = 60.0
 _ANSWERS_OF_A_HOLD = 2.0
 """Times as long as answers take usually, the oldest may hold up others: by then most of those that ran have ended. One
 for whom that was not enough would else keep everybody out for as long as a single answer is drawn out."""
 
-_MOST_WAITING = 256
+_MAX_WAITING = 256
 """Who comes when so many wait is served as chance will have it."""
 
 
@@ -39,11 +39,11 @@ class WaitingLine:
 
     def refused(self, who: Hashable, tokens: float, wait_s: float, now: float) -> None:
         """Somebody who wants room for so many tokens was told to come back after `wait_s`."""
-        self._forget(now)
+        self._remove(now)
         place = self._places.get(who)
         if place is not None:
             place.tokens, place.ends, place.has_returned = tokens, now + wait_s + _GRACE_S, True
-        elif len(self._places) < _MOST_WAITING:
+        elif len(self._places) < _MAX_WAITING:
             self._places[who] = _Place(tokens, now + wait_s + _GRACE_S, has_returned=False)
 
     def served(self, who: Hashable) -> None:
@@ -55,8 +55,8 @@ class WaitingLine:
 
         After a hold that was in vain, nobody holds up others for as long again, whoever asks.
         """
-        self._forget(now)
-        hold_s = min(_MOST_HOLD_S, max(_LEAST_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
+        self._remove(now)
+        hold_s = min(_MAX_HOLD_S, max(_MIN_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
         for each, place in self._places.items():
             if each == who or now < self._rests_until:
                 return 0.0
@@ -70,6 +70,6 @@ class WaitingLine:
                 return 0.0
         return 0.0
 
-    def _forget(self, now: float) -> None:
+    def _remove(self, now: float) -> None:
         for who in [who for who, place in self._places.items() if place.ends < now]:
             del self._places[who]

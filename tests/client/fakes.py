@@ -22,7 +22,7 @@ from common.protocol.draft_state import StateKind
 from common.protocol.messages import FromClient, FromServer, Grow, Open, State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.rules.exact import walk
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
 from common.protocol.views import Proposal, TreeView
@@ -107,7 +107,7 @@ class FakeStream:
         self.sent.append(message)
         if isinstance(message, Open):
             self._session = ServerSession(message, TERMS, time.monotonic())
-            self._deliver(self._session.greeting)
+            self._deliver(self._session.greet())
         elif self._session is not None:
             self._deliver(self._session.receive(message, time.monotonic()))
         self._heard.set()
@@ -136,10 +136,14 @@ class FakeStream:
                 except TimeoutError:
                     continue
                 continue
-            work = session.plan(budget=64)
-            tokens = [] if work.question is None else walk(work.question, _TargetRows(session, work.question))
+            scheduled = session.plan(budget=64)
+            tokens = (
+                []
+                if scheduled.verify_input is None
+                else walk(scheduled.verify_input, _TargetRows(session, scheduled.verify_input))
+            )
             await asyncio.sleep(self._pass_seconds)
-            self._deliver(session.complete(work, tokens, time.monotonic()).replies)
+            self._deliver(session.complete(scheduled, tokens, time.monotonic()).replies)
             self._feed(session)
             self.passes += 1
             if self.passes == self._breaks_after:
@@ -159,12 +163,12 @@ class FakeStream:
 class _TargetRows:
     """The target behind each row of a question, where nothing is drawn."""
 
-    def __init__(self, session: ServerSession, question: Question):
+    def __init__(self, session: ServerSession, verify_input: VerifyInput):
         self._committed = tuple(session.tree.tokens)
-        self._question = question
+        self._verify_input = verify_input
 
     def choice(self, row: int) -> int:
-        return target((*self._committed, *self._question.path(row)))
+        return target((*self._committed, *self._verify_input.path(row)))
 
     def probabilities(self, row: int) -> NDArray[np.float64]:
         raise NotImplementedError("these tests ask by rules that need the target's choices alone")

@@ -19,12 +19,12 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import FromClient, FromServer
 from common.protocol.terms import Terms
 from server.engine import Engine
-from server.models.state_drafts import StateDraft, load_exporters
+from server.models.draft_models import DraftModel, load_exporters
+from server.options import Pace
 from server.passes.state_maker import StateMaker
 from server.passes.target import Target
-from server.sessions.sessions import Bounds, Sessions
+from server.sessions.sessions import ServingLimits, Sessions
 from server.sessions.stream import Stream
-from server.stated_pace import Pace
 
 CAPACITY = 4096
 CONTEXT = 256
@@ -59,7 +59,7 @@ class House:
         checkpoint: Path,
         end_tokens: frozenset[int] = frozenset(),
         dtype: torch.dtype = torch.float64,
-        drafts: Sequence[StateDraft] = (),
+        drafts: Sequence[DraftModel] = (),
     ):
         self.model = load_causal_lm(checkpoint, dtype=dtype)
         self.vocab = self.model.config.vocab_size
@@ -74,7 +74,7 @@ class House:
             max_nodes=MAX_NODES,
             state_kinds=self._maker.kinds,
         )
-        self.sessions = Sessions(terms, Bounds(max_sessions=16, pass_tokens=96), CAPACITY)
+        self.sessions = Sessions(terms, ServingLimits(max_sessions=16, pass_tokens=96), CAPACITY)
         self.counters = self.sessions.counters
         self._target = Target(packed)
         self._numbers = iter(range(10**6))

@@ -11,7 +11,7 @@ import pytest
 from common.drafters.best_first import Expansion
 from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
-from common.drafters.load import DraftSite, load_drafter
+from common.drafters.load import DrafterConfig, load_drafter
 from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.models.bundles import write_bundle
@@ -34,7 +34,9 @@ class Served:
     def drafter(self, kind: str, layers: int, dtype: str = "int8") -> Drafter:
         request = StateRequest(kind, layers, dtype)
         expansion = Expansion(least_probability=1e-6, nodes=24)
-        return load_drafter(kind, DraftSite(self.bundles[kind], "cpu", "float64", CONTEXT, VOCAB, request, expansion))
+        return load_drafter(
+            kind, DrafterConfig(self.bundles[kind], "cpu", "float64", CONTEXT, VOCAB, request, expansion)
+        )
 
 
 @dataclass
@@ -73,7 +75,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for bundle in offer.drafts:
         write_bundle(bundle, offer.card, where / "bundles" / bundle.manifest.draft)
     bundles = {bundle.manifest.draft: where / "bundles" / bundle.manifest.draft for bundle in offer.drafts}
-    return Served(House(target, drafts=offer.state_drafts), bundles)
+    return Served(House(target, drafts=offer.draft_models), bundles)
 
 
 async def ask(served: Served, drafter: Drafter, prompt: list[int], idle: str = "eager", length: int = LENGTH):

@@ -25,7 +25,7 @@ TOKENS = 24
 
 
 @dataclass(frozen=True)
-class Shelf:
+class BundleStore:
     """A target, its address, and where bundles go."""
 
     target: Path
@@ -44,7 +44,7 @@ def hub(tmp_path_factory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def quantised(hub, tmp_path_factory) -> Iterator[Shelf]:
+def quantised(hub, tmp_path_factory) -> Iterator[BundleStore]:
     folder = tmp_path_factory.mktemp("quantised")
     target = make_fp8(folder / "fp8", make_checkpoint(folder / "plain", "llama", layers=4, seed=3))
     put_into_cache(hub, "acme/Big-FP8", target)
@@ -52,7 +52,7 @@ def quantised(hub, tmp_path_factory) -> Iterator[Shelf]:
     eagle = make_eagle_draft(folder / "big-eagle", target)
     arguments = ["--target", "acme/Big-FP8", "--draft", "acme/big-moa", "--draft", str(eagle), "--dtype", "float64"]
     with served_from_hub(*arguments) as address:
-        yield Shelf(target, address, folder / "cache")
+        yield BundleStore(target, address, folder / "cache")
 
 
 @contextmanager
@@ -70,8 +70,8 @@ def generated(target: Path, dtype: str) -> list[int]:
     return model.generate(torch.tensor([tokens]), max_new_tokens=TOKENS, do_sample=False)[0, len(tokens) :].tolist()
 
 
-def answered(monkeypatch, capsys, shelf: Shelf, *arguments: str) -> dict:
-    asked = ["run", PROMPT, "--server", shelf.address, "--cache-dir", str(shelf.cache), "--raw", "--json"]
+def answered(monkeypatch, capsys, bundle_store: BundleStore, *arguments: str) -> dict:
+    asked = ["run", PROMPT, "--server", bundle_store.address, "--cache-dir", str(bundle_store.cache), "--raw", "--json"]
     code, out, err = outrider(monkeypatch, capsys, *asked, "--max-new-tokens", str(TOKENS), *arguments)
     assert (code, err) == (0, "")
     return json.loads(out)
@@ -100,6 +100,6 @@ def test_sharded_weights_run_in_half_precision_and_are_quantised_on_loading(monk
     arguments = ("--target", "acme/Sharded", "--draft", "acme/Sharded-draft", "--quantize", "int8")
     with served_from_hub(*arguments, *half) as address:
         capsys.readouterr()  # of the making of checkpoints
-        result = answered(monkeypatch, capsys, Shelf(target, address, tmp_path / "cache"), *half)
+        result = answered(monkeypatch, capsys, BundleStore(target, address, tmp_path / "cache"), *half)
     assert result["stats"]["draft"] == "Sharded-draft"
     assert len(result["token_ids"]) == TOKENS

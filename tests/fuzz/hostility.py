@@ -83,16 +83,16 @@ class Hostility:
 
     async def _say_nothing(self) -> None:
         host, _, port = self._address.rpartition(":")
-        silent = []
+        half_closed = []
         for _ in range(_SILENT_CONNECTIONS):
             connection = socket.socket()
             connection.setblocking(False)
             with suppress(BlockingIOError):
                 connection.connect((host, int(port)))
-            silent.append(connection)
-        self.counts["connections that say nothing"] += len(silent)
+            half_closed.append(connection)
+        self.counts["connections that say nothing"] += len(half_closed)
         await asyncio.sleep(_HOLD_SECONDS)
-        for connection in silent:
+        for connection in half_closed:
             connection.close()
 
     async def _hold_running_places(self) -> None:

@@ -29,12 +29,12 @@ from common.protocol.messages import (
 )
 from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from server.passes.verify_budget import Cost
+from server.passes.scheduler import Cost
 from server.sessions.sessions import Sessions
 from tests.fuzz.arena import FaultError, check_sentence
 from tests.fuzz.chance import Shot, Spoiler
 from tests.fuzz.client_talk import Talk, client_frame, opening
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, prompt_of
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
@@ -133,8 +133,8 @@ class _Honest:
 
 class ServerArena:
     def __init__(self, dice: Random):
-        terms = replace(TERMS, idle=dice.choice(list(IDLE_POLICIES)), assists=True, state_kinds=_kinds)
-        self._sessions = Sessions(terms, replace(BOUNDS, lease_seconds=_LEASE_SECONDS), _CAPACITY)
+        terms = replace(TERMS, idle=dice.choice(list(IDLE_POLICIES)), server_drafts=True, state_kinds=_kinds)
+        self._sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=_LEASE_SECONDS), _CAPACITY)
         self._thinker = Thinker()
         self._helpers = Helpers(guessing(VOCAB))
         self._dice = dice
@@ -156,7 +156,7 @@ class ServerArena:
         attacker = self._attackers[self._turn]
         outcome = self._receive(attacker, data)
         if self._dice.random() < 0.02:
-            self._sessions.hear_out(attacker, self._now)
+            self._sessions.half_close(attacker, self._now)
         if attacker.ended or self._dice.random() < 0.02:
             self._sessions.leave(attacker, self._now)
             self._attackers[self._turn] = self._new_attacker()
@@ -232,7 +232,7 @@ class ServerArena:
         exports = sessions.claim_state()
         sessions.send_state(exports, thinker.make([export.ask for export in exports]), self._now)
         if batch is not None:
-            outcomes = thinker.decide(batch.cases)
+            outcomes = thinker.verify(batch.scheduled)
             self._now += self._cost(batch.tokens)
             sessions.complete(batch, outcomes, self._now)
 

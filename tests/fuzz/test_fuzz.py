@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from common.protocol.selection import chances
+from common.protocol.selection import commit_probabilities
 from common.protocol.tree import TokenTree
 from tests.fuzz import runner
 from tests.fuzz.chance import Shot
@@ -30,14 +30,14 @@ def test_malformed_frames_do_no_harm(tmp_path: Path) -> None:
 def test_what_weighs_nodes_is_under_fire_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Passes cost time here, and some nodes are so unlikely that their probabilities underflow."""
 
-    def brittle(tree: TokenTree, believable: float) -> list[float]:
-        weighed = chances(tree, believable)
+    def brittle(tree: TokenTree, max_acceptance: float) -> list[float]:
+        weighed = commit_probabilities(tree, max_acceptance)
         if 0.0 in weighed:
             raise ZeroDivisionError("a sum of probabilities is 0")
         return weighed
 
     monkeypatch.setattr(runner, "KINDS", {"server": runner.KINDS["server"]})
-    monkeypatch.setattr("server.passes.verify_demand.chances", brittle)
+    monkeypatch.setattr("server.sessions.sessions.commit_probabilities", brittle)
     with pytest.raises(FuzzError, match="the server failed by itself"):
         Runner("a", tmp_path).run(40 * FRAMES_OF_EPISODE)
 

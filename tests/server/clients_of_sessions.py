@@ -14,13 +14,13 @@ from common.protocol.messages import (
     StateRequest,
 )
 from common.protocol.terms import Terms
-from server.sessions.sessions import Bounds, Sessions
+from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.proposers import Proposer
 from tests.server.thinker import END, VOCAB, Thinker
 
 TERMS = Terms("f", VOCAB, 400, frozenset({END}), lambda tokens: "", idle="eager", max_nodes=64)
 LIMITS = Limits("f", VOCAB, 400, 64)
-BOUNDS = Bounds(max_sessions=16, pass_tokens=48)
+SERVING_LIMITS = ServingLimits(max_sessions=16, pass_tokens=48)
 SETTINGS = Settings(max_new_tokens=40)
 CAPACITY = 2000
 LEASE = 60.0
@@ -80,11 +80,11 @@ def one_pass(sessions: Sessions, thinker: Thinker, now: float = 0.0) -> int:
     """Makes draft state ahead of the pass, as the engine does."""
     batch = sessions.plan(now)
     exports = sessions.claim_state()
-    sessions.send_state(exports, thinker.make([export.ask for export in exports]), now)
+    sessions.send_state(exports, thinker.make([export.request for export in exports]), now)
     if batch is None:
         return 0
-    sessions.complete(batch, thinker.decide(batch.cases), now)
-    return len(batch.parts)
+    sessions.complete(batch, thinker.verify(batch.scheduled), now)
+    return len(batch.owners)
 
 
 def answer(client: Client, sessions: Sessions, thinker: Thinker) -> None:
@@ -104,7 +104,7 @@ def prompt_of(index: int, length: int) -> list[int]:
 
 
 def leasing(capacity: int = CAPACITY, **bounds: int) -> Sessions:
-    return Sessions(TERMS, replace(BOUNDS, lease_seconds=LEASE, **bounds), capacity)
+    return Sessions(TERMS, replace(SERVING_LIMITS, lease_seconds=LEASE, **bounds), capacity)
 
 
 def lose(client: Client, now: float = 0.0) -> None:

@@ -33,12 +33,12 @@ class _Stream:
 
     client = ""
 
-    def __init__(self, tell: Callable[[FromServer, float], None], until: float):
-        self._tell, self.until = tell, until
+    def __init__(self, on_message: Callable[[FromServer, float], None], until: float):
+        self._on_message, self.until = on_message, until
         self.ended = False
 
     def put(self, message: FromServer) -> None:
-        self._tell(message, self.until)
+        self._on_message(message, self.until)
 
     def end(self) -> None:
         self.ended = True
@@ -79,7 +79,7 @@ class Flapping:
 
     def _leave(self, stream: _Stream) -> None:
         # As gRPC tells it: the end of what comes first.
-        self._sessions.hear_out(stream, self._now)
+        self._sessions.half_close(stream, self._now)
         self._sessions.leave(stream, self._now)
 
     # The way.
@@ -130,7 +130,7 @@ class Flapping:
 
         def complete() -> None:
             self._pass_running = False
-            self._sessions.complete(batch, self.thinker.decide(batch.cases), self._now)
+            self._sessions.complete(batch, self.thinker.verify(batch.scheduled), self._now)
 
         self._at(self._now + self._pass_seconds, complete)
 

@@ -12,8 +12,7 @@ from common.protocol.client_session import ClientSession, Limits
 from common.rpc.stub import Connection
 from server.assembly import assemble
 from server.engine import Engine
-from server.options import AccessOptions, ServeOptions, SessionOptions, TargetOptions
-from server.stated_pace import Pace
+from server.options import AccessOptions, Pace, ServeOptions, SessionOptions, TargetOptions
 
 
 def options_for(target: Path, *drafts: Path) -> ServeOptions:

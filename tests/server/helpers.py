@@ -8,7 +8,8 @@ import numpy as np
 from common.pacing import Timed
 from common.protocol.messages import StateRequest
 from common.protocol.views import Proposal, TreeView
-from server.sessions.sessions import Member, Sessions
+from server.sessions.entry import SessionEntry
+from server.sessions.sessions import Sessions
 from tests.server.proposers import Proposer
 from tests.server.thinker import Thinker
 
@@ -27,8 +28,8 @@ class Helpers:
         self._propose = propose
         self._thinker = thinker
 
-    def make(self, wanted: StateRequest | None) -> Self:
-        self.made.append(wanted)
+    def make(self, state_request: StateRequest | None) -> Self:
+        self.made.append(state_request)
         return self
 
     def draft(self, view: TreeView, slots: np.ndarray) -> Sequence[Proposal]:
@@ -40,12 +41,12 @@ class Helpers:
         return self._propose(view)
 
 
-def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> Member | None:
+def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> SessionEntry | None:
     """Whom it was drafted for."""
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     if asked is None:
         return None
-    sessions.assist(asked, asked.draft(helpers), seconds)
+    sessions.add_drafted_level(asked, asked.draft(helpers), seconds)
     return asked.owner
 
 

@@ -17,15 +17,15 @@ from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import Commit, FromServer, Settings, State
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
 from server.engine import Engine
 from server.models.offer import make_offer
-from server.options import SessionOptions
-from server.passes.batch import Case, Outcome
-from server.passes.state_export import Ask
+from server.options import Pace, SessionOptions
+from server.passes.batch import PassOutcome
+from server.passes.state_export import ExportRequest
 from server.passes.target import load_target
-from server.sessions.sessions import Bounds, Sessions
-from server.stated_pace import Pace
+from server.sessions.sessions import ServingLimits, Sessions
 from tests.families import FAMILIES
 from tests.server.helpers import Helpers
 from tests.server.player import EngineWire, play
@@ -42,7 +42,7 @@ def make_engine(
 ) -> tuple[Engine, Sessions, Limits]:
     offer = make_offer(str(directory), ())
     terms = offer.terms(SessionOptions(idle, 128, 64, 16, Pace()), CAPACITY)
-    sessions = Sessions(terms, Bounds(16, 64), CAPACITY)
+    sessions = Sessions(terms, ServingLimits(16, 64), CAPACITY)
     target = load_target(str(directory), device=device, dtype=dtype, capacity=CAPACITY, threads=1)
     limits = Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
     return Engine(sessions, target, Pace()), sessions, limits
@@ -91,7 +91,7 @@ async def test_turns_of_one_session_stay_exact(
 
 async def test_passes_take_their_stated_cost() -> None:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
-    engine = Engine(Sessions(terms, Bounds(4, 64), 500), Thinker(), Pace(per_pass=0.01, per_token=0.001))
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), Thinker(), Pace(per_pass=0.01, per_token=0.001))
     running = asyncio.create_task(engine.run())
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
     begun = time.perf_counter()
@@ -109,20 +109,20 @@ class SlowThinker(Thinker):
         super().__init__()
         self.calls: list[str] = []
 
-    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
-        self.calls.append("decide")
-        return super().decide(cases)
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+        self.calls.append("verify")
+        return super().verify(scheduled)
 
-    def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
+    def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         self.calls.append("make")
         time.sleep(0.04)
-        return super().make(asks)
+        return super().make(requests)
 
 
 async def play_with_state(thinker: Thinker, pace: Pace) -> tuple[Engine, list[tuple[float, FromServer]]]:
     """One answer of 10 tokens to 30, every frame with the time at which it came."""
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", state_kinds=lambda request: STATE_KINDS)
-    engine = Engine(Sessions(terms, Bounds(4, 64), 500), thinker, pace, thinker)
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), thinker, pace, thinker)
     running = asyncio.create_task(engine.run())
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512), STATE)
     wire, heard = EngineWire(engine), list[tuple[float, FromServer]]()
@@ -150,7 +150,7 @@ async def test_draft_state_is_made_within_a_stated_cost() -> None:
     assert engine.counters.state_seconds > 9 * 0.04
     commits = [at for at, message in heard if isinstance(message, Commit)]
     states = [at for at, message in heard if isinstance(message, State) and message.kind == "lsa"]
-    assert thinker.calls == ["decide", *(["make", "decide"] * 9)]
+    assert thinker.calls == ["verify", *(["make", "verify"] * 9)]
     # Behind its commit, and long before the next.
     for commit, state, following in zip(commits, states, commits[1:], strict=False):
         assert commit < state < following - 0.02
@@ -162,7 +162,7 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
         "f", VOCAB, 4000, frozenset(), lambda tokens: "", state_kinds=lambda request: (StateKind("lsa", (2048,)),)
     )
     thinker = Thinker()
-    engine = Engine(Sessions(terms, Bounds(4, 1000), 5000), thinker, Pace(), thinker)
+    engine = Engine(Sessions(terms, ServingLimits(4, 1000), 5000), thinker, Pace(), thinker)
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, Limits("f", VOCAB, 4000, 512), STATE), EngineWire(engine)
     prompt = [1 + index % 40 for index in range(600)]
@@ -183,7 +183,7 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
 
 async def test_an_answer_goes_on_without_state_that_fails_as_a_whole() -> None:
     class Clumsy(Thinker):
-        def make(self, asks: Sequence[Ask]) -> list[bytes | None]:
+        def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
             raise KeyError("no such exporter")
 
     _, heard = await asyncio.wait_for(play_with_state(Clumsy(), Pace()), 10)
@@ -191,13 +191,13 @@ async def test_an_answer_goes_on_without_state_that_fails_as_a_whole() -> None:
 
 
 class Dying(Thinker):
-    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
         raise ArithmeticError("the device fell off the bus")
 
 
 async def test_what_ends_the_engine_is_raised_as_it_is() -> None:
-    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", assists=True)
-    engine = Engine(Sessions(terms, Bounds(4, 64), 500), Dying(), Pace(), aides=Helpers(nothing))
+    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", server_drafts=True)
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), Dying(), Pace(), drafter_factory=Helpers(nothing))
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
     await EngineWire(engine).send(client.open([1, 2], Settings(10)))
     with pytest.raises(ArithmeticError, match="fell off the bus"):

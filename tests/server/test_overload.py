@@ -13,8 +13,8 @@ from common.protocol.client_session import ClientSession
 from common.protocol.messages import Commit, Failed, Finished, Settings
 from netem.virtual.clock import VirtualWorker, run_virtually
 from server.engine import Engine
-from server.sessions.sessions import Bounds, Sessions
-from server.stated_pace import Pace
+from server.options import Pace
+from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.clients_of_sessions import LIMITS, TERMS, prompt_of
 from tests.server.player import EngineWire
 from tests.server.thinker import Thinker
@@ -37,15 +37,15 @@ class Seen:
 
 @asynccontextmanager
 async def serving(max_running: int) -> AsyncIterator[Engine]:
-    terms, bounds = replace(TERMS, end_tokens=frozenset()), Bounds(64, 64, max_running=max_running)
+    terms, bounds = replace(TERMS, end_tokens=frozenset()), ServingLimits(64, 64, max_running=max_running)
     clock = asyncio.get_running_loop().time
-    engine = Engine(Sessions(terms, bounds, 4000), Thinker(), COSTLY, clock=clock, hire=VirtualWorker)
+    engine = Engine(Sessions(terms, bounds, 4000), Thinker(), COSTLY, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     yield engine
     running.cancel()
 
 
-async def ask(engine: Engine, prompt: list[int], seen: Seen) -> float:
+async def request(engine: Engine, prompt: list[int], seen: Seen) -> float:
     """One question; returns the seconds after which it may be asked again where it was refused, else 0."""
     clock = asyncio.get_running_loop().time
     wire, session, asked = EngineWire(engine), ClientSession(uuid4().hex, LIMITS), clock()
@@ -78,7 +78,7 @@ def under(clients: int, max_running: int) -> Seen:
 
     async def attend(engine: Engine, prompts: Iterator[list[int]]) -> None:
         while asyncio.get_running_loop().time() < SECONDS:
-            await asyncio.sleep(await ask(engine, next(prompts), seen))
+            await asyncio.sleep(await request(engine, next(prompts), seen))
 
     async def main() -> None:
         async with serving(max_running) as engine:

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from common.protocol.messages import Failed, FromClient
 from common.protocol.terms import Terms
 from server.engine import Engine
-from server.models.bundles import Shelf
+from server.models.bundles import BundleStore
+from server.options import Pace
 from server.servicer import Servicer
-from server.sessions.sessions import Bounds, Sessions
-from server.stated_pace import Pace
+from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.thinker import VOCAB, Thinker
 
 
@@ -25,8 +25,8 @@ async def nothing() -> AsyncGenerator[FromClient]:
 
 def make_servicer() -> Servicer:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
-    engine = Engine(Sessions(terms, Bounds(4, 64), 500), Thinker(), Pace())
-    return Servicer(None, Shelf(()), engine, first_frame_seconds=0.01)  # type: ignore[arg-type]
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), Thinker(), Pace())
+    return Servicer(None, BundleStore(()), engine, first_frame_seconds=0.01)  # type: ignore[arg-type]
 
 
 async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:

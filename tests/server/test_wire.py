@@ -8,7 +8,7 @@ from pathlib import Path
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Settings
 from common.rpc.stub import connect
-from server.stated_pace import Pace
+from server.options import Pace
 from tests.server.harness import new_session, options_for, running, with_sessions
 from tests.server.player import play
 from tests.server.proposers import guessing, knowing, nothing

@@ -24,7 +24,7 @@ from common.protocol.messages import (
 )
 from common.rpc.errors import LinkError
 from common.rpc.stub import Connection, GenerateStream, connect
-from server.stated_pace import Pace
+from server.options import Pace
 from tests.server.harness import new_session, options_for, running, with_sessions
 from tests.server.player import play
 from tests.server.proposers import nothing

@@ -14,7 +14,7 @@ from common.protocol.transitions import ClientState
 from common.rpc.stub import connect
 from netem.links.breakable import BreakableProxy
 from server.engine import Engine
-from server.stated_pace import Pace
+from server.options import Pace
 from tests.server.harness import new_session, options_for, running, with_sessions
 from tests.server.player import play
 from tests.server.proposers import guessing, nothing

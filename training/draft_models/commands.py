@@ -1,12 +1,14 @@
-"""The commands `outrider-train moa|eagle|medusa|independent`: shared options once, each kind's own beside its name.
+"""The commands of `outrider-train` that train drafts, one for each kind with weights: the options that they share, and
+those that a kind has beside its recipe.
 
-What may live here: options and their checks that need no model. It may not import torch when loaded, nor know how a
-kind of draft works; a recipe is imported when its command runs.
+What may live here: options and their checks that need no model. It may not import torch when loaded, nor know any
+kind of draft: `common/draft_kinds.py` names them, and a recipe is imported when its command runs.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import os
 import sys
@@ -16,7 +18,9 @@ from typing import Annotated, Any
 
 import typer
 
-from common.protocol.errors import MisuseError
+from common.draft_kinds import TRAINED_KINDS
+
+_RECIPES = "training.draft_models.recipes"
 
 Options = Mapping[str, Any]
 """What a kind's own options become: the keyword arguments of `build` in its recipe, which has the defaults for those
@@ -24,81 +28,19 @@ that are None."""
 
 
 def add_draft_commands(app: typer.Typer) -> None:
-    """Adds one command for each kind of draft."""
-    for own in (moa, eagle, medusa, independent):
-        app.command(own.__name__)(with_shared_options(own))
+    """Adds one command for each kind of draft with weights."""
+    for kind in TRAINED_KINDS:
+        app.command(kind.name, help=f"Train {kind.title}.")(with_shared_options(kind.name, own_options(kind.name)))
 
 
-def moa(
-    layers: Annotated[
-        str | None,
-        typer.Option(help="Numbers of the target's last layers that the client may run.", show_default="0,1,3"),
-    ] = None,
-    size: Annotated[float | None, typer.Option(help="Trained parameters for each number, in target layers.")] = None,
-    mixer: Annotated[
-        str | None, typer.Option(help="How all layers become a token's state: mixture, attention or mean.")
-    ] = None,
-    missing: Annotated[
-        float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
-    ] = None,
-    alone: Annotated[
-        float | None, typer.Option(help="Share of samples whose state stops for good, as at a cut or private text.")
-    ] = None,
-    published: Annotated[bool, typer.Option("--published", help="The form and training of the paper.")] = False,
-    draft_vocabulary: Annotated[int | None, typer.Option(min=1, help="Most frequent tokens to propose from.")] = None,
-) -> Options:
-    """Train a Mixture of Attentions draft, with target-layer inference."""
-    depths = numbers("--layers", layers) if layers is not None else None
-    return {
-        "layers": depths,
-        "size": size,
-        "mixer": mixer,
-        "missing": missing,
-        "alone": alone,
-        "published": published,
-        "draft_vocabulary": draft_vocabulary,
-    }
-
-
-def eagle(
-    feature_weight: Annotated[float | None, typer.Option(help="Weight of the distance to the features.")] = None,
-    soft_weight: Annotated[float | None, typer.Option(help="Weight of the target's distribution.")] = None,
-    hard_weight: Annotated[float | None, typer.Option(help="Weight of the tokens themselves.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Width of the noise on features.")] = None,
-    intermediate: Annotated[int | None, typer.Option(min=1, help="Width of the feed-forward part.")] = None,
-    draft_vocabulary: Annotated[int | None, typer.Option(min=1, help="Most frequent tokens to propose from.")] = None,
-) -> Options:
-    """Train an EAGLE draft: one layer over the target's last hidden state."""
-    return {
-        "feature_weight": feature_weight,
-        "soft_weight": soft_weight,
-        "hard_weight": hard_weight,
-        "noise": noise,
-        "intermediate": intermediate,
-        "draft_vocabulary": draft_vocabulary,
-    }
-
-
-def medusa(
-    heads: Annotated[int | None, typer.Option(min=1, help="Tokens ahead that are predicted.")] = None,
-    blocks: Annotated[int | None, typer.Option(min=1, help="Residual blocks of each.")] = None,
-    shared_head: Annotated[bool, typer.Option("--shared-head", help="Take the target's head for all.")] = False,
-    train_target: Annotated[
-        bool, typer.Option("--train-target", help="Train the target along with the heads and write it as a new one.")
-    ] = False,
-) -> Options:
-    """Train Medusa heads on the target's last hidden state."""
-    return {"heads": heads, "blocks": blocks, "shared_head": shared_head, "train_target": train_target}
-
-
-def independent(
-    layers: Annotated[int | None, typer.Option(min=1, help="Layers of the draft.")] = None,
-    hidden_size: Annotated[int | None, typer.Option(min=1, help="Its hidden size.")] = None,
-    parameters: Annotated[int | None, typer.Option(min=1, help="Parameters to come close to instead.")] = None,
-    token_weight: Annotated[float | None, typer.Option(help="Weight of the tokens beside the target's choice.")] = None,
-) -> Options:
-    """Distil a small model of its own from the target."""
-    return {"layers": layers, "hidden": hidden_size, "parameters": parameters, "token_weight": token_weight}
+def own_options(kind: str) -> Callable[..., Options]:
+    """The function `options` of `recipes/KIND_options.py`; where there is no such file, a kind has no options of its
+    own."""
+    module = f"{_RECIPES}.{kind}_options"
+    if importlib.util.find_spec(module) is None:
+        return lambda: {}
+    found: Callable[..., Options] = importlib.import_module(module).options
+    return found
 
 
 def shared(
@@ -135,14 +77,15 @@ def shared(
     """The options of every kind; `with_shared_options` reads them from this signature and calls `train`."""
 
 
-def with_shared_options(own: Callable[..., Options]) -> Callable[..., None]:
-    """The command that takes the options of `shared` and those of `own`, as one signature for typer."""
+def with_shared_options(kind: str, own: Callable[..., Options]) -> Callable[..., None]:
+    """The command that takes the options of `shared` and those of `own`, as one signature for typer, and trains a draft
+    of that kind."""
     common = inspect.signature(shared, eval_str=True).parameters
     special = inspect.signature(own, eval_str=True).parameters
 
     def command(**values: Any) -> None:
         options = own(**{name: values.pop(name) for name in special})
-        train(own.__name__, options, values)
+        train(kind, options, values)
 
     required = [parameter for parameter in common.values() if parameter.default is inspect.Parameter.empty]
     optional = [parameter for parameter in common.values() if parameter.default is not inspect.Parameter.empty]
@@ -154,7 +97,6 @@ def with_shared_options(own: Callable[..., Options]) -> Callable[..., None]:
     annotated: Any = command
     annotated.__signature__ = signature
     annotated.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
-    annotated.__doc__ = own.__doc__
     return command
 
 
@@ -168,7 +110,7 @@ def train(kind: str, options: Options, values: Mapping[str, Any]) -> None:
     given = {**values, "data": tuple(values["data"]), "rate": values["lr"]}
     del given["lr"]
     settings = TrainSettings(**given, command=("outrider-train", *sys.argv[1:]))
-    recipe = load_recipe(f"training.draft_models.recipes.{kind}")
+    recipe = load_recipe(f"{_RECIPES}.{kind}")
     given_options = {name: value for name, value in options.items() if value is not None}
     with TrainingBar() as bar:
         measured = train_draft(settings, lambda target: recipe.build(target, **given_options), bar)
@@ -179,11 +121,3 @@ def train(kind: str, options: Options, values: Mapping[str, Any]) -> None:
 def load_recipe(module: str) -> Any:
     """The module with `build(target, **options) -> Recipe`."""
     return importlib.import_module(module)
-
-
-def numbers(option: str, text: str) -> tuple[int, ...]:
-    """Whole numbers from 0 that commas separate, in order, each once. Raises `MisuseError`."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        raise MisuseError(f"{option} {text} must be whole numbers with commas between them, such as 0,1,3")
-    return tuple(sorted({int(part) for part in parts}))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.protocol.rules import exact, speculative, typical
-from common.protocol.rules.question import Question, TargetRows
+from common.protocol.rules.verify_input import TargetRows, VerifyInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class Rule:
     """`grouped`: siblings are one group, sent in one Grow, computed all or none and judged once. `lossy`: its tokens
     are not the target's own."""
 
-    walk: Callable[[Question, TargetRows], list[int]]
+    walk: Callable[[VerifyInput, TargetRows], list[int]]
     grouped: bool = False
     lossy: bool = False
 

@@ -9,16 +9,16 @@ Leviathan et al. 2023 at temperature 0; SpecInfer's tree walk (Miao et al. 2024)
 Daliri, Musco and Suresh 2024, "Coupling without communication and drafter-invariant speculative decoding".
 """
 
-from common.protocol.rules.question import Question, TargetRows
+from common.protocol.rules.verify_input import TargetRows, VerifyInput
 
 
-def walk(question: Question, target: TargetRows) -> list[int]:
+def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     """The tokens that a pass commits below its root; the last of them is the bonus token."""
-    children = question.children()
+    children = verify_input.children()
     tokens: list[int] = []
     row: int | None = 0
     while row is not None:
         token = target.choice(row)
         tokens.append(token)
-        row = next((child for child in children[row] if question.tokens[child] == token), None)
+        row = next((child for child in children[row] if verify_input.tokens[child] == token), None)
     return tokens

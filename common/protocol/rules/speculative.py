@@ -17,26 +17,26 @@ from numpy.typing import NDArray
 
 from common.protocol.messages import Draw
 from common.protocol.noise import uniform
-from common.protocol.rules.question import Question, TargetRows
+from common.protocol.rules.verify_input import TargetRows, VerifyInput
 
 Distribution = NDArray[np.float64]
 
 
-def walk(question: Question, target: TargetRows) -> list[int]:
+def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     """The tokens that a pass commits below its root; the last of them is the bonus token, or carried by a node behind
     which the next pass chooses."""
-    children = question.children()
+    children = verify_input.children()
     tokens: list[int] = []
     row = 0
     while True:
-        chances = _Chances(question.sampling.seed, question.frontier + len(tokens))
-        group = [question.tokens[child] for child in children[row]]
-        accepted, left = judge(target.probabilities(row), group, question.draws.get(row), chances)
+        chances = _Chances(verify_input.sampling.seed, verify_input.frontier + len(tokens))
+        group = [verify_input.tokens[child] for child in children[row]]
+        accepted, left = judge(target.probabilities(row), group, verify_input.draws.get(row), chances)
         if accepted is None:
             return [*tokens, sample(left, chances.next())]
         tokens.append(group[accepted])
         row = children[row][accepted]
-        if row in question.deferred:
+        if row in verify_input.deferred:
             return tokens
 
 

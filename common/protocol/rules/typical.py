@@ -7,28 +7,28 @@ all probability lies on one token, so that the rule is greedy.
 
 import numpy as np
 
-from common.protocol.rules.question import Question, TargetRows
+from common.protocol.rules.verify_input import TargetRows, VerifyInput
 
 EPSILON = 0.09
 DELTA = 0.3
 
 
-def walk(question: Question, target: TargetRows) -> list[int]:
+def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     """The tokens that a pass commits below its root; the last of them is the target's choice."""
-    children = question.children()
+    children = verify_input.children()
     tokens: list[int] = []
     row: int | None = 0
     while row is not None:
-        run = _deepest_run(row, question, children, target)
-        tokens += (question.tokens[each] for each in run)
+        run = _deepest_run(row, verify_input, children, target)
+        tokens += (verify_input.tokens[each] for each in run)
         end = run[-1] if run else row
         token = target.choice(end)
         tokens.append(token)
-        row = next((child for child in children[end] if question.tokens[child] == token), None)
+        row = next((child for child in children[end] if verify_input.tokens[child] == token), None)
     return tokens
 
 
-def _deepest_run(row: int, question: Question, children: list[list[int]], target: TargetRows) -> list[int]:
+def _deepest_run(row: int, verify_input: VerifyInput, children: list[list[int]], target: TargetRows) -> list[int]:
     """The longest chain of accepted rows below `row`; of equally long ones the first."""
     runs: dict[int, list[int]] = {row: []}
     pending = [row]
@@ -38,7 +38,7 @@ def _deepest_run(row: int, question: Question, children: list[list[int]], target
         p = target.probabilities(above)
         least = threshold(p)
         for child in children[above]:
-            if p[question.tokens[child]] > least:
+            if p[verify_input.tokens[child]] > least:
                 runs[child] = [*runs[above], child]
                 pending.append(child)
     return max(runs.values(), key=len)

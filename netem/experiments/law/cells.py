@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from client.answering import AnswerOptions
 from client.conversation import Conversation
-from client.demo.asking import unwatched
+from client.demo.asking import ignore_tokens
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
@@ -23,12 +23,12 @@ from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter,
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker, run_virtually
+from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
-from netem.virtual.wire import VirtualStream
 from server.engine import Engine
-from server.sessions.admission import Bounds
+from server.options import Pace
+from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
-from server.stated_pace import Pace
 
 PROMPT = (1, 2)
 TOKENS = 3  # of an answer that are counted; one more is asked for, so that each of these may have been drafted
@@ -96,9 +96,9 @@ def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int
 
 async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> Sampled:
     clock = asyncio.get_running_loop().time
-    sessions = Sessions(_TERMS, Bounds(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
+    sessions = Sessions(_TERMS, ServingLimits(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
     target = TableTarget(tables, _CAPACITY)
-    engine = Engine(sessions, target, timing.pace, clock=clock, hire=VirtualWorker)
+    engine = Engine(sessions, target, timing.pace, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     sampled = Sampled()
     seeds = iter(range(seed * answers, (seed + 1) * answers))
@@ -129,7 +129,7 @@ async def _ask(
     sampling = Sampling(temperature=1.0, seed=seed)
     options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
     try:
-        answer = await conversation.answer(PROMPT, options.settings(), unwatched)
+        answer = await conversation.answer(PROMPT, options.settings(), ignore_tokens)
     finally:
         conversation.close()
         stream.close()

@@ -17,9 +17,10 @@ from common.drafters.best_first import Expansion
 from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw, State, StateRequest
 from common.protocol.rules import RULES
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.views import Proposal, TreeView
-from server.passes.batch import Case, Outcome
+from server.passes.batch import PassOutcome
 
 Distribution = NDArray[np.float64]
 
@@ -70,28 +71,28 @@ class TableTarget:
         self._tables = tables
         self._held = [END] * capacity
 
-    def decide(self, cases: Sequence[Case]) -> list[Outcome]:
-        return [self._decide(case) for case in cases]
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+        return [self._verify(each) for each in scheduled]
 
-    def _decide(self, case: Case) -> Outcome:
-        segment = case.segment
-        for token, slot in zip(segment.tokens, segment.slots, strict=True):
+    def _verify(self, scheduled: ScheduledTokens) -> PassOutcome:
+        for token, slot in zip(scheduled.tokens, scheduled.slots, strict=True):
             self._held[slot] = int(token)
-        if case.question is None:
+        verify_input = scheduled.verify_input
+        if verify_input is None:
             return []
-        root = segment.tokens[segment.wanted[0]]
-        return RULES[case.question.rule].walk(case.question, _TableRows(case.question, self._tables, root))
+        root = scheduled.tokens[scheduled.wanted[0]]
+        return RULES[verify_input.rule].walk(verify_input, _TableRows(verify_input, self._tables, root))
 
 
 class _TableRows:
-    def __init__(self, question: Question, tables: Tables, root: int):
-        self._question, self._tables, self._root = question, tables, root
+    def __init__(self, verify_input: VerifyInput, tables: Tables, root: int):
+        self._verify_input, self._tables, self._root = verify_input, tables, root
 
     def choice(self, row: int) -> int:
         return int(self.probabilities(row).argmax())
 
     def probabilities(self, row: int) -> Distribution:
-        path = self._question.path(row)
+        path = self._verify_input.path(row)
         return self._tables.target[path[-1] if path else self._root].copy()
 
 

@@ -12,14 +12,14 @@ import torch
 
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.codec import encode
 from common.draft_models.exporters import StateExporter
 from common.models.segment import Segment
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import Commit, Opened, Settings, State
 from netem.experiments.one_device.bench import Bench
-from netem.experiments.one_device.contenders import Contender
+from netem.experiments.one_device.compared_drafts import ComparedDraft
 
 STATE_DTYPE = "int8"
 
@@ -38,21 +38,21 @@ class Written:
 
 
 def write_on(
-    bench: Bench, contender: Contender, prompt: Sequence[int], committed: Sequence[int], new_tokens: int
+    bench: Bench, compared: ComparedDraft, prompt: Sequence[int], committed: Sequence[int], new_tokens: int
 ) -> Written:
     """The answer of at most `new_tokens`, of which `committed` and their draft state had come when the link was cut."""
-    drafter = bench.drafter(contender, dtype=STATE_DTYPE)
-    limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, Offline().limit)
+    drafter = bench.drafter(compared, dtype=STATE_DTYPE)
+    limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, OfflineOptions().limit_tokens)
     session = ClientSession(_SESSION, limits, drafter.state)
     loop = DraftingLoop(session, STREAM, has_drafter=True, ends=bench.card.end_tokens)
     room = bench.card.context - len(prompt)
     loop.begin_turn(prompt, Settings(min(new_tokens, room)))
     loop.received(Opened(_SESSION))
     loop.received(Commit(session.turn, len(prompt), tuple(committed)))
-    for state in states_of(bench, contender, (*prompt, *committed), session.turn):
+    for state in states_of(bench, compared, (*prompt, *committed), session.turn):
         loop.received(state)
     session.lost()
-    loop.write_alone(Offline().limit)
+    loop.go_offline(OfflineOptions().limit_tokens)
     seconds: list[float] = []
     while (step := loop.begin_step()) is not None:
         begun = time.perf_counter()
@@ -63,9 +63,9 @@ def write_on(
     return Written((*committed, *loop.run), len(loop.run), sum(seconds[1 : len(loop.run)]))
 
 
-def states_of(bench: Bench, contender: Contender, tokens: Sequence[int], turn: int) -> list[State]:
+def states_of(bench: Bench, compared: ComparedDraft, tokens: Sequence[int], turn: int) -> list[State]:
     """The draft state of all that the target has processed, which is not yet the token that it chose last."""
-    exporters = bench.exporters_of(contender)
+    exporters = bench.exporters_of(compared)
     if not exporters:
         return []
     processed = len(tokens) - 1

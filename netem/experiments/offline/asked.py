@@ -11,7 +11,7 @@ from client.stops import before_stop
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.bench import Bench
-from netem.experiments.one_device.contenders import Ground
+from netem.experiments.one_device.compared_drafts import ModelPaths
 from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, read_prompts
 from netem.experiments.tasks.humaneval import chat_task, completion_task, read_problems
 from netem.experiments.tasks.tasks import Task, prompt_tokens, tasks_of
@@ -26,7 +26,7 @@ class Asked:
     own: tuple[int, ...]
 
 
-def find_tasks(request: Request, ground: Ground, bench: Bench) -> Sequence[Task]:
+def find_tasks(request: Request, paths: ModelPaths, bench: Bench) -> Sequence[Task]:
     """HumanEval where the request has a folder of public data; else the held-out tasks of the models' folder.
 
     Raises MisuseError where there are none.
@@ -34,9 +34,9 @@ def find_tasks(request: Request, ground: Ground, bench: Bench) -> Sequence[Task]
     if request.data is not None:
         as_task = chat_task if bench.tokenizer.chat_template else completion_task
         return [as_task(problem) for problem in read_problems(request.data / "eval" / "HumanEval.jsonl.gz")]
-    tasks = tasks_of(prompt for prompt in read_prompts(ground.prompts) if prompt.split != HELD_OUT_FAMILY)
+    tasks = tasks_of(prompt for prompt in read_prompts(paths.prompts) if prompt.split != HELD_OUT_FAMILY)
     if not tasks:
-        raise MisuseError(f"{ground.prompts} has no prompt with tests; name HumanEval's folder with --data")
+        raise MisuseError(f"{paths.prompts} has no prompt with tests; name HumanEval's folder with --data")
     return tasks
 
 

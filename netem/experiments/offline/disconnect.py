@@ -14,7 +14,7 @@ from netem.experiments.offline.asked import Asked, find_tasks, long_answers
 from netem.experiments.offline.disconnect_report import Cut, Kept, make_report
 from netem.experiments.offline.sizes import own_parameters
 from netem.experiments.one_device.bench import Bench, open_bench
-from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.tasks.grading import Grades, grade
 from netem.experiments.tasks.tasks import Task
 
@@ -41,10 +41,10 @@ _Key = tuple[str, int]
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
-    ground, contenders = find_ground(request), find_contenders(request)
-    with open_bench(ground, contenders) as bench:
-        asked = await _ask_target(bench, find_tasks(request, ground, bench), extent, advance)
-        written = await _write_all(bench, contenders, asked, extent, advance)
+    paths, drafts = find_model_paths(request), find_drafts(request)
+    with open_bench(paths, drafts) as bench:
+        asked = await _ask_target(bench, find_tasks(request, paths, bench), extent, advance)
+        written = await _write_all(bench, drafts, asked, extent, advance)
         texts = {key: [bench.text(each.tokens) for each in answers] for key, answers in written.items()}
         own = [bench.text(each.own) for each in asked]
         begun = {cut: [bench.text(each.own[:cut]) for each in asked] for cut in extent.cuts}
@@ -55,7 +55,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     cuts = {key: Cut(grades, written[key], agreed(written[key], asked, key[1])) for key, grades in of_drafts.items()}
     kept = [
         Kept(each.name, each.depth, own_parameters(each), {cut: cuts[each.name, cut] for cut in extent.cuts})
-        for each in contenders
+        for each in drafts
     ]
     return make_report(kept, of_target, dict(zip(extent.cuts, of_begun, strict=True)), extent.least)
 
@@ -72,11 +72,11 @@ async def _ask_target(bench: Bench, tasks: Sequence[Task], extent: Extent, advan
 
 
 async def _write_all(
-    bench: Bench, contenders: Sequence[Contender], asked: Sequence[Asked], extent: Extent, advance: Advance
+    bench: Bench, drafts: Sequence[ComparedDraft], asked: Sequence[Asked], extent: Extent, advance: Advance
 ) -> dict[_Key, list[Written]]:
-    written: dict[_Key, list[Written]] = {(each.name, cut): [] for each in contenders for cut in extent.cuts}
+    written: dict[_Key, list[Written]] = {(each.name, cut): [] for each in drafts for cut in extent.cuts}
     for number, task in enumerate(asked):
-        for each in contenders:
+        for each in drafts:
             advance(f"{each.name} writes on", _TARGETS_SHARE + _DRAFTS_SHARE * number / len(asked))
             for cut in extent.cuts:
                 answer = write_on(bench, each, task.prompt, task.own[:cut], extent.most)

@@ -4,21 +4,21 @@ from math import prod
 
 from safetensors import safe_open
 
-from common.draft_models import moa
-from netem.experiments.one_device.contenders import Contender
+from common.draft_models.directory import read_draft_depths
+from netem.experiments.one_device.compared_drafts import ComparedDraft
 
 _SERVERS = "exporter"
 _FLOATS = ("F64", "F32", "F16", "BF16")
 
 
-def own_parameters(contender: Contender) -> int:
+def own_parameters(compared: ComparedDraft) -> int:
     """Without the target's layers that it runs, its embedding and its head; a draft of several depths is counted at
     its own."""
-    if contender.directory is None:
+    if compared.directory is None:
         return 0
-    prefix = f"{contender.depth}." if contender.kind == moa.KIND else ""
+    prefix = f"{compared.depth}." if read_draft_depths(compared.directory) else ""
     total = 0
-    for file in sorted(contender.directory.glob("*.safetensors")):
+    for file in sorted(compared.directory.glob("*.safetensors")):
         if file.stem.startswith(_SERVERS):
             continue
         with safe_open(file, "pt") as tensors:

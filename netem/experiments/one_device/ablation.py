@@ -11,7 +11,7 @@ from typing import Any
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import CHAIN, ask_all, open_bench
-from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import IN_WORDS
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.one_device.prompts import Extent, choose, in_words
@@ -42,7 +42,7 @@ QUICK = Extent(prompts=1, tokens=24)
 
 
 @dataclass(frozen=True)
-class Step:
+class AblationStep:
     """A row beside the one before it and the first."""
 
     name: str
@@ -55,44 +55,47 @@ class Step:
 async def measure(request: Request, advance: Advance) -> Report:
     """Raises MisuseError with fewer than two rows."""
     extent = QUICK if request.quick else FULL
-    ground, contenders = find_ground(request), find_contenders(request, with_lookup=False)
-    if len(contenders) < 2:
+    paths, drafts = find_model_paths(request), find_drafts(request, with_lookup=False)
+    if len(drafts) < 2:
         raise MisuseError(
             "an ablation compares at least two drafts; train them one part apart with `outrider-train` and name them "
             "in the order of the rows: --draft eagle --draft ca --draft lsa --draft n1 --draft n3"
         )
-    prompts = choose(ground.prompts, extent.prompts, request.seed)
-    with open_bench(ground, contenders) as bench:
-        systems = {each.name: partial(bench.answer, each, CHAIN, new_tokens=extent.tokens) for each in contenders}
+    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    with open_bench(paths, drafts) as bench:
+        systems = {each.name: partial(bench.answer, each, CHAIN, new_tokens=extent.tokens) for each in drafts}
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
-        steps = make_steps(contenders, answers, bench.layers, request.seed)
+        steps = make_steps(drafts, answers, bench.layers, request.seed)
     return make_report(steps, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
 
 
-def make_steps(contenders: Sequence[Contender], answers: Mapping[str, Answers], layers: int, seed: int) -> list[Step]:
-    bootstrap = bootstrap_for(answers[contenders[0].name], seed)
-    accepted = [accepts(answers[each.name]) for each in contenders]
-    speeds = [speed_ups(answers[each.name], each.depth, layers) for each in contenders]
+def make_steps(
+    drafts: Sequence[ComparedDraft], answers: Mapping[str, Answers], layers: int, seed: int
+) -> list[AblationStep]:
+    bootstrap = bootstrap_for(answers[drafts[0].name], seed)
+    accepted = [accepts(answers[each.name]) for each in drafts]
+    speeds = [speed_ups(answers[each.name], each.depth, layers) for each in drafts]
     return [
-        Step(
+        AblationStep(
             name=each.name,
             score=make_score(answers[each.name], each.depth, layers, bootstrap),
             over_before=bootstrap.ratio(accepted[index], accepted[max(0, index - 1)]),
             over_first=bootstrap.ratio(accepted[index], accepted[0]),
             speed_over_before=bootstrap.ratio(speeds[index], speeds[max(0, index - 1)]),
         )
-        for index, each in enumerate(contenders)
+        for index, each in enumerate(drafts)
     ]
 
 
-def make_report(steps: Sequence[Step], sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(steps: Sequence[AblationStep], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     return Report(
         title="What each part of the draft adds",
         headings=HEADINGS,
         rows=[_cells(index, step) for index, step in enumerate(steps)],
         remarks=(
             EXPLAINED,
-            f"A chain of {CHAIN.depth} drafted tokens in every round, greedy, at most {longest} tokens of an answer. "
+            f"A chain of {CHAIN.depth} drafted tokens in every round, greedy, at most {max_new_tokens} tokens of an "
+            f"answer. "
             f"{OWN_TREE} Prompts held out from training: {in_words(sizes)}.",
             f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. 'tokens/s here' is this machine's own "
             "time, for information.",
@@ -115,7 +118,7 @@ def make_report(steps: Sequence[Step], sizes: Mapping[str, int], longest: int) -
     )
 
 
-def _cells(index: int, step: Step) -> list[str]:
+def _cells(index: int, step: AblationStep) -> list[str]:
     return [
         step.name,
         str(step.score.accept),
@@ -127,7 +130,7 @@ def _cells(index: int, step: Step) -> list[str]:
     ]
 
 
-def _draw(axes: Any, steps: Sequence[Step]) -> None:
+def _draw(axes: Any, steps: Sequence[AblationStep]) -> None:
     accepted = [step.score.accept for step in steps]
     heights = [estimate.value for estimate in accepted]
     below = [max(0.0, estimate.value - estimate.low) for estimate in accepted]

@@ -17,11 +17,12 @@ from transformers import PreTrainedTokenizerBase
 
 from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
+from common.draft_kinds import Weights
 from common.draft_models.exporters import StateExporter
 from common.draft_models.tail import write_tail
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.drafters.load import SPARE_SLOTS, DraftSite, load_drafter
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, load_drafter
 from common.drafters.lookup import LookupDrafter
 from common.drafters.ranking import Rank, ranking_for
 from common.models.checkpoint import load_causal_lm, load_tokenizer
@@ -32,13 +33,12 @@ from common.protocol.sampling import LIKELIEST, Sampling
 from common.rounds import Rounds, RoundsAnswer, StateChannel
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance
-from netem.experiments.one_device.contenders import Contender, Ground
+from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths
 from netem.experiments.one_device.prompts import Prompt, Prompts
-from server.models.state_drafts import StateDraft, load_exporters, read_state_draft
+from server.models.draft_models import DraftModel, load_exporters, needs_hidden, read_draft_model
 from server.models.target_card import read_card
 
 _NEVER = 1e-12  # a probability below which nothing is left out of a tree
-_STATELESS = ("lookup", "independent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Bench:
         ends = set(self.card.end_tokens)
         return str(self.tokenizer.decode([token for token in tokens if token not in ends]))
 
-    def exporters_of(self, contender: Contender) -> Sequence[StateExporter]:
-        return () if contender.kind in _STATELESS else self.exporters[_key(contender)]
+    def exporters_of(self, compared: ComparedDraft) -> Sequence[StateExporter]:
+        return () if compared.kind.state is None else self.exporters[_key(compared)]
 
     def plain(self, tokens: Sequence[int], new_tokens: int) -> Measured:
         """Decoding without a draft."""
@@ -102,7 +102,7 @@ class Bench:
 
     def answer(
         self,
-        contender: Contender,
+        compared: ComparedDraft,
         tree: Tree,
         tokens: Sequence[int],
         new_tokens: int,
@@ -113,21 +113,21 @@ class Bench:
         rank: Rank = ranking_for,
     ) -> Measured:
         """A fresh drafter's answer, so that nothing is left of the prompt before."""
-        drafter = self.drafter(contender, tree, dtype, rank)
-        rounds = Rounds(self.target, drafter, self.exporters_of(contender), tree.depth, dtype, channel, rule, sampling)
+        drafter = self.drafter(compared, tree, dtype, rank)
+        rounds = Rounds(self.target, drafter, self.exporters_of(compared), tree.depth, dtype, channel, rule, sampling)
         return self._timed(rounds, tokens, new_tokens)
 
     def drafter(
-        self, contender: Contender, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
+        self, compared: ComparedDraft, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
     ) -> Drafter:
         """A fresh one, that wants its draft state in numbers of `dtype`."""
-        directory = Path() if contender.directory is None else self.bundles[contender.directory]
+        directory = Path() if compared.directory is None else self.bundles[compared.directory]
         device = str(self.target.model.device)
-        request = StateRequest(contender.name, contender.depth, dtype)
-        site = DraftSite(
+        request = StateRequest(compared.name, compared.depth, dtype)
+        site = DrafterConfig(
             directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion, rank
         )
-        return load_drafter(contender.kind, site)
+        return load_drafter(compared.kind.name, site)
 
     def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> Measured:
         begun = time.perf_counter()
@@ -137,40 +137,39 @@ class Bench:
 
 
 @contextmanager
-def open_bench(ground: Ground, contenders: Sequence[Contender], device: str = "cpu") -> Iterator[Bench]:
+def open_bench(paths: ModelPaths, compared_drafts: Sequence[ComparedDraft], device: str = "cpu") -> Iterator[Bench]:
     """Raises CheckpointError where a checkpoint cannot be loaded or a draft was made for another target."""
     torch.set_num_threads(HALF_THE_CORES)  # as both ends do in the other experiments
-    tokenizer = load_tokenizer(ground.target)
-    card = read_card(ground.target.name, ground.target, tokenizer)
+    tokenizer = load_tokenizer(paths.target)
+    card = read_card(paths.target.name, paths.target, tokenizer)
     drafts = [
-        read_state_draft(_key(each)[0], each.kind, each.directory, ground.target, card.fingerprint)
-        for each in contenders
-        if each.directory is not None and each.kind not in _STATELESS
+        read_draft_model(_key(each)[0], each.kind, each.directory, paths.target, card.fingerprint)
+        for each in compared_drafts
+        if each.directory is not None and each.kind.weights is Weights.ON_TAIL
     ]
-    model = load_causal_lm(ground.target, device)
-    keep_hidden = any(draft.needs_hidden for draft in drafts)
-    target = PackedModel(model, card.context + SPARE_SLOTS, keep_hidden)
+    model = load_causal_lm(paths.target, device)
+    target = PackedModel(model, card.context + SPARE_SLOTS, needs_hidden(drafts))
     with TemporaryDirectory(prefix="outrider-lab-") as folder:
-        bundles = _write_bundles(Path(folder), ground.target, contenders, drafts)
+        bundles = _write_bundles(Path(folder), paths.target, compared_drafts, drafts)
         yield Bench(target, tokenizer, card, bundles, load_exporters(drafts, target))
 
 
-def _key(contender: Contender) -> tuple[str, int]:
-    return str(contender.directory), contender.depth
+def _key(compared: ComparedDraft) -> tuple[str, int]:
+    return str(compared.directory), compared.depth
 
 
 def _write_bundles(
-    folder: Path, target: Path, contenders: Sequence[Contender], drafts: Sequence[StateDraft]
+    folder: Path, target: Path, compared_drafts: Sequence[ComparedDraft], drafts: Sequence[DraftModel]
 ) -> dict[Path, Path]:
     tail = folder / TAIL_FOLDER
     if drafts:
         write_tail(target, max(max(draft.depths) for draft in drafts), tail)
     bundles: dict[Path, Path] = {}
-    for contender in contenders:
-        own = contender.directory
+    for compared in compared_drafts:
+        own = compared.directory
         if own is None or own in bundles:
             continue
-        if contender.kind in _STATELESS:
+        if compared.kind.weights is not Weights.ON_TAIL:
             bundles[own] = own
             continue
         bundles[own] = folder / str(len(bundles))

@@ -2,7 +2,7 @@
 
 from common.rounds import RoundsAnswer
 from common.stated_costs import DRAFT_SECONDS, STATED
-from server.stated_pace import Pace
+from server.options import Pace
 
 PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000)
 

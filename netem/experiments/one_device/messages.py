@@ -17,12 +17,13 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
 from client.link.stream import Access
 from common.address import parse_destination
+from common.draft_kinds import LOOKUP
 from common.protocol.draft_state import WIRE_DTYPES, raw_bytes
 from common.rpc.stub import Connection
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import open_bench
-from netem.experiments.one_device.contenders import LOOKUP, Contender, Ground, find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths, find_drafts, find_model_paths
 from netem.experiments.one_device.dimensions import LLAMA_8B, eagle, moa, published_config, state_bytes
 from netem.experiments.one_device.ledger import ANSWER, NODES, OTHER, PROMPT, TOKENS, CountedConnection, Ledger
 from netem.experiments.one_device.prompts import Prompts, choose, in_words
@@ -45,20 +46,20 @@ _COMPUTED = "Llama-3-8B, computed"
 
 
 @dataclass(frozen=True)
-class Extent:
+class MessagesExtent:
     prompts: int  # of each category
     tokens: int
 
 
-FULL = Extent(prompts=2, tokens=96)
-QUICK = Extent(prompts=1, tokens=24)
+FULL = MessagesExtent(prompts=2, tokens=96)
+QUICK = MessagesExtent(prompts=1, tokens=24)
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MessagesMeasurement:
     """`numbers` of each position by kind of state; `dtype` is empty where the draft needs none."""
 
-    contender: Contender
+    compared: ComparedDraft
     dtype: str
     numbers: dict[str, int]
     ledger: Ledger
@@ -89,39 +90,39 @@ class Measurement:
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
-    ground, contenders = find_ground(request), find_contenders(request)
-    prompts = choose(ground.prompts, extent.prompts, request.seed)
-    with open_bench(ground, contenders) as bench:
-        numbers = {each: {part.kind: prod(part.shape) for part in bench.exporters_of(each)} for each in contenders}
-    runs = [(each, dtype) for each in contenders for dtype in (WIRE_DTYPES if numbers[each] else ("",))]
+    paths, drafts = find_model_paths(request), find_drafts(request)
+    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    with open_bench(paths, drafts) as bench:
+        numbers = {each: {part.kind: prod(part.shape) for part in bench.exporters_of(each)} for each in drafts}
+    runs = [(each, dtype) for each in drafts for dtype in (WIRE_DTYPES if numbers[each] else ("",))]
     measured = []
-    async with serving(ground, contenders) as server:
+    async with serving(paths, drafts) as server:
         access = Access(parse_destination(await server.ready()))
-        for done, (contender, dtype) in enumerate(runs):
-            advance(f"{contender.name} {dtype}", done / len(runs))
+        for done, (compared, dtype) in enumerate(runs):
+            advance(f"{compared.name} {dtype}", done / len(runs))
             ledger = Ledger()
-            committed = await answer_all(access, contender, dtype or "int8", prompts, extent.tokens, ledger)
-            measured.append(Measurement(contender, dtype, numbers[contender], ledger, committed))
+            committed = await answer_all(access, compared, dtype or "int8", prompts, extent.tokens, ledger)
+            measured.append(MessagesMeasurement(compared, dtype, numbers[compared], ledger, committed))
     return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
 
 
 @asynccontextmanager
-async def serving(ground: Ground, contenders: Sequence[Contender]) -> AsyncIterator[Child]:
+async def serving(paths: ModelPaths, drafts: Sequence[ComparedDraft]) -> AsyncIterator[Child]:
     """One server that offers every draft, at the stated costs."""
-    drafts = dict.fromkeys(str(each.directory) for each in contenders if each.directory is not None)
-    options = [option for draft in drafts for option in ("--draft", draft)]
-    target = ("--target", str(ground.target), "--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0")
+    directories = dict.fromkeys(str(each.directory) for each in drafts if each.directory is not None)
+    options = [option for draft in directories for option in ("--draft", draft)]
+    target = ("--target", str(paths.target), "--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0")
     async with running("outriderd", "serve", *target, *options, *SERVER_ARGUMENTS) as child:
         yield child
 
 
 async def answer_all(
-    access: Access, contender: Contender, dtype: str, prompts: Prompts, longest: int, ledger: Ledger
+    access: Access, compared: ComparedDraft, dtype: str, prompts: Prompts, max_new_tokens: int, ledger: Ledger
 ) -> int:
     """Answers every prompt through the whole stack; returns the tokens committed."""
-    name = LOOKUP if contender.directory is None else contender.directory.resolve().name
-    choice = DraftChoice(name, threads=HALF_THE_CORES, layers=contender.depth, state=dtype)
-    options = AnswerOptions(STREAM, longest, idle="patient", pace=DRAFT_SECONDS)
+    name = LOOKUP if compared.directory is None else compared.directory.resolve().name
+    choice = DraftChoice(name, threads=HALF_THE_CORES, layers=compared.depth, state=dtype)
+    options = AnswerOptions(STREAM, max_new_tokens, idle="patient", pace=DRAFT_SECONDS)
     committed = 0
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
@@ -135,7 +136,7 @@ async def answer_all(
     return committed
 
 
-def make_report(measured: Sequence[Measurement], sizes: dict[str, int], longest: int) -> Report:
+def make_report(measured: Sequence[MessagesMeasurement], sizes: dict[str, int], max_new_tokens: int) -> Report:
     computed = computed_rows()
     return Report(
         title="Bytes by kind for each token",
@@ -145,7 +146,8 @@ def make_report(measured: Sequence[Measurement], sizes: dict[str, int], longest:
             "Draft state comes down once for every token of the prompt and every committed token; 'lsa' is the mixed "
             "keys and values of all layers, 'kv' those of the layers that the draft runs itself, 'hidden' the last "
             "hidden state.",
-            f"Measured: {in_words(sizes)} prompts, at most {longest} tokens each, streaming, gRPC on one machine; "
+            f"Measured: {in_words(sizes)} prompts, at most {max_new_tokens} tokens each, streaming, gRPC on one "
+            f"machine; "
             "serialised frames with gRPC's message prefix, so envelopes and compression are included. Tokens down, "
             "nodes up and acknowledgements up are for each committed token and depend on the pace: "
             f"{IN_WORDS}.",
@@ -154,7 +156,7 @@ def make_report(measured: Sequence[Measurement], sizes: dict[str, int], longest:
         ),
         results={
             "prompts": sizes,
-            "measured": {f"{each.contender.name} {each.dtype}".strip(): each.as_dict() for each in measured},
+            "measured": {f"{each.compared.name} {each.dtype}".strip(): each.as_dict() for each in measured},
             "computed": [dict(zip(HEADINGS, row, strict=True)) for row in computed],
         },
         draw=lambda axes: _draw(axes, measured),
@@ -175,11 +177,11 @@ def computed_rows() -> list[list[str]]:
     return rows
 
 
-def _cells(each: Measurement) -> list[str]:
+def _cells(each: MessagesMeasurement) -> list[str]:
     ledger = each.ledger
     return [
         "this target, measured",
-        f"{each.contender.name}, {each.dtype}" if each.dtype else each.contender.name,
+        f"{each.compared.name}, {each.dtype}" if each.dtype else each.compared.name,
         f"{sum(each.numbers.values()):,}",
         _by_kind(ledger.state_per_position(PROMPT)),
         _by_kind(ledger.state_per_position(ANSWER)),
@@ -194,9 +196,9 @@ def _by_kind(sizes: dict[str, float]) -> str:
     return " + ".join(f"{kind} {size:.0f}" for kind, size in sizes.items()) or "0"
 
 
-def _draw(axes: Any, measured: Sequence[Measurement]) -> None:
+def _draw(axes: Any, measured: Sequence[MessagesMeasurement]) -> None:
     """Stacked bars: what crosses for each committed token."""
-    names = [f"{each.contender.name}\n{each.dtype}" for each in measured]
+    names = [f"{each.compared.name}\n{each.dtype}" for each in measured]
     kinds = sorted({kind for each in measured for kind in each.numbers})
     layers = {
         f"state: {kind}": [each.ledger.state_per_position(ANSWER).get(kind, 0.0) for each in measured] for kind in kinds

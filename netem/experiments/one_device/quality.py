@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netem.experiments.exactness import NEAR_TIE, Reference, reference_answer, verdict
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import PAPER_TREE, Bench, open_bench
-from netem.experiments.one_device.contenders import find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths
 from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, Extent, Prompt, choose, read_prompts
+from netem.experiments.references import NEAR_TIE, Reference, reference_answer, verdict
 from training.demo.evaluate import is_right
 from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut
 
@@ -43,18 +43,18 @@ Sets = Mapping[str, Sequence[Prompt]]
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
-    ground, contenders = find_ground(request), find_contenders(request)
-    sets: dict[str, Sequence[Prompt]] = dict(choose(ground.prompts, extent.prompts, request.seed))
-    families = [prompt for prompt in read_prompts(ground.prompts) if prompt.split == HELD_OUT_FAMILY]
+    paths, drafts = find_model_paths(request), find_drafts(request)
+    sets: dict[str, Sequence[Prompt]] = dict(choose(paths.prompts, extent.prompts, request.seed))
+    families = [prompt for prompt in read_prompts(paths.prompts) if prompt.split == HELD_OUT_FAMILY]
     if families:
         sets[HELD_OUT_FAMILIES] = families[: extent.prompts]
-    tallies = {name: Tally(Counter(), Counter(), Counter()) for name in (TARGET, *(each.name for each in contenders))}
+    tallies = {name: Tally(Counter(), Counter(), Counter()) for name in (TARGET, *(each.name for each in drafts))}
     count = sum(map(len, sets.values()))
-    with open_bench(ground, contenders) as bench:
-        references = await find_references(bench, str(ground.target), sets, extent.tokens, advance)
+    with open_bench(paths, drafts) as bench:
+        references = await find_references(bench, str(paths.target), sets, extent.tokens, advance)
         for done, (name, prompt, reference) in enumerate(references):
             _enter(tallies[TARGET], bench, name, prompt, reference, reference.answer)
-            for each in contenders:
+            for each in drafts:
                 advance(f"{name}, {each.name}", 0.2 + 0.8 * done / count)
                 answer = bench.answer(each, PAPER_TREE, reference.prompt, extent.tokens)
                 _enter(tallies[each.name], bench, name, prompt, reference, answer.rounds.tokens)
@@ -63,7 +63,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 async def find_references(
-    bench: Bench, target: str, sets: Sets, longest: int, advance: Advance
+    bench: Bench, target: str, sets: Sets, max_new_tokens: int, advance: Advance
 ) -> list[tuple[str, Prompt, Reference]]:
     from common.models.checkpoint import load_causal_lm
 
@@ -74,7 +74,7 @@ async def find_references(
         for prompt in held:
             advance(f"transformers generate, {name}", 0.2 * done / len(sets))
             tokens = bench.tokens(prompt)
-            found.append((name, prompt, reference_answer(model, tokens, bench.card.end_tokens, longest)))
+            found.append((name, prompt, reference_answer(model, tokens, bench.card.end_tokens, max_new_tokens)))
             await asyncio.sleep(0)
     return found
 
@@ -94,7 +94,7 @@ def judge(prompt: Prompt, answer: str) -> bool | None:
     return is_right(HeldOut(prompt.category, "", prompt.text, "", prompt.tests, prompt.result, prompt.wrong), answer)
 
 
-def make_report(tallies: Mapping[str, Tally], sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(tallies: Mapping[str, Tally], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     judged = [name for name in sizes if tallies[TARGET].judged[name]]
     return Report(
         title="Right answers, and whether they are the target's own",
@@ -108,7 +108,8 @@ def make_report(tallies: Mapping[str, Tally], sizes: Mapping[str, int], longest:
             for name, tally in tallies.items()
         ],
         remarks=(
-            f"Held-out prompts, one greedy answer each of at most {longest} tokens: code passes its tests (pass@1), "
+            f"Held-out prompts, one greedy answer each of at most {max_new_tokens} tokens: code passes its tests "
+            f"(pass@1), "
             f"other answers state a result that is known. '{HELD_OUT_FAMILIES}' are tasks of kinds that training never "
             "saw.",
             f"Against transformers' own generate, token for token; a near-tie is a first difference where its two best "

@@ -16,7 +16,7 @@ from common.protocol.sampling import Sampling
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.acceptance import Outcomes, Pairs, Watch, calibration_error, fit
 from netem.experiments.one_device.bench import CHAIN, PAPER_TREE, Bench, Measured, ask_all, open_bench
-from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.one_device.prompts import Extent, choose, in_words
 from netem.experiments.one_device.scores import EXPLAINED, OWN_TREE, Answers, accepts, bootstrap_for, differing
@@ -26,41 +26,41 @@ QUICK = Extent(prompts=1, tokens=16)
 
 TEMPERATURES = (0.7, 1.0)
 SHARED, ALONE, REJECTION, CHAINS = "shared noise", "probability alone", "speculative", "speculative chain"
-MANNERS = (SHARED, ALONE, REJECTION, CHAINS)
+CONDITIONS = (SHARED, ALONE, REJECTION, CHAINS)
 HEADINGS = ("draft", "temperature", SHARED, ALONE, "gain", REJECTION, CHAINS)
 
 
 class System(NamedTuple):
-    contender: Contender
+    compared: ComparedDraft
     temperature: float
-    manner: str
+    condition: str
 
     def __str__(self) -> str:
-        return f"{self.contender.name}, T={self.temperature}, {self.manner}"
+        return f"{self.compared.name}, T={self.temperature}, {self.condition}"
 
 
 @dataclass(frozen=True)
-class Row:
-    contender: Contender
+class SamplingRow:
+    compared: ComparedDraft
     temperature: float
-    accept: Mapping[str, Estimate]  # by manner
+    accept: Mapping[str, Estimate]  # by condition
     gain: Estimate
     different: int
 
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
-    ground, contenders = find_ground(request), find_contenders(request)
-    prompts = choose(ground.prompts, extent.prompts, request.seed)
-    with open_bench(ground, contenders) as bench:
+    paths, drafts = find_model_paths(request), find_drafts(request)
+    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    with open_bench(paths, drafts) as bench:
         outcomes = Outcomes()
         systems = {
             system: _asker(bench, system, extent.tokens, request.seed, outcomes)
             for system in (
-                System(contender, temperature, manner)
-                for contender in contenders
+                System(compared, temperature, condition)
+                for compared in drafts
                 for temperature in TEMPERATURES
-                for manner in MANNERS
+                for condition in CONDITIONS
             )
         }
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
@@ -76,16 +76,16 @@ def by_probability(
 
 
 def _asker(bench: Bench, system: System, new_tokens: int, seed: int, outcomes: Outcomes) -> Any:
-    tree = CHAIN if system.manner == CHAINS else PAPER_TREE
+    tree = CHAIN if system.condition == CHAINS else PAPER_TREE
     watch = Watch()
     ranks: dict[str, Rank] = {SHARED: watch.rank, ALONE: by_probability, REJECTION: watch.rank, CHAINS: ranking_for}
-    rule = "coupled" if system.manner in (SHARED, ALONE) else "speculative"
+    rule = "coupled" if system.condition in (SHARED, ALONE) else "speculative"
 
     def ask(tokens: Sequence[int]) -> Measured:
         # The same seed for a prompt whatever the system.
         sampling = Sampling(system.temperature, seed=seed + sum(tokens))
         given = bench.answer(
-            system.contender, tree, tokens, new_tokens, rule=rule, sampling=sampling, rank=ranks[system.manner]
+            system.compared, tree, tokens, new_tokens, rule=rule, sampling=sampling, rank=ranks[system.condition]
         )
         watch.judge(tokens, given.rounds.tokens, outcomes)
         return given
@@ -93,17 +93,17 @@ def _asker(bench: Bench, system: System, new_tokens: int, seed: int, outcomes: O
     return ask
 
 
-def make_rows(answers: Mapping[System, Answers], seed: int) -> list[Row]:
+def make_rows(answers: Mapping[System, Answers], seed: int) -> list[SamplingRow]:
     bootstrap = bootstrap_for(next(iter(answers.values())), seed)
     rows = []
-    for contender, temperature in dict.fromkeys((system.contender, system.temperature) for system in answers):
-        given = {manner: answers[System(contender, temperature, manner)] for manner in MANNERS}
-        spent = {manner: accepts(each) for manner, each in given.items()}
+    for compared, temperature in dict.fromkeys((system.compared, system.temperature) for system in answers):
+        given = {condition: answers[System(compared, temperature, condition)] for condition in CONDITIONS}
+        spent = {condition: accepts(each) for condition, each in given.items()}
         rows.append(
-            Row(
-                contender,
+            SamplingRow(
+                compared,
                 temperature,
-                {manner: bootstrap.mean(each) for manner, each in spent.items()},
+                {condition: bootstrap.mean(each) for condition, each in spent.items()},
                 bootstrap.ratio(spent[SHARED], spent[ALONE]),
                 differing(given[SHARED], given[ALONE]),
             )
@@ -111,18 +111,20 @@ def make_rows(answers: Mapping[System, Answers], seed: int) -> list[Row]:
     return rows
 
 
-def make_report(rows: Sequence[Row], outcomes: Outcomes, sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(
+    rows: Sequence[SamplingRow], outcomes: Outcomes, sizes: Mapping[str, int], max_new_tokens: int
+) -> Report:
     different = sum(row.different for row in rows)
     return Report(
         title="Drafting where the target samples",
         headings=HEADINGS,
         rows=[
             [
-                row.contender.name,
+                row.compared.name,
                 f"{row.temperature}",
-                *(str(row.accept[manner]) for manner in (SHARED, ALONE)),
+                *(str(row.accept[condition]) for condition in (SHARED, ALONE)),
                 str(row.gain),
-                *(str(row.accept[manner]) for manner in (REJECTION, CHAINS)),
+                *(str(row.accept[condition]) for condition in (REJECTION, CHAINS)),
             ]
             for row in rows
         ],
@@ -132,7 +134,8 @@ def make_report(rows: Sequence[Row], outcomes: Outcomes, sizes: Mapping[str, int
             "the target's noise or without; 'gain' divides one by the other. In both the answers are the target's own.",
             f"'{REJECTION}' draws groups of siblings from the draft's distribution, '{CHAINS}' one token for each of "
             f"{CHAIN.depth} levels; `lookup` and `medusa` pick theirs, which counts as point masses.",
-            f"At most {longest} tokens of an answer; prompts held out from training: {in_words(sizes)}. A tree of "
+            f"At most {max_new_tokens} tokens of an answer; prompts held out from training: {in_words(sizes)}. A "
+            f"tree of "
             f"breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth}, at most {PAPER_TREE.nodes} nodes. {OWN_TREE}",
             _on_calibration(outcomes),
         ),
@@ -140,9 +143,9 @@ def make_report(rows: Sequence[Row], outcomes: Outcomes, sizes: Mapping[str, int
             "prompts": dict(sizes),
             "rows": [
                 {
-                    "draft": row.contender.name,
+                    "draft": row.compared.name,
                     "temperature": row.temperature,
-                    "accept_length": {manner: estimate.as_dict() for manner, estimate in row.accept.items()},
+                    "accept_length": {condition: estimate.as_dict() for condition, estimate in row.accept.items()},
                     "gain": row.gain.as_dict(),
                 }
                 for row in rows
@@ -172,17 +175,17 @@ def _on_calibration(outcomes: Outcomes) -> str:
     )
 
 
-def _draw(axes: Any, rows: Sequence[Row]) -> None:
-    """For each draft and temperature a bar of each manner."""
-    width = 0.8 / len(MANNERS)
-    for place, manner in enumerate(MANNERS):
-        estimates = [row.accept[manner] for row in rows]
-        centres = [index + (place - (len(MANNERS) - 1) / 2) * width for index in range(len(rows))]
+def _draw(axes: Any, rows: Sequence[SamplingRow]) -> None:
+    """For each draft and temperature a bar of each condition."""
+    width = 0.8 / len(CONDITIONS)
+    for place, condition in enumerate(CONDITIONS):
+        estimates = [row.accept[condition] for row in rows]
+        centres = [index + (place - (len(CONDITIONS) - 1) / 2) * width for index in range(len(rows))]
         below = [max(0.0, each.value - each.low) for each in estimates]
         above = [max(0.0, each.high - each.value) for each in estimates]
         heights = [each.value for each in estimates]
-        axes.bar(centres, heights, width * 0.95, label=manner, yerr=(below, above), error_kw={"linewidth": 0.7})
-    names = [f"{row.contender.name}\nT={row.temperature}" for row in rows]
+        axes.bar(centres, heights, width * 0.95, label=condition, yerr=(below, above), error_kw={"linewidth": 0.7})
+    names = [f"{row.compared.name}\nT={row.temperature}" for row in rows]
     axes.set_xticks(range(len(rows)), names, fontsize=7, rotation=90)
     axes.set_ylabel("accept length (committed tokens per pass)")
     axes.axhline(1, color="grey", linewidth=0.7)

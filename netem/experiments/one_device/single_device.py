@@ -7,7 +7,7 @@ from typing import Any
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import PAPER_TREE, ask_all, open_bench
-from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import IN_WORDS
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.one_device.prompts import Extent, choose, in_words
@@ -34,10 +34,10 @@ QUICK = Extent(prompts=1, tokens=24)
 
 
 @dataclass(frozen=True)
-class Row:
+class DraftRow:
     """`ratio`: accept length to the rival's, None where that was not measured."""
 
-    contender: Contender
+    compared: ComparedDraft
     score: Score
     ratio: Estimate | None
     different: int
@@ -45,37 +45,41 @@ class Row:
 
 async def measure(request: Request, advance: Advance) -> Report:
     extent = QUICK if request.quick else FULL
-    ground, contenders = find_ground(request), find_contenders(request)
-    prompts = choose(ground.prompts, extent.prompts, request.seed)
-    with open_bench(ground, contenders) as bench:
-        systems = {each.name: partial(bench.answer, each, PAPER_TREE, new_tokens=extent.tokens) for each in contenders}
+    paths, drafts = find_model_paths(request), find_drafts(request)
+    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    with open_bench(paths, drafts) as bench:
+        systems = {each.name: partial(bench.answer, each, PAPER_TREE, new_tokens=extent.tokens) for each in drafts}
         systems[_PLAIN] = partial(bench.plain, new_tokens=extent.tokens)
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
         layers = bench.layers
     references = answers.pop(_PLAIN)
-    rows = make_rows(contenders, answers, references, layers, request.seed)
+    rows = make_rows(drafts, answers, references, layers, request.seed)
     return make_report(rows, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
 
 
 def make_rows(
-    contenders: Sequence[Contender], answers: Mapping[str, Answers], references: Answers, layers: int, seed: int
-) -> list[Row]:
+    drafts: Sequence[ComparedDraft],
+    answers: Mapping[str, Answers],
+    references: Answers,
+    layers: int,
+    seed: int,
+) -> list[DraftRow]:
     bootstrap = bootstrap_for(references, seed)
-    rival = next((accepts(answers[each.name]) for each in contenders if each.kind == RIVAL), None)
+    rival = next((accepts(answers[each.name]) for each in drafts if each.kind.name == RIVAL), None)
     return [
-        Row(
-            contender=each,
+        DraftRow(
+            compared=each,
             score=make_score(answers[each.name], each.depth, layers, bootstrap),
             ratio=None if rival is None else bootstrap.ratio(accepts(answers[each.name]), rival),
             different=differing(answers[each.name], references),
         )
-        for each in contenders
+        for each in drafts
     ]
 
 
-def make_report(rows: Sequence[Row], sizes: Mapping[str, int], longest: int) -> Report:
+def make_report(rows: Sequence[DraftRow], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     count = sum(sizes.values())
-    different = {row.contender.name: row.different for row in rows if row.different}
+    different = {row.compared.name: row.different for row in rows if row.different}
     return Report(
         title="Every draft on one device",
         headings=("draft", *sizes, "mean", "accept length", f"against {RIVAL}", "tokens/s here"),
@@ -83,7 +87,8 @@ def make_report(rows: Sequence[Row], sizes: Mapping[str, int], longest: int) -> 
         remarks=(
             f"In each category speed-up over decoding one by one, then accept length. {EXPLAINED}",
             f"Prompts held out from training: {in_words(sizes)}. Greedy, at "
-            f"most {longest} tokens; a tree of breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most "
+            f"most {max_new_tokens} tokens; a tree of breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at "
+            f"most "
             f"{PAPER_TREE.nodes} nodes in every round. {OWN_TREE}",
             f"Speed-ups are at stated costs: {IN_WORDS}; the prompt's own pass is left out. 'tokens/s here' is this "
             "machine's own time, for information.",
@@ -93,9 +98,9 @@ def make_report(rows: Sequence[Row], sizes: Mapping[str, int], longest: int) -> 
         results={
             "prompts": dict(sizes),
             "drafts": {
-                row.contender.name: {
-                    "kind": row.contender.kind,
-                    "depth": row.contender.depth,
+                row.compared.name: {
+                    "kind": row.compared.kind.name,
+                    "depth": row.compared.depth,
                     **row.score.as_dict(),
                     f"accept_length_against_{RIVAL}": row.ratio and row.ratio.as_dict(),
                     "different_answers": row.different,
@@ -103,7 +108,7 @@ def make_report(rows: Sequence[Row], sizes: Mapping[str, int], longest: int) -> 
                 for row in rows
             },
         },
-        draw=lambda axes: draw_accept_lengths(axes, {row.contender.name: row.score for row in rows}),
+        draw=lambda axes: draw_accept_lengths(axes, {row.compared.name: row.score for row in rows}),
         faults=[
             f"{number} of {count} answers with {name} differ from plain decoding"
             for name, number in different.items()
@@ -119,11 +124,11 @@ def _on_differences(different: Mapping[str, int], count: int) -> str:
     return f"Of {count} answers these differ from decoding one by one, of which `quality` tells near-ties: {told}."
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: DraftRow) -> list[str]:
     score = row.score
     pairs = zip(score.speed_up_by_category.values(), score.accept_by_category.values(), strict=True)
     return [
-        row.contender.name,
+        row.compared.name,
         *(f"{speed_up.value:.2f}x {accept.value:.2f}" for speed_up, accept in pairs),
         f"{score.speed_up.value:.2f}x",
         str(score.accept),

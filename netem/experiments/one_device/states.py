@@ -24,7 +24,7 @@ from netem.experiments.one_device.channels import (
     Slow,
     calibrated,
 )
-from netem.experiments.one_device.contenders import Contender, find_contenders, find_ground, need
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths, need
 from netem.experiments.one_device.costs import PACE, level_seconds
 from netem.experiments.one_device.dimensions import LLAMA_8B
 from netem.experiments.one_device.intervals import Estimate
@@ -34,7 +34,6 @@ from netem.experiments.one_device.talks import long_prompts
 
 HEADINGS = ("study", "draft", "what", "setting", "accept length", "against all state at once")
 STUDIES = ("bits", "lag", "gaps", "order")
-STATEFUL = ("eagle", "medusa", "moa")
 ORDERS = ("newest", "prefix")
 
 _WIRE = "float16"
@@ -42,7 +41,7 @@ _STATIC = ", static scales"
 
 
 @dataclass(frozen=True)
-class Extent:
+class StatesExtent:
     prompts: int  # of each category
     tokens: int
     dtypes: Sequence[str]
@@ -53,29 +52,29 @@ class Extent:
     calibration: int  # prompts of each category
 
 
-FULL = Extent(3, 64, tuple(BITS), (0, 2, 4, 8, 16), (0.0, 0.25, 0.5, 0.75, 1.0), (1, 4, 20), 1000, 2)
-QUICK = Extent(1, 12, ("float16", "int4"), (0, 8), (0.0, 1.0), (4,), 200, 1)
+FULL = StatesExtent(3, 64, tuple(BITS), (0, 2, 4, 8, 16), (0.0, 0.25, 0.5, 0.75, 1.0), (1, 4, 20), 1000, 2)
+QUICK = StatesExtent(1, 12, ("float16", "int4"), (0, 8), (0.0, 1.0), (4,), 200, 1)
 
 
 @dataclass(frozen=True)
-class Setting:
+class StateSetting:
     """One point of a study: `what` names its curve, `x` the place on it."""
 
     study: str
-    contender: Contender
+    compared: ComparedDraft
     what: str
     x: float
     label: str
 
     def __str__(self) -> str:
-        return f"{self.study}, {self.contender.name}, {self.label}"
+        return f"{self.study}, {self.compared.name}, {self.label}"
 
 
 @dataclass(frozen=True)
 class Point:
     """`ratio`: accept length to that of the study's first setting of the same draft."""
 
-    setting: Setting
+    setting: StateSetting
     accept: Estimate
     ratio: Estimate
 
@@ -83,78 +82,80 @@ class Point:
 async def measure(request: Request, advance: Advance) -> Report:
     """Raises MisuseError without a draft of kind `moa`."""
     extent = QUICK if request.quick else FULL
-    ground, found = find_ground(request), find_contenders(request, with_lookup=False)
-    need(found, "moa", ground.drafts)
-    contenders = chosen(found)
-    prompts = choose(ground.prompts, extent.prompts + extent.calibration, request.seed)
+    paths, found = find_model_paths(request), find_drafts(request, with_lookup=False)
+    need(found, "moa", paths.drafts)
+    drafts = chosen(found)
+    prompts = choose(paths.prompts, extent.prompts + extent.calibration, request.seed)
     asked = {name: held[: extent.prompts] for name, held in prompts.items()}
     spare = [prompt for held in prompts.values() for prompt in held[extent.prompts :]]
-    with open_bench(ground, contenders) as bench:
+    with open_bench(paths, drafts) as bench:
         advance("calibrating", 0.0)
-        scales = {each: calibrate(bench, each, [bench.tokens(prompt) for prompt in spare]) for each in contenders}
+        scales = {each: calibrate(bench, each, [bench.tokens(prompt) for prompt in spare]) for each in drafts}
         short = bench.tokenised(asked)
         systems = {
-            setting: partial(ask, bench, extent, scales[setting.contender], setting)
-            for setting in settings(bench, contenders, extent)
+            setting: partial(ask, bench, extent, scales[setting.compared], setting)
+            for setting in settings(bench, drafts, extent)
         }
         answers = await ask_all(systems, short, lambda doing, share: advance(doing, 0.7 * share))
         long = await long_prompts(
             bench, prompts, extent.prompts, extent.prompt_tokens, lambda doing, share: advance(doing, 0.7 + 0.1 * share)
         )
-        slow = {setting: partial(ask, bench, extent, {}, setting) for setting in order_settings(contenders, extent)}
+        slow = {setting: partial(ask, bench, extent, {}, setting) for setting in order_settings(drafts, extent)}
         answers |= await ask_all(slow, long, lambda doing, share: advance(doing, 0.8 + 0.2 * share))
     return make_report(make_points(answers, request.seed), {name: len(held) for name, held in asked.items()}, extent)
 
 
-def chosen(found: Sequence[Contender]) -> list[Contender]:
+def chosen(found: Sequence[ComparedDraft]) -> list[ComparedDraft]:
     """Those that need state; of a draft of several depths, the shallowest and the deepest."""
-    stateful = [each for each in found if each.kind in STATEFUL]
+    stateful = [each for each in found if each.kind.state is not None]
     depths: dict[Any, list[int]] = {}
     for each in stateful:
         depths.setdefault(each.directory, []).append(each.depth)
     return [each for each in stateful if each.depth in (min(depths[each.directory]), max(depths[each.directory]))]
 
 
-def calibrate(bench: Bench, contender: Contender, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+def calibrate(bench: Bench, compared: ComparedDraft, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Static scales by part of the draft's state, from other prompts."""
     recording = Recording()
     for tokens in prompts:
-        bench.answer(contender, PAPER_TREE, tokens, 16, _WIRE, recording)
+        bench.answer(compared, PAPER_TREE, tokens, 16, _WIRE, recording)
     return calibrated(recording.seen)
 
 
-def settings(bench: Bench, contenders: Sequence[Contender], extent: Extent) -> list[Setting]:
+def settings(bench: Bench, drafts: Sequence[ComparedDraft], extent: StatesExtent) -> list[StateSetting]:
     """Of the studies on short prompts."""
     made = []
-    for each in contenders:
+    for each in drafts:
         kinds = [exporter.kind for exporter in bench.exporters_of(each)]
         parts = [part for kind in kinds for part in ((KEYS, VALUES) if kind == KEY_VALUES else (kind,))]
         for part in parts:
             for dtype in extent.dtypes:
-                made.append(Setting("bits", each, part, BITS[dtype], f"{part} in {dtype}"))
+                made.append(StateSetting("bits", each, part, BITS[dtype], f"{part} in {dtype}"))
                 if BITS[dtype] < 8:
-                    made.append(Setting("bits", each, part + _STATIC, BITS[dtype], f"{part} in {dtype}{_STATIC}"))
-        made += [Setting("lag", each, "newest positions lacking", lag, f"newest {lag} lacking") for lag in extent.lags]
+                    made.append(StateSetting("bits", each, part + _STATIC, BITS[dtype], f"{part} in {dtype}{_STATIC}"))
         made += [
-            Setting("gaps", each, "of the prompt lacking", share, f"{share:.0%} of the prompt lacking")
+            StateSetting("lag", each, "newest positions lacking", lag, f"newest {lag} lacking") for lag in extent.lags
+        ]
+        made += [
+            StateSetting("gaps", each, "of the prompt lacking", share, f"{share:.0%} of the prompt lacking")
             for share in extent.shares
         ]
     return made
 
 
-def order_settings(contenders: Sequence[Contender], extent: Extent) -> list[Setting]:
+def order_settings(drafts: Sequence[ComparedDraft], extent: StatesExtent) -> list[StateSetting]:
     made = []
-    for each in contenders:
-        made.append(Setting("order", each, "at once", float("inf"), "all state at once"))
+    for each in drafts:
+        made.append(StateSetting("order", each, "at once", float("inf"), "all state at once"))
         made += [
-            Setting("order", each, order, megabits, f"{order} first, {megabits:g} Mbit/s")
+            StateSetting("order", each, order, megabits, f"{order} first, {megabits:g} Mbit/s")
             for order in ORDERS
             for megabits in extent.megabits
         ]
     return made
 
 
-def ask(bench: Bench, extent: Extent, scales: Scales, setting: Setting, tokens: Sequence[int]) -> Measured:
+def ask(bench: Bench, extent: StatesExtent, scales: Scales, setting: StateSetting, tokens: Sequence[int]) -> Measured:
     """An answer in a setting; state is float16 before whatever becomes of it."""
     channel: Coarse | Lagging | Gapped | Slow | None = None
     match setting.study:
@@ -167,18 +168,18 @@ def ask(bench: Bench, extent: Extent, scales: Scales, setting: Setting, tokens: 
         case "gaps":
             channel = Gapped(setting.x, len(tokens), seed=len(tokens))
         case "order" if setting.what in ORDERS:
-            kinds = large_kinds(bench, setting.contender)
+            kinds = large_kinds(bench, setting.compared)
             channel = Slow(
-                setting.what, bytes_per_round(setting.x, setting.contender.depth, bench.layers), kinds, "int8"
+                setting.what, bytes_per_round(setting.x, setting.compared.depth, bench.layers), kinds, "int8"
             )
-    return bench.answer(setting.contender, PAPER_TREE, tokens, extent.tokens, _WIRE, channel)
+    return bench.answer(setting.compared, PAPER_TREE, tokens, extent.tokens, _WIRE, channel)
 
 
-def large_kinds(bench: Bench, contender: Contender) -> list[StateKind]:
+def large_kinds(bench: Bench, compared: ComparedDraft) -> list[StateKind]:
     """The draft's kinds of state in the sizes that they have for Llama-3-8B."""
     widths = {"lsa": (2 * LLAMA_8B.key_width,), "hidden": (LLAMA_8B.hidden,)}
-    layers = (contender.depth, 2, LLAMA_8B.key_width)
-    return [StateKind(each.kind, widths.get(each.kind, layers)) for each in bench.exporters_of(contender)]
+    layers = (compared.depth, 2, LLAMA_8B.key_width)
+    return [StateKind(each.kind, widths.get(each.kind, layers)) for each in bench.exporters_of(compared)]
 
 
 def bytes_per_round(megabits: float, depth: int, layers: int) -> float:
@@ -186,25 +187,25 @@ def bytes_per_round(megabits: float, depth: int, layers: int) -> float:
     return megabits * 1e6 / 8 * (PACE.per_pass + PAPER_TREE.depth * level_seconds(depth, layers))
 
 
-def make_points(answers: Mapping[Setting, Answers], seed: int) -> list[Point]:
-    firsts: dict[tuple[str, Contender], Answers] = {}
+def make_points(answers: Mapping[StateSetting, Answers], seed: int) -> list[Point]:
+    firsts: dict[tuple[str, ComparedDraft], Answers] = {}
     points = []
     for setting, given in answers.items():
-        first = firsts.setdefault((setting.study, setting.contender), given)
+        first = firsts.setdefault((setting.study, setting.compared), given)
         bootstrap = bootstrap_for(given, seed)
         ratio = bootstrap.ratio(accepts(given), accepts(first))
         points.append(Point(setting, bootstrap.mean(accepts(given)), ratio))
     return points
 
 
-def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: Extent) -> Report:
+def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: StatesExtent) -> Report:
     return Report(
         title="Accept length against what arrives of the draft state",
         headings=HEADINGS,
         rows=[
             [
                 point.setting.study,
-                point.setting.contender.name,
+                point.setting.compared.name,
                 point.setting.what,
                 point.setting.label,
                 str(point.accept),
@@ -229,7 +230,7 @@ def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: Exten
             "points": [
                 {
                     "study": point.setting.study,
-                    "draft": point.setting.contender.name,
+                    "draft": point.setting.compared.name,
                     "what": point.setting.what,
                     "x": None if point.setting.x == float("inf") else point.setting.x,
                     "accept_length": point.accept.as_dict(),
@@ -244,20 +245,20 @@ def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: Exten
 
 def on_scales(points: Sequence[Point]) -> str:
     """Where static scales help below eight bits, in a sentence."""
-    plain = {(p.setting.contender, p.setting.what, p.setting.x): p for p in points if p.setting.study == "bits"}
+    plain = {(p.setting.compared, p.setting.what, p.setting.x): p for p in points if p.setting.study == "bits"}
     gains = []
-    for (contender, what, bits), point in plain.items():
-        scaled = plain.get((contender, what + _STATIC, bits))
+    for (compared, what, bits), point in plain.items():
+        scaled = plain.get((compared, what + _STATIC, bits))
         if scaled is not None:
             change = scaled.accept.value / point.accept.value - 1
-            gains.append(f"{contender.name} {what} {bits:g} bits {change:+.1%}")
+            gains.append(f"{compared.name} {what} {bits:g} bits {change:+.1%}")
     return f"Static scales of every channel change accept length by: {'; '.join(gains)}." if gains else ""
 
 
 def on_order(points: Sequence[Point]) -> str:
     """Which order gives longer accepts, in a sentence."""
     by_order = {
-        order: {(p.setting.contender, p.setting.x): p.accept.value for p in points if p.setting.what == order}
+        order: {(p.setting.compared, p.setting.x): p.accept.value for p in points if p.setting.what == order}
         for order in ORDERS
     }
     newest, prefix = by_order["newest"], by_order["prefix"]
@@ -275,7 +276,7 @@ def draw(axes: Any, points: Sequence[Point]) -> None:
         for point in points:
             setting = point.setting
             if setting.study == study and setting.x != float("inf"):
-                curve = curves.setdefault((setting.contender.name, setting.what), [])
+                curve = curves.setdefault((setting.compared.name, setting.what), [])
                 curve.append((setting.x, point.accept.value))
         colours: dict[tuple[str, str], str] = {}
         for (name, what), curve in curves.items():

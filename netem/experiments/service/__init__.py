@@ -1,1 +1,2 @@
-"""Experiments on `outrider serve` and its server as processes, asked by OpenAI's own client over links that break."""
+"""Experiments on `outrider serve` and its server as processes, with requests by OpenAI's own client over links that
+break."""

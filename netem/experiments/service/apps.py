@@ -1,6 +1,6 @@
-"""Apps: several at a time ask an endpoint by OpenAI's own client, read or go away in mid-answer, and judge what came.
+"""Apps that send requests to an endpoint by OpenAI's own client, and judge the answers. Some leave in mid-answer.
 
-Knows HTTP's other end only; not what is done to the link meanwhile.
+Knows the endpoint by HTTP alone, and nothing of the faults of its link.
 """
 
 import asyncio
@@ -15,16 +15,18 @@ import openai
 
 IDENTICAL, DIFFERENT, LEFT, FAILED = "identical", "different", "left", "failed"
 
-_LEAVING = 0.15
-"""The share of the answers that nobody reads to the end."""
+_LEAVING_SHARE = 0.15
+"""The share of the answers that their app does not read to the end."""
 
-_WHOLE = 0.25  # of the others, those that are asked for whole
-_RETRIES = 40  # of a refused request, by the client itself
+_UNSTREAMED_SHARE = 0.25
+"""The share of the others that are requested without streaming."""
+
+_RETRIES = 40  # of a refused request, by OpenAI's client
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A body, and the text that the target alone answers."""
+class AppRequest:
+    """body: of a request for a chat completion. text: the reference answer."""
 
     body: dict[str, Any]
     text: str
@@ -32,43 +34,48 @@ class Question:
 
 @dataclass(slots=True)
 class Apps:
-    address: str
-    questions: Sequence[Question]
-    verdicts: Counter[str] = field(default_factory=Counter)
-    troubles: list[str] = field(default_factory=list)  # of what was different or failed
-    first_seconds: list[float] = field(default_factory=list)  # to the first text of an answer that was streamed
+    """Apps of one endpoint at `address`, HOST:PORT, and the verdicts on their answers.
 
-    async def ask_until(self, deadline: float, seed: int) -> None:
-        """One app, on time.monotonic."""
+    troubles: descriptions of answers that differed or failed. first_seconds: to the first text of streamed answers.
+    """
+
+    address: str
+    requests: Sequence[AppRequest]
+    verdicts: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+    first_seconds: list[float] = field(default_factory=list)
+
+    async def run_app(self, deadline_s: float, seed: int) -> None:
+        """One app, which sends requests until deadline_s of time.monotonic."""
         dice = random.Random(seed)
         async with openai.AsyncOpenAI(
             base_url=f"http://{self.address}/v1", api_key="none", max_retries=_RETRIES, timeout=300.0
         ) as client:
-            while time.monotonic() < deadline:
-                await self._ask(client, dice.choice(self.questions), dice)
+            while time.monotonic() < deadline_s:
+                await self._ask(client, dice.choice(self.requests), dice)
 
-    async def _ask(self, client: openai.AsyncOpenAI, question: Question, dice: random.Random) -> None:
-        leaves_after = dice.randrange(1, 8) if dice.random() < _LEAVING else None
-        is_whole = leaves_after is None and dice.random() < _WHOLE
+    async def _ask(self, client: openai.AsyncOpenAI, request: AppRequest, dice: random.Random) -> None:
+        leaves_after = dice.randrange(1, 8) if dice.random() < _LEAVING_SHARE else None
+        is_whole = leaves_after is None and dice.random() < _UNSTREAMED_SHARE
         try:
-            text = await self._whole(client, question) if is_whole else await self._read(client, question, leaves_after)
+            text = await self._whole(client, request) if is_whole else await self._read(client, request, leaves_after)
         except openai.OpenAIError as error:
             self._judged(FAILED, f"{type(error).__name__}: {error}")
             return
-        if leaves_after is not None and question.text.startswith(text):
+        if leaves_after is not None and request.text.startswith(text):
             self._judged(LEFT)
-        elif text == question.text:
+        elif text == request.text:
             self._judged(IDENTICAL)
         else:
-            self._judged(DIFFERENT, f"{text!r} instead of {question.text!r}")
+            self._judged(DIFFERENT, f"{text!r} instead of {request.text!r}")
 
-    async def _read(self, client: openai.AsyncOpenAI, question: Question, leaves_after: int | None) -> str:
-        began, text, chunks = time.monotonic(), "", 0
-        async with await client.chat.completions.create(**question.body, stream=True) as stream:
+    async def _read(self, client: openai.AsyncOpenAI, request: AppRequest, leaves_after: int | None) -> str:
+        began_s, text, chunks = time.monotonic(), "", 0
+        async with await client.chat.completions.create(**request.body, stream=True) as stream:
             async for chunk in stream:
                 piece = chunk.choices[0].delta.content
                 if piece and not text:
-                    self.first_seconds.append(time.monotonic() - began)
+                    self.first_seconds.append(time.monotonic() - began_s)
                 text += piece or ""
                 chunks += bool(piece)
                 if chunks == leaves_after:
@@ -76,8 +83,8 @@ class Apps:
         return text
 
     @staticmethod
-    async def _whole(client: openai.AsyncOpenAI, question: Question) -> str:
-        answer = await client.chat.completions.create(**question.body)
+    async def _whole(client: openai.AsyncOpenAI, request: AppRequest) -> str:
+        answer = await client.chat.completions.create(**request.body)
         return str(answer.choices[0].message.content)
 
     def _judged(self, verdict: str, trouble: str = "") -> None:
@@ -86,6 +93,6 @@ class Apps:
             self.troubles.append(trouble)
 
 
-async def ask_together(apps: Apps, count: int, deadline: float, seed: int) -> None:
-    """`count` apps at once, until `deadline`."""
-    await asyncio.gather(*(apps.ask_until(deadline, seed * 1000 + number) for number in range(count)))
+async def run_apps(apps: Apps, count: int, deadline_s: float, seed: int) -> None:
+    """`count` apps at once, until deadline_s of time.monotonic."""
+    await asyncio.gather(*(apps.run_app(deadline_s, seed * 1000 + number) for number in range(count)))

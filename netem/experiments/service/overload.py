@@ -1,8 +1,8 @@
-"""`overload`: a server that is asked for twice what it does at a time: who is let in must not notice, and who is not
-must hear so at once, and when to come back.
+"""`overload`: a server with twice as many clients as it accepts: admitted answers must keep their speed, and the other
+clients must be refused at once, with a time after which to retry.
 
-A real server process and real connections in real time, first with as many clients as it takes, then with twice as
-many.
+A real server process and real connections in real time, first with as many clients as the server accepts, then with
+twice as many.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from netem.experiments.speed.runs import quantile
 RUNNING = 4
 SECONDS = 60.0
 QUICK_SECONDS = 10.0
-LONGEST = 64
+MAX_NEW_TOKENS = 64
 MOST_SLOWDOWN = 1.5
 MOST_SECONDS_TO_REFUSE = 0.1
 HEADINGS = ("clients", "answers", "tokens/s", "gap, median ms", "gap, p95 ms", "refused", "refused within ms, p95")
@@ -40,14 +40,18 @@ SERVER = ("--max-running", str(RUNNING), "--pace-pass", "30ms", "--pace-token", 
 
 
 @dataclass(slots=True)
-class Seen:
-    """What the clients of one load saw, in seconds."""
+class LoadObservations:
+    """The observations of all clients of one load. Times are in seconds.
+
+    gaps: between tokens of admitted answers. refused: from a request to its refusal. hints: the retry-after of
+    refusals.
+    """
 
     seconds: float
     answers: int = 0
     tokens: int = 0
-    gaps: list[float] = field(default_factory=list)  # between tokens of answers that were let in
-    refused: list[float] = field(default_factory=list)  # from the question to the refusal
+    gaps: list[float] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
     hints: list[float] = field(default_factory=list)
 
 
@@ -61,49 +65,52 @@ async def measure(request: Request, advance: Advance) -> Report:
         access = Access(parse_destination(await server.ready()))
         client = await stack.enter_async_context(client_for(access, DraftChoice("lookup"), cache, no_bar))
         prompts = [prompt_tokens(client, text) for text in texts]
-        loads: dict[int, Seen] = {}
+        loads: dict[int, LoadObservations] = {}
         for number, count in enumerate((RUNNING, 2 * RUNNING)):
             advance(f"{count} clients", number / 2)
-            loads[count] = seen = Seen(seconds)
-            deadline = time.monotonic() + seconds
-            await asyncio.gather(*(_ask_until(deadline, client, prompts[index:], seen) for index in range(count)))
+            loads[count] = observed = LoadObservations(seconds)
+            deadline_s = time.monotonic() + seconds
+            await asyncio.gather(
+                *(_run_client(deadline_s, client, prompts[index:], observed) for index in range(count))
+            )
     return make_report(loads)
 
 
-async def _ask_until(deadline: float, client: Client, prompts: list[list[int]], seen: Seen) -> None:
-    options = AnswerOptions(CLOUD, LONGEST)
+async def _run_client(deadline_s: float, client: Client, prompts: list[list[int]], observed: LoadObservations) -> None:
+    options = AnswerOptions(CLOUD, MAX_NEW_TOKENS)
     turn = 0
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline_s:
         commits: list[float] = []
 
         def watch(committed: Any, _: Any, commits: list[float] = commits) -> None:
             commits.extend([time.perf_counter()] * bool(committed))
 
-        began = time.perf_counter()
+        began_s = time.perf_counter()
         try:
             async with client.converse(CLOUD, None) as conversation:
                 answer = await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
         except RefusedError as error:
-            seen.refused.append(time.perf_counter() - began)
-            seen.hints.append(error.retry_after)
+            observed.refused.append(time.perf_counter() - began_s)
+            observed.hints.append(error.retry_after)
             await asyncio.sleep(error.retry_after)
             continue
         turn += 1
-        seen.answers += 1
-        seen.tokens += len(answer.tokens)
-        seen.gaps += [later - earlier for earlier, later in pairwise(commits)]
+        observed.answers += 1
+        observed.tokens += len(answer.tokens)
+        observed.gaps += [later - earlier for earlier, later in pairwise(commits)]
 
 
-def make_report(loads: dict[int, Seen]) -> Report:
+def make_report(loads: dict[int, LoadObservations]) -> Report:
     alone, crowded = loads.values()
     slowdown = median(crowded.gaps) / median(alone.gaps)
     slowest = quantile(crowded.refused, 0.95) if crowded.refused else 0.0
     return Report(
         title="A server that is asked for twice what it does at a time",
         headings=HEADINGS,
-        rows=[_cells(count, seen) for count, seen in loads.items()],
+        rows=[_cells(count, observed) for count, observed in loads.items()],
         remarks=(
-            f"`outriderd` makes {RUNNING} answers at a time; a pass takes 30 ms, or 1 ms a token; answers of {LONGEST} "
+            f"`outriderd` makes {RUNNING} answers at a time; a pass takes 30 ms, or 1 ms a token; answers of "
+            f"{MAX_NEW_TOKENS} "
             "tokens at most, decoded in the cloud. A client that is refused comes back when it was told to.",
             f"Of those that are let in, the time from token to token grows by {slowdown:.2f} (median).",
             f"Those that are refused are told to come back after {median(crowded.hints or [0.0]):.1f} s (median).",
@@ -112,16 +119,16 @@ def make_report(loads: dict[int, Seen]) -> Report:
             "slowdown": slowdown,
             "loads": {
                 str(count): {
-                    "answers": seen.answers,
-                    "tokens": seen.tokens,
-                    "gap_median": median(seen.gaps),
-                    "gap_p95": quantile(seen.gaps, 0.95),
-                    "refused": len(seen.refused),
-                    "refused_p95": quantile(seen.refused, 0.95) if seen.refused else None,
-                    "refused_most": max(seen.refused, default=None),
-                    "hint_median": median(seen.hints) if seen.hints else None,
+                    "answers": observed.answers,
+                    "tokens": observed.tokens,
+                    "gap_median": median(observed.gaps),
+                    "gap_p95": quantile(observed.gaps, 0.95),
+                    "refused": len(observed.refused),
+                    "refused_p95": quantile(observed.refused, 0.95) if observed.refused else None,
+                    "refused_most": max(observed.refused, default=None),
+                    "hint_median": median(observed.hints) if observed.hints else None,
                 }
-                for count, seen in loads.items()
+                for count, observed in loads.items()
             },
         },
         draw=lambda axes: _draw(axes, loads),
@@ -134,21 +141,21 @@ def make_report(loads: dict[int, Seen]) -> Report:
     )
 
 
-def _cells(count: int, seen: Seen) -> list[str]:
+def _cells(count: int, observed: LoadObservations) -> list[str]:
     return [
         str(count),
-        str(seen.answers),
-        f"{seen.tokens / seen.seconds:.0f}",
-        f"{median(seen.gaps) * 1000:.0f}",
-        f"{quantile(seen.gaps, 0.95) * 1000:.0f}",
-        str(len(seen.refused)),
-        f"{quantile(seen.refused, 0.95) * 1000:.0f}" if seen.refused else "",
+        str(observed.answers),
+        f"{observed.tokens / observed.seconds:.0f}",
+        f"{median(observed.gaps) * 1000:.0f}",
+        f"{quantile(observed.gaps, 0.95) * 1000:.0f}",
+        str(len(observed.refused)),
+        f"{quantile(observed.refused, 0.95) * 1000:.0f}" if observed.refused else "",
     ]
 
 
-def _draw(axes: Any, loads: dict[int, Seen]) -> None:
-    for count, seen in loads.items():
-        gaps = sorted(gap * 1000 for gap in seen.gaps)
+def _draw(axes: Any, loads: dict[int, LoadObservations]) -> None:
+    for count, observed in loads.items():
+        gaps = sorted(gap * 1000 for gap in observed.gaps)
         axes.step(gaps, [(index + 1) / len(gaps) for index in range(len(gaps))], label=f"{count} clients")
     axes.set_xlabel("milliseconds from token to token")
     axes.set_ylabel("share")

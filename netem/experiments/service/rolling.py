@@ -1,6 +1,6 @@
-"""`rolling`: a server that is replaced again and again while apps are answered: no request may fail, none may differ.
+"""`rolling`: a server that is replaced repeatedly while apps are answered: no request may fail, no answer may differ.
 
-Each new server is ready before the link leads to it; then the old one is asked to end, and drains.
+Each new server is ready before the link leads to it; then the old one is told to end, and drains.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ from common.address import parse_destination
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
-from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, Apps, ask_together
+from netem.experiments.service.app_requests import make_app_requests
+from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, Apps, run_apps
 from netem.experiments.service.endpoint import endpoint
-from netem.experiments.service.questions import make_questions
 from netem.links.breakable import BreakableProxy
 
 RESTARTS = 8
 QUICK_RESTARTS = 2
 APPS = 4
-LONGEST = 40  # tokens of an answer
+MAX_NEW_TOKENS = 40  # tokens of an answer
 DRAINS_SECONDS = (20, 0)
-"""What running answers are given to end, in turn: more than they need, or nothing, so that they move in mid-answer."""
+"""The time that running answers get to end, in turn: more than they need, or none, so that they move in mid-answer."""
 
 _TEXTS = 20
 _QUICK_TEXTS = 5
-_APART_SECONDS = 6.0
-_REFERENCES = 0.1  # of the whole run, roughly
+_INTERVAL_S = 6.0
+_REFERENCES_SHARE = 0.1  # of the whole run, roughly
 HEADINGS = ("drain", "restarts", "answers moved in their midst")
 
 
@@ -45,36 +45,45 @@ async def measure(request: Request, advance: Advance) -> Report:
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
 
-        async def begin(index: int) -> Any:
+        async def start(index: int) -> Any:
             drain = DRAINS_SECONDS[index % len(DRAINS_SECONDS)]
             return await stack.enter_async_context(
                 serving(family, "--pace-pass", "30ms", "--drain-seconds", str(drain))
             )
 
-        server = await begin(0)
+        server = await start(0)
         address = parse_destination(await server.ready())
         async with client_for(Access(address), DraftChoice(threads=HALF_THE_CORES), cache, no_bar) as client:
-            questions = await asyncio.to_thread(
-                make_questions, family.target, texts, client, LONGEST, request.seed, advance, _REFERENCES
+            requests = await asyncio.to_thread(
+                make_app_requests,
+                family.target,
+                texts,
+                client,
+                MAX_NEW_TOKENS,
+                request.seed,
+                advance,
+                _REFERENCES_SHARE,
             )
         proxy = await stack.enter_async_context(BreakableProxy(address))
-        _, asked_at = await stack.enter_async_context(endpoint(proxy.address, cache, APPS))
-        apps = Apps(asked_at, questions)
-        asking = asyncio.create_task(ask_together(apps, APPS, time.monotonic() + 3600, request.seed))
+        _, endpoint_address = await stack.enter_async_context(endpoint(proxy.address, cache, APPS))
+        apps = Apps(endpoint_address, requests)
+        running_apps = asyncio.create_task(run_apps(apps, APPS, time.monotonic() + 3600, request.seed))
         moved = dict.fromkeys(DRAINS_SECONDS, 0)
         try:
             for index in range(restarts):
-                advance(f"restart {index + 1} of {restarts}", _REFERENCES + (1 - _REFERENCES) * index / restarts)
-                await asyncio.sleep(_APART_SECONDS)
-                successor = await begin(index + 1)
+                advance(
+                    f"restart {index + 1} of {restarts}", _REFERENCES_SHARE + (1 - _REFERENCES_SHARE) * index / restarts
+                )
+                await asyncio.sleep(_INTERVAL_S)
+                successor = await start(index + 1)
                 proxy.target = parse_destination(await successor.ready())
                 await server.stop()
                 moved[DRAINS_SECONDS[index % len(DRAINS_SECONDS)]] += server.summary()["failures"]
                 server = successor
-            await asyncio.sleep(_APART_SECONDS)
+            await asyncio.sleep(_INTERVAL_S)
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            running_apps.cancel()
+            await asyncio.gather(running_apps, return_exceptions=True)
     return make_report(apps, restarts, moved)
 
 
@@ -86,7 +95,8 @@ def make_report(apps: Apps, restarts: int, moved: dict[int, int]) -> Report:
         headings=HEADINGS,
         rows=[[f"{drain} s", str(counts[drain]), str(moved[drain])] for drain in DRAINS_SECONDS],
         remarks=(
-            f"{APPS} apps ask `outrider serve` by OpenAI's client without a pause: answers of {LONGEST} tokens at "
+            f"{APPS} apps ask `outrider serve` by OpenAI's client without a pause: answers of {MAX_NEW_TOKENS} "
+            f"tokens at "
             "most, half of them drawn with a seed.",
             f"{verdicts.total()} answers: {verdicts[IDENTICAL]} identical to transformers' own `generate`, "
             f"{verdicts[LEFT]} left in mid-answer by their app, {verdicts[DIFFERENT]} different, {verdicts[FAILED]} "

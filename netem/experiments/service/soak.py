@@ -1,7 +1,7 @@
-"""`soak`: half an hour of apps that ask, leave and come back over a link that breaks: what both processes hold must
-stay as it was, and every answer must be the target's own.
+"""`soak`: half an hour of apps over a link that breaks: memory, threads and files of both processes must not grow, and
+every answer must be the target's own.
 
-Real processes, connections and time. The seed gives the same questions and cuts; when they meet does not repeat.
+Real processes, connections and time. The seed gives the same requests and faults; how they coincide does not repeat.
 """
 
 import asyncio
@@ -20,25 +20,25 @@ from common.address import parse_destination
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
-from netem.experiments.service.apps import Apps, ask_together
-from netem.experiments.service.cuts import cut_again_and_again
+from netem.experiments.service.app_requests import make_app_requests
+from netem.experiments.service.apps import Apps, run_apps
 from netem.experiments.service.endpoint import endpoint
-from netem.experiments.service.gauges import Gauges
-from netem.experiments.service.questions import make_questions
-from netem.experiments.service.soak_report import Soaked, make_report
-from netem.experiments.torture.plan import Kind
+from netem.experiments.service.link_faults import inject_link_faults
+from netem.experiments.service.process_monitor import ProcessMonitor
+from netem.experiments.service.soak_report import SoakResult, make_report
+from netem.experiments.torture.plan import FaultKind
 from netem.links.breakable import BreakableProxy
 
 SECONDS = 1920.0
 QUICK_SECONDS = 90.0
 APPS = 4
-LONGEST = 40  # tokens of an answer
+MAX_NEW_TOKENS = 40  # tokens of an answer
 LEASE_SECONDS = 4
 SERVER = ("--pace-pass", "30ms", "--lease", str(LEASE_SECONDS))
 
 _TEXTS = 30
 _QUICK_TEXTS = 5
-_REFERENCES = 0.05  # of the whole run, roughly
+_REFERENCES_SHARE = 0.05  # of the whole run, roughly
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -51,37 +51,46 @@ async def measure(request: Request, advance: Advance) -> Report:
         idle = await stack.enter_async_context(serving(family, *SERVER))
         address = parse_destination(await server.ready())
         async with client_for(Access(address), DraftChoice(threads=HALF_THE_CORES), cache, no_bar) as client:
-            questions = await asyncio.to_thread(
-                make_questions, family.target, texts, client, LONGEST, request.seed, advance, _REFERENCES
+            requests = await asyncio.to_thread(
+                make_app_requests,
+                family.target,
+                texts,
+                client,
+                MAX_NEW_TOKENS,
+                request.seed,
+                advance,
+                _REFERENCES_SHARE,
             )
         proxy = await stack.enter_async_context(BreakableProxy(address))
-        asked, asked_at = await stack.enter_async_context(endpoint(proxy.address, cache, APPS))
+        endpoint_process, endpoint_address = await stack.enter_async_context(endpoint(proxy.address, cache, APPS))
         await idle.ready()
         await idle.stop()
-        apps, made = Apps(asked_at, questions), Counter[Kind]()
-        gauges = Gauges({"outriderd": server.pid, "outrider serve": asked.pid})
-        began = time.monotonic()
-        beside = [
-            asyncio.create_task(gauges.watch()),
-            asyncio.create_task(cut_again_and_again(proxy, made, request.seed)),
-            asyncio.create_task(_tell(apps, began, seconds, advance)),
+        apps, injected = Apps(endpoint_address, requests), Counter[FaultKind]()
+        monitor = ProcessMonitor({"outriderd": server.pid, "outrider serve": endpoint_process.pid})
+        began_s = time.monotonic()
+        background = [
+            asyncio.create_task(monitor.watch()),
+            asyncio.create_task(inject_link_faults(proxy, injected, request.seed)),
+            asyncio.create_task(_report_progress(apps, began_s, seconds, advance)),
         ]
         try:
-            await ask_together(apps, APPS, began + seconds, request.seed)
+            await run_apps(apps, APPS, began_s + seconds, request.seed)
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
-        await asked.stop()
-        # What was left to come back to has had its time.
+            await asyncio.gather(*background, return_exceptions=True)
+        await endpoint_process.stop()
+        # Until every lease has expired.
         await asyncio.sleep(LEASE_SECONDS + 1)
         await server.stop()
-        soaked = Soaked(apps, made, gauges.readings, server.summary(), idle.summary(), time.monotonic() - began)
-    return make_report(soaked, APPS, LONGEST)
+        result = SoakResult(
+            apps, injected, monitor.readings, server.summary(), idle.summary(), time.monotonic() - began_s
+        )
+    return make_report(result, APPS, MAX_NEW_TOKENS)
 
 
-async def _tell(apps: Apps, began: float, seconds: float, advance: Advance) -> None:
+async def _report_progress(apps: Apps, began_s: float, seconds: float, advance: Advance) -> None:
     while True:
-        share = min(1.0, (time.monotonic() - began) / seconds)
-        advance(f"{apps.verdicts.total()} answers", _REFERENCES + (1 - _REFERENCES) * share)
+        share = min(1.0, (time.monotonic() - began_s) / seconds)
+        advance(f"{apps.verdicts.total()} answers", _REFERENCES_SHARE + (1 - _REFERENCES_SHARE) * share)
         await asyncio.sleep(1.0)

@@ -1,1 +1,1 @@
-"""How fast answers come: systems over links and under load, on the virtual clock, with real time beside it."""
+"""Experiments on speed: systems over links and under load, on the virtual clock, and compared with real time."""

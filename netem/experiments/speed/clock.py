@@ -1,9 +1,9 @@
-"""`clock`: how far speeds on the virtual clock are from speeds in real time over tun, for one client and for two.
+"""`clock`: compares speeds on the virtual clock with speeds in real time over tun, for one client and for two.
 
-The same systems answer the same prompts twice: on the virtual clock, and in real time as processes that are held to the
-same stated costs. What this machine computes in more than its stated cost is late in real time only, and a speed with
-much of that says nothing of the virtual clock. Systems that draft on the server are therefore run a second time with
-all costs four times as high, on both sides; links stay as they are.
+The same systems answer the same prompts twice: on the virtual clock, and in real time as processes with the same stated
+costs. Where this machine takes longer than a stated cost, only real time is late, and a speed with many late passes
+cannot be compared. Systems that draft on the server are therefore run a second time with all costs four times as high,
+on both sides; links stay the same.
 """
 
 import asyncio
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from client.conversation import Answer
+from client.answer import Answer
 from client.demo.comparison import rotations
 from client.stats import combined, per
 from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_COSTS
-from netem.experiments.speed.ground import Ground, models, open_ground
-from netem.experiments.speed.real import Stage, stage, turned
-from netem.experiments.speed.runs import CODE, Asker, Run, Timed, drawn, fault_of
+from netem.experiments.speed.real import RealSystem, rotated, start_system
+from netem.experiments.speed.runs import CODE, Asker, Run, TimedAnswer, drawn, fault_of
 from netem.experiments.speed.systems import (
     AUTO,
     CLOUD_DECODING,
@@ -31,12 +30,13 @@ from netem.experiments.speed.systems import (
     LOCKSTEP_MOA,
     System,
 )
+from netem.experiments.speed.testbed import Testbed, models, open_testbed
 from netem.links.calibrating.calibrate import calibrate
 from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
-from netem.virtual.datacenter import PACE
+from netem.virtual.server import PACE
 from server.engine import Engine
-from server.stated_pace import Pace
+from server.options import Pace
 
 HEADINGS = (
     "link",
@@ -58,8 +58,8 @@ _VIRTUAL_DRAWS = 3  # of the link, each for every prompt
 
 
 @dataclass(frozen=True)
-class Setting:
-    """`slower`: how many times the stated costs both sides are run at."""
+class ClockSetting:
+    """One comparison. slower: the factor on all stated costs, on both sides."""
 
     link: str
     clients: int
@@ -68,12 +68,12 @@ class Setting:
 
     @property
     def pace(self) -> Pace:
-        """Of the server."""
+        """The server's costs."""
         return Pace(self.slower * PACE.per_pass, self.slower * PACE.per_token, self.slower * PACE.per_level)
 
     @property
     def level_seconds(self) -> float:
-        """Of a level that the laptop drafts."""
+        """The cost of a level that the client drafts."""
         return self.slower * DRAFT_SECONDS
 
 
@@ -82,33 +82,36 @@ _ON_THE_SERVER = (COLOCATED, AUTO)
 
 
 @dataclass(frozen=True)
-class Extent:
-    settings: tuple[Setting, ...]
+class ClockWorkload:
+    settings: tuple[ClockSetting, ...]
     prompts: int
     tokens: int
     repetitions: int
 
 
-FULL = Extent(
+FULL = ClockWorkload(
     (
-        Setting("4g", 1, 1, (*_ON_THE_LAPTOP, *_ON_THE_SERVER)),
-        Setting("5g", 1, 1, _ON_THE_LAPTOP),
-        Setting("4g", 2, 1, _ON_THE_LAPTOP),
-        Setting("4g", 1, 4, _ON_THE_SERVER),
-        Setting("4g", 2, 4, _ON_THE_LAPTOP),
+        ClockSetting("4g", 1, 1, (*_ON_THE_LAPTOP, *_ON_THE_SERVER)),
+        ClockSetting("5g", 1, 1, _ON_THE_LAPTOP),
+        ClockSetting("4g", 2, 1, _ON_THE_LAPTOP),
+        ClockSetting("4g", 1, 4, _ON_THE_SERVER),
+        ClockSetting("4g", 2, 4, _ON_THE_LAPTOP),
     ),
     prompts=2,
     tokens=96,
     repetitions=3,
 )
-QUICK = Extent((Setting("4g", 1, 1, (CLOUD_DECODING, EAGER)),), prompts=1, tokens=48, repetitions=1)
+QUICK = ClockWorkload((ClockSetting("4g", 1, 1, (CLOUD_DECODING, EAGER)),), prompts=1, tokens=48, repetitions=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """One system: its speed on the virtual clock, and in each repetition in real time, in tokens per second."""
+class ClockComparison:
+    """One system's speed in tokens per second: on the virtual clock, and in each repetition in real time.
 
-    setting: Setting
+    late_passes, late_levels: the shares that took longer than their stated cost in real time.
+    """
+
+    setting: ClockSetting
     system: str
     virtual: float
     real: Sequence[float]
@@ -121,75 +124,80 @@ class Held:
 
     @property
     def counts(self) -> bool:
-        """Whether the machine kept the stated costs."""
+        """Whether the machine kept the stated costs, so that the comparison is meaningful."""
         return max(self.late_passes, self.late_levels) <= OVERRUN_LIMIT
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
-    ground = await asyncio.to_thread(open_ground, request, extent.prompts)
+    workload = QUICK if request.quick else FULL
+    testbed = await asyncio.to_thread(open_testbed, request, workload.prompts)
     links: dict[str, dict[str, Any]] = {}
-    for link in dict.fromkeys(setting.link for setting in extent.settings):
+    for link in dict.fromkeys(setting.link for setting in workload.settings):
         advance(f"calibrating {link}", 0.0)
         links[link] = (await calibrate(find_profile(link), quick=True)).as_dict()
-    held: list[Held] = []
-    for number, setting in enumerate(extent.settings):
-        share = number / len(extent.settings)
+    compared: list[ClockComparison] = []
+    for number, setting in enumerate(workload.settings):
+        share = number / len(workload.settings)
         advance(f"{setting.link}, {setting.clients} clients", share)
-        held += await _hold(ground, request, extent, setting)
-    return make_report(held, extent, links)
+        compared += await _compare_setting(testbed, request, workload, setting)
+    return make_report(compared, workload, links)
 
 
-async def _hold(ground: Ground, request: Request, extent: Extent, setting: Setting) -> list[Held]:
-    prompts = ground.prompts[CODE]
+async def _compare_setting(
+    testbed: Testbed, request: Request, workload: ClockWorkload, setting: ClockSetting
+) -> list[ClockComparison]:
+    prompts = testbed.prompts[CODE]
     virtual = {
-        system.name: await asyncio.to_thread(play_virtually, ground, setting, system, prompts, extent.tokens)
+        system.name: await asyncio.to_thread(play_virtually, testbed, setting, system, prompts, workload.tokens)
         for system in setting.systems
     }
     target, *drafts = models(request).values()
     real: dict[str, list[Sequence[Answer]]] = {system.name: [] for system in setting.systems}
     async with AsyncExitStack() as stack:
-        stages: dict[str, Stage] = {}
+        running_systems: dict[str, RealSystem] = {}
         for system in setting.systems:
             costs = setting.pace, setting.level_seconds
-            opened = stage(target, drafts, setting.link, system, setting.clients, *costs)
-            stages[system.name] = await stack.enter_async_context(opened)
-            await stages[system.name].warm_up(prompts[0])
-        # Systems take turns, so that what else the machine does falls on all of them.
-        for order in rotations(tuple(stages), extent.repetitions):
+            opened = start_system(target, drafts, setting.link, system, setting.clients, *costs)
+            running_systems[system.name] = await stack.enter_async_context(opened)
+            await running_systems[system.name].warm_up(prompts[0])
+        # Systems take turns, so that other load on the machine affects all of them.
+        for order in rotations(tuple(running_systems), workload.repetitions):
             for name in order:
-                real[name].append(await stages[name].play(prompts, extent.tokens))
-    return [_held(setting, name, virtual[name], real[name], stages[name].server.summary()) for name in stages]
+                real[name].append(await running_systems[name].play(prompts, workload.tokens))
+    return [
+        _compared(setting, name, virtual[name], real[name], running_systems[name].server.summary())
+        for name in running_systems
+    ]
 
 
-def _held(
-    setting: Setting, name: str, virtual: float, real: Sequence[Sequence[Answer]], counters: dict[str, Any]
-) -> Held:
+def _compared(
+    setting: ClockSetting, name: str, virtual: float, real: Sequence[Sequence[Answer]], counters: dict[str, Any]
+) -> ClockComparison:
     answers = [answer for repetition in real for answer in repetition]
     levels = sum(answer.levels for answer in answers) + int(counters["assisted_levels"])
     late = sum(answer.overrun_levels for answer in answers) + int(counters["overrun_levels"])
     speeds = [combined([answer.stats for answer in repetition]).tokens_per_second for repetition in real]
-    return Held(setting, name, virtual, speeds, overrun_share(counters), per(late, levels))
+    return ClockComparison(setting, name, virtual, speeds, overrun_share(counters), per(late, levels))
 
 
 def play_virtually(
-    ground: Ground, setting: Setting, system: System, prompts: Sequence[Sequence[int]], tokens: int
+    testbed: Testbed, setting: ClockSetting, system: System, prompts: Sequence[Sequence[int]], tokens: int
 ) -> float:
-    """Tokens per second of as many clients as in real time, each with every prompt, the mean over draws of the link.
+    """Tokens per second with as many clients as in real time, each with every prompt; the mean over draws of the link.
 
-    Raises OutriderError where an answer is not sound, as asking in real time does.
+    Raises OutriderError where an answer is incomplete or its drafter failed, as in real time.
     """
     profile, options = find_profile(setting.link), system.options(tokens, setting.level_seconds)
 
-    async def client(engine: Engine, draw: int, place: int) -> list[Timed]:
-        asker = Asker(ground, engine, system, options)
+    async def client(engine: Engine, draw: int, place: int) -> list[TimedAnswer]:
+        asker = Asker(testbed, engine, system, options)
         return [
             await asker.ask_timed(drawn(profile, draw, place, number), prompt)
-            for number, prompt in enumerate(turned(prompts, place))
+            for number, prompt in enumerate(rotated(prompts, place))
         ]
 
     async def main(draw: int) -> Run:
-        async with ground.datacenter.serve(pace=setting.pace) as engine:
+        async with testbed.server.serve(pace=setting.pace) as engine:
             played = await asyncio.gather(*(client(engine, draw, place) for place in range(setting.clients)))
             return Run([timed for answers in played for timed in answers], engine.counters)
 
@@ -200,15 +208,18 @@ def play_virtually(
     return fmean(run.stats.tokens_per_second for run in runs)
 
 
-def make_report(held: Sequence[Held], extent: Extent, links: dict[str, dict[str, Any]]) -> Report:
-    off = [each for each in held if each.counts and abs(each.ratio - 1) > WITHIN]
+def make_report(
+    compared: Sequence[ClockComparison], workload: ClockWorkload, links: dict[str, dict[str, Any]]
+) -> Report:
+    off = [each for each in compared if each.counts and abs(each.ratio - 1) > WITHIN]
     return Report(
         title="The virtual clock against real time over tun",
         headings=HEADINGS,
-        rows=[_row(each) for each in held],
+        rows=[_row(each) for each in compared],
         remarks=(
-            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy; in real time "
-            f"{extent.repetitions} repetitions, systems in turn, the median in the table; on the virtual clock the "
+            f"{workload.prompts} held-out prompts for code, at most {workload.tokens} tokens each, greedy; in real "
+            f"time "
+            f"{workload.repetitions} repetitions, systems in turn, the median in the table; on the virtual clock the "
             f"mean over {_VIRTUAL_DRAWS} draws of the link.",
             f"Costs are times {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms. Late: took longer on this "
             f"machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
@@ -231,10 +242,10 @@ def make_report(held: Sequence[Held], extent: Extent, links: dict[str, dict[str,
                     "late_levels": each.late_levels,
                     "counts": each.counts,
                 }
-                for each in held
+                for each in compared
             ],
         },
-        draw=lambda axes: _draw(axes, held),
+        draw=lambda axes: _draw(axes, compared),
         faults=[
             f"{each.system} on {each.setting.link} with {each.setting.clients} clients is {each.ratio:.2f} times as "
             "fast on the virtual clock as in real time"
@@ -242,13 +253,13 @@ def make_report(held: Sequence[Held], extent: Extent, links: dict[str, dict[str,
         ]
         + [
             f"{name} never kept its costs, so nothing holds it against real time"
-            for name in dict.fromkeys(each.system for each in held)
-            if not any(each.counts for each in held if each.system == name)
+            for name in dict.fromkeys(each.system for each in compared)
+            if not any(each.counts for each in compared if each.system == name)
         ],
     )
 
 
-def _row(each: Held) -> list[str]:
+def _row(each: ClockComparison) -> list[str]:
     ratio = f"{each.ratio:.2f}"
     return [
         each.setting.link,
@@ -264,10 +275,10 @@ def _row(each: Held) -> list[str]:
     ]
 
 
-def _draw(axes: Any, held: Sequence[Held]) -> None:
-    for place, system in enumerate(dict.fromkeys(each.system for each in held)):
+def _draw(axes: Any, compared: Sequence[ClockComparison]) -> None:
+    for place, system in enumerate(dict.fromkeys(each.system for each in compared)):
         for counts, fill in ((True, f"C{place}"), (False, "none")):
-            points = [each for each in held if each.system == system and each.counts == counts]
+            points = [each for each in compared if each.system == system and each.counts == counts]
             axes.scatter(
                 [median(each.real) for each in points],
                 [each.virtual for each in points],
@@ -275,7 +286,7 @@ def _draw(axes: Any, held: Sequence[Held]) -> None:
                 edgecolors=f"C{place}",
                 label=system if counts else None,
             )
-    most = max(max(each.virtual, median(each.real)) for each in held)
+    most = max(max(each.virtual, median(each.real)) for each in compared)
     axes.plot([0, most], [0, most], color="grey", linewidth=1, label="equal")
     axes.fill_between([0, most], [0, (1 - WITHIN) * most], [0, (1 + WITHIN) * most], color="grey", alpha=0.15)
     axes.scatter([], [], facecolors="none", edgecolors="black", label="hollow: costs not kept in real time")

@@ -1,10 +1,10 @@
-"""The stated costs of every run on the virtual clock, as data and in words. Nothing else may live here."""
+"""The stated costs of all runs on the virtual clock, as data and as a remark. Nothing else may live here."""
 
 from common.stated_costs import IN_WORDS, SERVER_LEVEL_MS, STATED
 
 VIRTUAL_COSTS = {**STATED, "server_level_ms": SERVER_LEVEL_MS}
 
-VIRTUAL = (
+VIRTUAL_CLOCK = (
     f"Virtual clock: the real engine, drafts and target; time is what links and stated costs make it: {IN_WORDS}, one "
     f"on the server {SERVER_LEVEL_MS:.2f} ms, beside the pass where the policy is assist or auto."
 )

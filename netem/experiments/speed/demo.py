@@ -1,44 +1,44 @@
-"""The demo's comparison on the virtual clock: the same systems, prompts, models and link as `outrider demo` has in
-real time, where a busy machine cannot keep the stated costs.
+"""The demo's comparison on the virtual clock: the systems, prompts, models and link of `outrider demo`, whose stated
+costs a busy machine cannot keep in real time.
 
-May know how a virtual run is put together. It shows nothing.
+May know how a virtual run is assembled. It prints nothing.
 """
 
 from pathlib import Path
 from typing import Any
 
 from client.demo.family import choose_prompts, find_family
-from client.demo.systems import SYSTEMS
+from client.demo.systems_under_test import SYSTEMS
 from client.text import chat_tokens
 from common.protocol.errors import OutriderError
 from netem.experiments.speed.costs import VIRTUAL_COSTS
-from netem.experiments.speed.ground import Ground
 from netem.experiments.speed.runs import CODE, faults_of, run_alone
 from netem.experiments.speed.systems import System
+from netem.experiments.speed.testbed import Testbed
 from netem.links.profile import LinkProfile
-from netem.virtual.datacenter import open_datacenter
-from netem.virtual.laptop import Draft, Laptops
+from netem.virtual.client import DraftSetup, LoadedDrafts
+from netem.virtual.server import load_virtual_server
 
 
 def compare_virtually(
     models: Path | None, profile: LinkProfile, prompts: int, max_new_tokens: int, seed: int
 ) -> dict[str, Any]:
-    """Every answer of every system with its stats, and what each system's server counted.
+    """Every answer of every system with its statistics, and the counters of each system's server.
 
-    Raises OutriderError where the family is not whole or an answer is not sound.
+    Raises OutriderError where the models are incomplete, an answer is incomplete or a drafter failed.
     """
     family = find_family(models)
-    datacenter = open_datacenter(family.target, [family.draft])
-    tokenizer = datacenter.offer.tokenizer
+    server = load_virtual_server(family.target, [family.draft])
+    tokenizer = server.offer.tokenizer
     asked = [
         chat_tokens(tokenizer, [{"role": "user", "content": prompt}])
         for prompt in choose_prompts(family.prompts, prompts, seed)
     ]
-    ground = Ground(datacenter, Laptops(datacenter), {CODE: asked})
-    draft = Draft(family.draft.name)
+    testbed = Testbed(server, LoadedDrafts(server), {CODE: asked})
+    draft = DraftSetup(family.draft.name)
     runs = {
         name: run_alone(
-            ground, profile, System(name, policy, "", draft if policy.drafts else None), asked, max_new_tokens
+            testbed, profile, System(name, policy, "", draft if policy.drafts else None), asked, max_new_tokens
         )
         for name, policy in SYSTEMS.items()
     }

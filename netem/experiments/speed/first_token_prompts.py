@@ -1,4 +1,4 @@
-"""Prompts of exact lengths: held-out texts joined in one user message, cut so that the chat template's end stays.
+"""Prompts of exact lengths: held-out texts joined in one user message, truncated before the chat template's end.
 
 May know tokens and templates. It may not know links, systems or what is measured.
 """
@@ -19,7 +19,7 @@ _CATEGORIES = ("reading", "stories")
 
 
 def long_texts(file: Path, count: int, seed: int) -> list[str]:
-    """So many texts, each of all held-out prompts in an order of its own.
+    """`count` texts, each of all held-out prompts in a random order of its own.
 
     Raises MisuseError where the file has none of them.
     """
@@ -32,7 +32,7 @@ def long_texts(file: Path, count: int, seed: int) -> list[str]:
 
 
 def cut_prompts(tokenizer: "Tokenizer", text: str, lengths: Sequence[int]) -> dict[int, list[int]]:
-    """By length, the beginning of `text` as a conversation of exactly so many tokens.
+    """For each length, token ids of a conversation of exactly that length with the beginning of `text`.
 
     Raises MisuseError where the text is too short, or a length too short for the template.
     """

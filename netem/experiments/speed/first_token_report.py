@@ -1,4 +1,4 @@
-"""What `first-token` measured as a table, remarks and a picture. May know what is compared; it runs nothing."""
+"""The table, remarks and plot of `first-token`. May know what is compared; it runs nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from client.stats import per
 from netem.experiments.experiment import Report
-from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
+from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.runs import quantile
 from netem.experiments.speed.systems import CLOUD_DECODING
 from netem.links.profiles import find_profile
@@ -15,11 +15,11 @@ from netem.links.profiles import find_profile
 HEADINGS = ("link", "prompt", "system", "questions", "first token, median", "x cloud", "p95", "x cloud")
 
 PROMISED = 1.1
-"""Times cloud decoding's median, at most, at the judged place."""
+"""The largest allowed ratio to cloud decoding's median, for the judged link and length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinkAndLength:
     """A link and a prompt's length in tokens."""
 
     link: str
@@ -29,10 +29,11 @@ class Place:
         return f"{self.link}, {self.length} tokens"
 
 
-JUDGED = Place("4g", 1000)
+JUDGED = LinkAndLength("4g", 1000)
 
-Waits = Mapping[Place, Mapping[str, Sequence[float]]]
-"""By place, then by system: seconds to the first token of every question, the same questions for all systems."""
+Waits = Mapping[LinkAndLength, Mapping[str, Sequence[float]]]
+"""By link and length, then by system: seconds to the first token of every request, the same requests for all
+systems."""
 
 
 def make_report(waits: Waits, prompts: int) -> Report:
@@ -50,7 +51,7 @@ def make_report(waits: Waits, prompts: int) -> Report:
             "only.",
             "From sending the prompt to the first commit's arrival, as the client counts it. 'x cloud' divides the "
             "figure before it by cloud decoding's.",
-            f"{VIRTUAL} At most 512 tokens in a pass, so that a longer prompt takes several.",
+            f"{VIRTUAL_CLOCK} At most 512 tokens in a pass, so that a longer prompt takes several.",
         ),
         results={
             "stated_costs": VIRTUAL_COSTS,
@@ -72,7 +73,7 @@ def make_report(waits: Waits, prompts: int) -> Report:
 
 
 def ratios(systems: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Medians over cloud decoding's, of all other systems."""
+    """The medians of all other systems, divided by cloud decoding's."""
     cloud = median(systems[CLOUD_DECODING.name])
     return {name: per(median(each), cloud) for name, each in systems.items() if name != CLOUD_DECODING.name}
 
@@ -88,7 +89,7 @@ def _in_words(measured: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _row(place: Place, name: str, systems: Mapping[str, Sequence[float]]) -> list[str]:
+def _row(place: LinkAndLength, name: str, systems: Mapping[str, Sequence[float]]) -> list[str]:
     result = _result(name, systems)
     return [
         place.link,
@@ -114,7 +115,7 @@ def _result(name: str, systems: Mapping[str, Sequence[float]]) -> dict[str, floa
 
 
 def _draw(axes: Any, waits: Waits) -> None:
-    """A panel for each link: medians as dots, up to the 95th percentile as lines, systems side by side."""
+    """A panel for each link with the systems side by side: medians as dots, lines up to the 95th percentile."""
     axes.set_axis_off()
     links = list({place.link: None for place in waits})
     top = 1.05 * max(quantile(each, 0.95) for systems in waits.values() for each in systems.values())

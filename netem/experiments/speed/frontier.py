@@ -1,4 +1,4 @@
-"""`frontier`: tokens per pass, which a busy GPU saves by, against tokens per second, which a person sees."""
+"""`frontier`: tokens per pass, which is what a busy GPU gains, against tokens per second, which is what a user sees."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,26 +6,26 @@ from dataclasses import replace
 from typing import Any
 
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
-from netem.experiments.speed.ground import open_ground
-from netem.experiments.speed.runs import Extent, Run, Runs, faults_of, run_everywhere
+from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
+from netem.experiments.speed.runs import Run, Runs, Workload, faults_of, run_everywhere
 from netem.experiments.speed.systems import ASSIST, LOCKSTEP_MOA, ROOMY_TREE, SYSTEMS, System
+from netem.experiments.speed.testbed import open_testbed
 
 HEADINGS = ("link", "policy", "accept length", "tokens/s", "gap p50 / p95")
 ROUND_LEVELS = (2, 4, 6, 8, 12, 16, 24)
 
-FULL = Extent(("5g", "4g", "satellite"), prompts=8, tokens=192)
-QUICK = Extent(("4g",), prompts=3, tokens=96)
+FULL = Workload(("5g", "4g", "satellite"), prompts=8, tokens=192)
+QUICK = Workload(("4g",), prompts=3, tokens=96)
 
 
 def systems() -> dict[str, System]:
-    """Lock-step rounds of every length, and all others as everywhere."""
+    """Lock-step with rounds of every length, and all other systems as in the other experiments."""
     policy = replace(LOCKSTEP_MOA.policy, tree=ROOMY_TREE)
     rounds = {
         f"lock-step moa, {levels}": replace(LOCKSTEP_MOA, policy=replace(policy, round_levels=levels))
         for levels in ROUND_LEVELS
     }
-    # One client: auto is assist.
+    # With one client `auto` behaves as `assist`.
     others = {
         name: system
         for name, system in SYSTEMS.items()
@@ -35,19 +35,19 @@ def systems() -> dict[str, System]:
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
-    ground = await asyncio.to_thread(open_ground, request, extent.prompts)
-    return make_report(await run_everywhere(ground, extent.links, systems(), extent, advance), extent)
+    workload = QUICK if request.quick else FULL
+    testbed = await asyncio.to_thread(open_testbed, request, workload.prompts)
+    return make_report(await run_everywhere(testbed, workload.links, systems(), workload, advance), workload)
 
 
-def make_report(runs: Runs, extent: Extent) -> Report:
+def make_report(runs: Runs, workload: Workload) -> Report:
     return Report(
         title="Tokens per pass against tokens per second",
         headings=HEADINGS,
         rows=[_row(link, name, run) for link, of_link in runs.items() for name, run in of_link.items()],
         remarks=(
-            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy, one client.",
-            VIRTUAL,
+            f"{workload.prompts} held-out prompts for code, at most {workload.tokens} tokens each, greedy, one client.",
+            VIRTUAL_CLOCK,
             "Accept length is committed tokens per pass, the bonus token included. Numbers behind lock-step are the "
             "levels of its rounds. Draft moa where none is named.",
         ),

@@ -1,4 +1,4 @@
-"""What `load` measured as a table, remarks and a picture. May know what is compared; it runs nothing."""
+"""The table, remarks and plot of `load`. May know what is compared; it runs nothing."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -6,12 +6,12 @@ from typing import Any
 
 from client.stats import per
 from netem.experiments.experiment import Report
-from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
-from netem.experiments.speed.load_crowd import Crowd
+from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
+from netem.experiments.speed.load_run import LoadRun
 from netem.experiments.speed.runs import are_alike, fault_of, quantile
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, PATIENT
 from netem.links.profiles import find_profile
-from netem.virtual.datacenter import PACE
+from netem.virtual.server import PACE
 
 ARRIVING, TOGETHER = "requests/s", "clients"
 
@@ -35,12 +35,12 @@ HEADINGS = (
 
 JUDGED_CLIENTS = 8
 PROMISED = 1.5
-"""Times cloud decoding's tokens per pass-second, with so many clients, for patient or auto."""
+"""The least ratio to cloud decoding's tokens per pass-second that patient or auto must reach with so many clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many requests a second, or so many clients at once."""
+    """`amount` requests per second or clients at once; `of` says which."""
 
     of: str
     amount: float
@@ -49,24 +49,24 @@ class Load:
         return f"{self.amount:g} {'client' if self == Load(TOGETHER, 1) else self.of}"
 
 
-Crowds = Mapping[Load, Mapping[str, Crowd]]
-"""By load, then by system; cloud decoding is one of them."""
+LoadRuns = Mapping[Load, Mapping[str, LoadRun]]
+"""Runs by load, then by system; cloud decoding is one of them."""
 
 
-def make_report(crowds: Crowds, longest: Mapping[str, int], link: str) -> Report:
-    different = [load for load, systems in crowds.items() if not are_alike(systems.values())]
-    promised = gains_with(crowds, Load(TOGETHER, JUDGED_CLIENTS))
+def make_report(runs: LoadRuns, longest: Mapping[str, int], link: str) -> Report:
+    different = [load for load, systems in runs.items() if not are_alike(systems.values())]
+    promised = gains_with(runs, Load(TOGETHER, JUDGED_CLIENTS))
     return Report(
         title=f"One server under load over {link}, on the virtual clock",
         headings=HEADINGS,
-        rows=[_row(load, name, crowd, systems) for load, systems in crowds.items() for name, crowd in systems.items()],
+        rows=[_row(load, name, run, systems) for load, systems in runs.items() for name, run in systems.items()],
         remarks=(
             *_in_words(promised),
             f"Prompts for code, greedy, answers of at most {longest[ARRIVING]} tokens for Poisson arrivals and "
             f"{longest[TOGETHER]} for clients that ask one prompt after the other; every client has a link of its own. "
             "Arrivals, prompts and links are drawn once for a load, the same for all systems. Answers identical across "
             f"systems: {'NO' if different else 'yes'}.",
-            VIRTUAL,
+            VIRTUAL_CLOCK,
             "Latency is from asking to the answer's end. 'x faster' divides cloud decoding's mean latency at the same "
             "load by this one; every 'x cloud' divides the figure before it by cloud decoding's. Tokens/s of a client "
             "are tokens over the sum of latencies; of all, tokens over the time from the first question to the end of "
@@ -90,22 +90,22 @@ def make_report(crowds: Crowds, longest: Mapping[str, int], link: str) -> Report
                 {
                     "of": load.of,
                     "amount": load.amount,
-                    "systems": {name: crowd.as_dict() for name, crowd in each.items()},
+                    "systems": {name: run.as_dict() for name, run in each.items()},
                 }
-                for load, each in crowds.items()
+                for load, each in runs.items()
             ],
         },
-        draw=lambda axes: _draw(axes, crowds),
+        draw=lambda axes: _draw(axes, runs),
         faults=[
             *(f"the answers differ between systems at {load}, which must never happen" for load in different),
-            *_unsound(crowds),
+            *_unsound(runs),
         ],
     )
 
 
-def gains_with(crowds: Crowds, load: Load) -> dict[str, float]:
-    """Tokens per pass-second over cloud decoding's, of the systems that promise something; empty without that load."""
-    systems = crowds.get(load, {})
+def gains_with(runs: LoadRuns, load: Load) -> dict[str, float]:
+    """Tokens per pass-second of patient and auto, divided by cloud decoding's; empty where that load was not run."""
+    systems = runs.get(load, {})
     if not systems:
         return {}
     cloud = systems[CLOUD_DECODING.name]
@@ -126,46 +126,46 @@ def _in_words(gains: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _unsound(crowds: Crowds) -> list[str]:
+def _unsound(runs: LoadRuns) -> list[str]:
     return [
         f"at {load}, with {name}: {fault}"
-        for load, systems in crowds.items()
-        for name, crowd in systems.items()
-        for timed in crowd.answers
+        for load, systems in runs.items()
+        for name, run in systems.items()
+        for timed in run.answers
         if (fault := fault_of(timed.answer))
     ]
 
 
-def _row(load: Load, name: str, crowd: Crowd, systems: Mapping[str, Crowd]) -> list[str]:
+def _row(load: Load, name: str, run: LoadRun, systems: Mapping[str, LoadRun]) -> list[str]:
     cloud = systems[CLOUD_DECODING.name]
     return [
         str(load),
-        str(len(crowd.answers)),
+        str(len(run.answers)),
         name,
-        f"{crowd.mean_latency:.2f} / {quantile(crowd.latencies, 0.95):.2f} s",
-        f"{per(cloud.mean_latency, crowd.mean_latency):.2f}",
-        f"{crowd.tokens_per_client_second:.1f}",
-        f"{per(crowd.tokens_per_client_second, cloud.tokens_per_client_second):.2f}",
-        f"{crowd.tokens_per_second:.0f}",
-        f"{per(crowd.tokens_per_second, cloud.tokens_per_second):.2f}",
-        f"{crowd.tokens_per_pass_second:.0f}",
-        f"{per(crowd.tokens_per_pass_second, cloud.tokens_per_pass_second):.2f}",
-        f"{crowd.tokens_per_work_second:.0f}",
-        f"{crowd.counters.sessions_per_pass:.2f}",
-        f"{crowd.pass_share:.0%}",
-        f"{crowd.levels_per_second:.0f}",
+        f"{run.mean_latency:.2f} / {quantile(run.latencies, 0.95):.2f} s",
+        f"{per(cloud.mean_latency, run.mean_latency):.2f}",
+        f"{run.tokens_per_client_second:.1f}",
+        f"{per(run.tokens_per_client_second, cloud.tokens_per_client_second):.2f}",
+        f"{run.tokens_per_second:.0f}",
+        f"{per(run.tokens_per_second, cloud.tokens_per_second):.2f}",
+        f"{run.tokens_per_pass_second:.0f}",
+        f"{per(run.tokens_per_pass_second, cloud.tokens_per_pass_second):.2f}",
+        f"{run.tokens_per_work_second:.0f}",
+        f"{run.counters.sessions_per_pass:.2f}",
+        f"{run.pass_share:.0%}",
+        f"{run.levels_per_second:.0f}",
     ]
 
 
-def _draw(axes: Any, crowds: Crowds) -> None:
-    """Latency against arrivals, beside tokens per pass-second against clients."""
+def _draw(axes: Any, runs: LoadRuns) -> None:
+    """Two panels: latency against arrivals, and tokens per pass-second against clients."""
     axes.set_axis_off()
     left, right = (axes.inset_axes((x, 0, 0.43, 1)) for x in (0, 0.57))
-    _draw_lines(left, _of(crowds, ARRIVING), lambda crowd: crowd.mean_latency)
+    _draw_lines(left, _of(runs, ARRIVING), lambda run: run.mean_latency)
     left.set_ylim(bottom=0)
     left.set_xlabel("requests per second, Poisson")
     left.set_ylabel("mean latency of an answer in seconds")
-    _draw_lines(right, _of(crowds, TOGETHER), lambda crowd: crowd.tokens_per_pass_second)
+    _draw_lines(right, _of(runs, TOGETHER), lambda run: run.tokens_per_pass_second)
     right.set_yscale("log", base=2)
     right.yaxis.set_major_formatter("{x:g}")
     right.set_xlabel("clients at once")
@@ -176,11 +176,13 @@ def _draw(axes: Any, crowds: Crowds) -> None:
     )
 
 
-def _of(crowds: Crowds, what: str) -> dict[float, Mapping[str, Crowd]]:
-    return {load.amount: systems for load, systems in crowds.items() if load.of == what}
+def _of(runs: LoadRuns, what: str) -> dict[float, Mapping[str, LoadRun]]:
+    return {load.amount: systems for load, systems in runs.items() if load.of == what}
 
 
-def _draw_lines(axes: Any, by_amount: Mapping[float, Mapping[str, Crowd]], height: Callable[[Crowd], float]) -> None:
+def _draw_lines(
+    axes: Any, by_amount: Mapping[float, Mapping[str, LoadRun]], height: Callable[[LoadRun], float]
+) -> None:
     for name in next(iter(by_amount.values())):
         heights = [height(systems[name]) for systems in by_amount.values()]
         axes.plot(list(by_amount), heights, marker="o", markersize=3, label=name)

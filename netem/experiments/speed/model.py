@@ -1,11 +1,12 @@
-"""What a system should reach, by a discrete-event model with one number from measurement: the coverage of its drafts.
+"""Predicts a system's speed by a discrete-event model with one measured parameter: the coverage of its drafts.
 
-Stands beside the measurements, so that a figure off the model is noticed. What may live here: arithmetic on times and
-chances. It knows no engine, no tree, no network and no profile.
+It is a check on the measurements. What may live here: arithmetic on times and probabilities. It knows no engine, no
+tree, no network and no profile.
 
-The target's next token is among the nodes below the one before with the chance `coverage`, independently. Whoever
-drafts knows its own covered path only, a level at a time, and gets no further than the first token that is not covered
-until it hears of that token. Delays are the link's means; bytes, jitter's waits in order and prompts cost nothing.
+The model: the target's next token is among the children of the node before it with probability `coverage`,
+independently. A drafter extends its covered path one level at a time, and stops at the first token that is not covered
+until it receives that token. Delays are the link's means; bytes, head-of-line blocking by jitter and prompts cost
+nothing.
 """
 
 import math
@@ -19,18 +20,19 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds. `up` and `down` are one way; `server_level` is None where the server does not draft."""
+    """up_s, down_s: the one-way delays. pass_s: of the target. level_s: of a level that the client drafts.
+    server_level_s: of one that the server drafts; None where it does not draft."""
 
-    up: float
-    down: float
-    pass_seconds: float
-    level: float
-    server_level: float | None = None
+    up_s: float
+    down_s: float
+    pass_s: float
+    level_s: float
+    server_level_s: float | None = None
 
 
 def coverage_of(accept_length: float, levels: int) -> float:
-    """The chance that a token is covered where rounds of so many levels have this accept length: what solves
-    accept_length = 1 + c + c^2 + ... + c^levels."""
+    """The coverage c, 0 to 1, at which rounds of so many levels have this accept length: the solution of
+    accept_length = 1 + c + c^2 + ... + c^levels, by bisection."""
     low, high = 0.0, 1.0
     while high - low > 1e-9:
         middle = (low + high) / 2
@@ -40,36 +42,40 @@ def coverage_of(accept_length: float, levels: int) -> float:
 
 
 def predict(coverage: float, costs: Costs, levels_together: int = 3) -> float:
-    """Tokens per second of one streaming answer that goes on for long, passes following one another at once."""
+    """Tokens per second of one long streaming answer, with passes that follow one another without a pause.
+
+    levels_together: how many levels the client sends in one message.
+    """
     draws = random.Random(_SEED)
     covered = [draws.random() < coverage for _ in range(_TOKENS + 1024)]
-    laptop = _Laptop(covered, costs, levels_together)
+    client = _ModelClient(covered, costs, levels_together)
     own_levels = _levels_in_pass(costs)
     now = 0.0
-    frontier = own = 0  # `own`: positions that the server itself has drafted up to
+    frontier = own = 0  # `own`: the position up to which the server itself has drafted
     while frontier < _TOKENS:
         began = now
-        end = began + costs.pass_seconds
-        arrived = laptop.arrived(frontier, began)
+        end = began + costs.pass_s
+        arrived = client.arrived(frontier, began)
         judged = max(frontier, arrived, own)
         verified = _run(covered, frontier, judged)
         own = _run(covered, judged, judged + own_levels) if verified == judged else 0
         frontier = verified + 1
         own = max(own, frontier)
-        laptop.hear(frontier, end + costs.down)
+        client.hear(frontier, end + costs.down_s)
         now = end
     return frontier / now
 
 
 def _levels_in_pass(costs: Costs) -> int:
-    """What the server drafts meanwhile. Rounded first: 18 levels of a third of 5 ms come to a little over 30 ms."""
-    if costs.server_level is None:
+    """The levels that the server drafts in a pass. Rounded first: 18 levels of a third of 5 ms exceed 30 ms in
+    floats."""
+    if costs.server_level_s is None:
         return 0
-    return math.floor(round(costs.pass_seconds / costs.server_level, 6))
+    return math.floor(round(costs.pass_s / costs.server_level_s, 6))
 
 
-class _Laptop:
-    """Drafts without a break; what it sent is known by when each position arrived."""
+class _ModelClient:
+    """A client that drafts without a pause; it records when each position arrives at the server."""
 
     def __init__(self, covered: Sequence[bool], costs: Costs, levels_together: int):
         self._covered = covered
@@ -85,8 +91,8 @@ class _Laptop:
         self._heard.append((when, frontier))
 
     def arrived(self, frontier: int, now: float) -> int:
-        """Up to which position the server has this laptop's nodes by now."""
-        self._draft_until(now - self._costs.up)
+        """The position up to which the server has this client's nodes at the time `now`."""
+        self._draft_until(now - self._costs.up_s)
         reached = frontier
         kept = []
         for when, position in self._arrivals:
@@ -98,19 +104,19 @@ class _Laptop:
         return reached
 
     def _draft_until(self, end: float) -> None:
-        while self._time + self._costs.level <= end:
+        while self._time + self._costs.level_s <= end:
             while self._heard and self._heard[0][0] <= self._time:
                 self._tip = max(self._tip, self._heard.pop(0)[1])
-            self._time += self._costs.level
+            self._time += self._costs.level_s
             self._levels += 1
             if self._covered[self._tip]:
                 self._tip += 1
             if self._levels % self._together == 0:
-                self._arrivals.append((self._time + self._costs.up, self._tip))
+                self._arrivals.append((self._time + self._costs.up_s, self._tip))
 
 
 def _run(covered: Sequence[bool], start: int, end: int) -> int:
-    """How far tokens are covered from `start` on, at most to `end`."""
+    """The first position from `start` on that is not covered, at most `end`."""
     position = start
     while position < end and covered[position]:
         position += 1

@@ -8,9 +8,8 @@ from typing import Any
 from client.drafting.policies import LOCKSTEP, PUBLISHED_TREE
 from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
-from netem.experiments.speed.ground import open_ground
-from netem.experiments.speed.runs import Extent, Run, Runs, are_alike, faults_of, run_everywhere
+from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
+from netem.experiments.speed.runs import Run, Runs, Workload, are_alike, faults_of, run_everywhere
 from netem.experiments.speed.systems import (
     CLOUD_DECODING,
     COLOCATED,
@@ -20,6 +19,7 @@ from netem.experiments.speed.systems import (
     ROOMY_TREE,
     SYSTEMS,
 )
+from netem.experiments.speed.testbed import open_testbed
 from netem.links.profiles import find_profile
 
 HEADINGS = (
@@ -38,26 +38,26 @@ HEADINGS = (
     "B down/token",
 )
 
-FULL = Extent(("5g", "4g", "lte-drive", "cell-edge", "satellite"), prompts=12, tokens=192)
-QUICK = Extent(("5g", "4g", "satellite"), prompts=3, tokens=96)
+FULL = Workload(("5g", "4g", "lte-drive", "cell-edge", "satellite"), prompts=12, tokens=192)
+QUICK = Workload(("5g", "4g", "satellite"), prompts=3, tokens=96)
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
-    ground = await asyncio.to_thread(open_ground, request, extent.prompts)
-    return make_report(await run_everywhere(ground, extent.links, SYSTEMS, extent, advance), extent)
+    workload = QUICK if request.quick else FULL
+    testbed = await asyncio.to_thread(open_testbed, request, workload.prompts)
+    return make_report(await run_everywhere(testbed, workload.links, SYSTEMS, workload, advance), workload)
 
 
-def make_report(runs: Runs, extent: Extent) -> Report:
+def make_report(runs: Runs, workload: Workload) -> Report:
     each = [run for systems in runs.values() for run in systems.values()]
     return Report(
         title="Every system over every link, on the virtual clock",
         headings=HEADINGS,
         rows=[_row(link, name, run, systems) for link, systems in runs.items() for name, run in systems.items()],
         remarks=(
-            f"{extent.prompts} held-out prompts for code, at most {extent.tokens} tokens each, greedy; answers "
+            f"{workload.prompts} held-out prompts for code, at most {workload.tokens} tokens each, greedy; answers "
             f"identical across systems and links: {'yes' if are_alike(each) else 'NO'}.",
-            f"{VIRTUAL} The experiment `clock` has real time over tun beside it.",
+            f"{VIRTUAL_CLOCK} The experiment `clock` has real time over tun beside it.",
             f"Rounds of lock-step have {LOCKSTEP.round_levels} levels, {PUBLISHED_TREE.breadth} nodes wide, "
             f"{PUBLISHED_TREE.nodes} in all, as published; 'long' has {LONG_ROUND} levels and up to {ROOMY_TREE.nodes} "
             "nodes. Server-side speculation has the same moa draft beside the target, ends each of its rounds where "

@@ -1,6 +1,6 @@
-"""The same systems in real time: a server, links over tun and clients as processes and sockets, at stated costs.
+"""The systems in real time at stated costs: a server and links over tun as processes, and clients in this process.
 
-May know how processes are started and asked. It may not know tables or the virtual clock.
+May know how processes are started and queried. It may not know tables or the virtual clock.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from client.answer import Answer
 from client.assembly import Client, client_for
-from client.conversation import Answer
 from client.demo.asking import ask_tokens
 from client.demo.children import Child, running
 from client.drafting.draft_loader import DraftChoice
@@ -21,13 +21,13 @@ from common.drafters.drafter import Drafter
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.quiet import no_bar
 from netem.experiments.speed.systems import System
-from server.stated_pace import Pace
+from server.options import Pace
 
-_WARM_UP = 4  # tokens
+_WARM_UP_TOKENS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RealClient:
     """One client on a link of its own."""
 
     client: Client
@@ -35,42 +35,45 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RealSystem:
     """One system's server, and its clients across their links."""
 
     system: System
     server: Child
-    seats: Sequence[Seat]
+    clients: Sequence[RealClient]
     level_seconds: float
 
     async def play(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[Answer]:
-        """Every client asks every prompt, one after the other, each beginning with another."""
+        """The answers of all clients, each to every prompt one after the other, beginning with a different one."""
 
-        async def one(place: int, seat: Seat) -> list[Answer]:
-            return [await self._ask(seat, prompt, new_tokens) for prompt in turned(prompts, place)]
+        async def one(place: int, client: RealClient) -> list[Answer]:
+            return [await self._ask(client, prompt, new_tokens) for prompt in rotated(prompts, place)]
 
-        played = await asyncio.gather(*(one(place, seat) for place, seat in enumerate(self.seats)))
+        played = await asyncio.gather(*(one(place, client) for place, client in enumerate(self.clients)))
         return [answer for answers in played for answer in answers]
 
-    async def _ask(self, seat: Seat, prompt: Sequence[int], new_tokens: int) -> Answer:
+    async def _ask(self, client: RealClient, prompt: Sequence[int], new_tokens: int) -> Answer:
         options = self.system.options(new_tokens, self.level_seconds)
-        return await ask_tokens(seat.client, prompt, options, seat.drafter)
+        return await ask_tokens(client.client, prompt, options, client.drafter)
 
     async def warm_up(self, prompt: Sequence[int]) -> None:
-        for seat in self.seats:
-            await self._ask(seat, prompt, _WARM_UP)
+        for client in self.clients:
+            await self._ask(client, prompt, _WARM_UP_TOKENS)
 
 
-def turned(prompts: Sequence[Sequence[int]], place: int) -> list[Sequence[int]]:
-    """All of them, beginning with another at each place."""
+def rotated(prompts: Sequence[Sequence[int]], place: int) -> list[Sequence[int]]:
+    """All prompts, rotated by `place`."""
     return [*prompts[place:], *prompts[:place]]
 
 
 @asynccontextmanager
-async def stage(
+async def start_system(
     target: Path, drafts: Sequence[Path], profile: str, system: System, clients: int, pace: Pace, level_seconds: float
-) -> AsyncIterator[Stage]:
-    """Raises OutriderError where a process does not start or the link cannot be imposed."""
+) -> AsyncIterator[RealSystem]:
+    """Runs one server and `clients` clients until the block ends. profile: the name of a link profile.
+
+    Raises OutriderError where a process does not start or the link cannot be emulated.
+    """
     models = ["--target", str(target)] + [argument for draft in drafts for argument in ("--draft", str(draft))]
     costs = [
         *("--pace-pass", f"{1000 * pace.per_pass:g}ms"),
@@ -94,9 +97,9 @@ async def stage(
             threads=HALF_THE_CORES,
             layers=0 if draft is None else draft.layers,
         )
-        seats = []
+        connected = []
         for link in links:
             access = Access(parse_destination(await link.ready()))
             client = await stack.enter_async_context(client_for(access, choice, cache, no_bar))
-            seats.append(Seat(client, None if draft is None else client.load_drafter()))
-        yield Stage(system, server, seats, level_seconds)
+            connected.append(RealClient(client, None if draft is None else client.load_drafter()))
+        yield RealSystem(system, server, connected, level_seconds)

@@ -1,6 +1,6 @@
-"""One system's answers on the virtual clock, with when each commit came.
+"""Runs one system on the virtual clock, and records when each commit arrived.
 
-May know how a virtual run is put together. It may not know tables, or which systems are compared.
+May know how a virtual run is assembled. It may not know tables, or which systems are compared.
 """
 
 import asyncio
@@ -9,30 +9,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
-from client.conversation import Answer, Watch
-from client.demo.asking import unwatched
+from client.demo.asking import ignore_tokens
 from client.demo.comparison import is_identical
 from client.stats import Stats, combined, per
 from netem.experiments.experiment import Advance
-from netem.experiments.speed.ground import Ground
 from netem.experiments.speed.systems import System
+from netem.experiments.speed.testbed import Testbed
 from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
+from netem.virtual.client import ask
 from netem.virtual.clock import run_virtually
-from netem.virtual.laptop import ask
 from server.engine import Engine
 from server.sessions.counters import Counters
 
 CODE = "code"
 
-_APART = 40.0
-"""Virtual seconds between prompts, longer than an answer takes."""
+_APART_S = 40.0
+"""Virtual time between prompts, longer than an answer takes."""
 
 
 @dataclass(frozen=True)
-class Extent:
-    """How much is asked: `prompts` of each kind, and `tokens` of an answer at most."""
+class Workload:
+    """`prompts` of each category on each of `links`, with answers of at most `tokens`."""
 
     links: tuple[str, ...]
     prompts: int
@@ -40,24 +40,24 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
-    """An answer, when it was asked for, and when each of its commits came, in virtual seconds."""
+class TimedAnswer:
+    """An answer, the time of its request, and the times at which its commits arrived, in virtual seconds."""
 
     answer: Answer
-    asked: float
+    asked_s: float
     commits: tuple[float, ...]
 
     @property
     def gaps(self) -> list[float]:
-        """Seconds between commits; tokens of one burst have none."""
+        """Seconds between commits; tokens of one commit have no gap."""
         return [later - earlier for earlier, later in zip(self.commits, self.commits[1:], strict=False)]
 
 
 @dataclass(frozen=True)
 class Run:
-    """The answers to several prompts, and what the server counted."""
+    """The answers to several prompts, and the server's counters."""
 
-    answers: Sequence[Timed]
+    answers: Sequence[TimedAnswer]
     counters: Counters
 
     @property
@@ -82,34 +82,36 @@ class Run:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of them does not exceed; 0 of nothing."""
+    """The smallest value that at least this share of all values does not exceed; 0 where there are no values."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
 def drawn(profile: LinkProfile, *numbers: int) -> LinkProfile:
-    """The link with draws that belong to these numbers, all but the last of them below 1000, so that every system that
-    is asked under the same numbers meets the same link."""
+    """The link with a seed made of these numbers, so that every system with the same numbers meets the same link.
+
+    numbers: all but the last below 1000.
+    """
     return replace(profile, seed=sum(number * 1000**place for place, number in enumerate(numbers)))
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """One system at an engine: every question comes over a connection of its own, with a fresh drafter.
+    """Sends requests of one system to an engine, each over a new connection with a new drafter.
 
-    Needs a virtual loop.
+    Needs a running virtual loop.
     """
 
-    ground: Ground
+    testbed: Testbed
     engine: Engine
     system: System
     options: AnswerOptions
 
-    async def ask(self, profile: LinkProfile, tokens: Sequence[int], watch: Watch = unwatched) -> Answer:
-        drafter = self.ground.drafter(self.system.draft)
-        return await ask(self.engine, self.ground.datacenter, profile, tokens, self.options, drafter, watch)
+    async def ask(self, profile: LinkProfile, tokens: Sequence[int], watch: TokenListener = ignore_tokens) -> Answer:
+        drafter = self.testbed.drafter(self.system.draft)
+        return await ask(self.engine, self.testbed.server, profile, tokens, self.options, drafter, watch)
 
-    async def ask_timed(self, profile: LinkProfile, tokens: Sequence[int]) -> Timed:
+    async def ask_timed(self, profile: LinkProfile, tokens: Sequence[int]) -> TimedAnswer:
         clock = asyncio.get_running_loop().time
         commits: list[float] = []
 
@@ -117,23 +119,23 @@ class Asker:
             if committed:
                 commits.append(clock())
 
-        asked = clock()
+        asked_s = clock()
         answer = await self.ask(profile, tokens, watch)
-        return Timed(answer, asked, tuple(commits))
+        return TimedAnswer(answer, asked_s, tuple(commits))
 
 
 def run_alone(
-    ground: Ground, profile: LinkProfile, system: System, prompts: Sequence[Sequence[int]], new_tokens: int
+    testbed: Testbed, profile: LinkProfile, system: System, prompts: Sequence[Sequence[int]], new_tokens: int
 ) -> Run:
-    """One client asks one prompt after the other; the link's draws and the moment are the prompt's own, so that every
-    system meets the same link."""
+    """One client sends one prompt after the other. Each prompt has a time and a seed of the link of its own, so that
+    every system meets the same link."""
 
     async def main() -> Run:
         clock = asyncio.get_running_loop().time
-        async with ground.datacenter.serve() as engine:
-            asker, answers = Asker(ground, engine, system, system.options(new_tokens)), []
+        async with testbed.server.serve() as engine:
+            asker, answers = Asker(testbed, engine, system, system.options(new_tokens)), []
             for number, tokens in enumerate(prompts):
-                await asyncio.sleep(number * _APART - clock())
+                await asyncio.sleep(number * _APART_S - clock())
                 answers.append(await asker.ask_timed(drawn(profile, number), tokens))
             return Run(answers, engine.counters)
 
@@ -141,36 +143,36 @@ def run_alone(
 
 
 Runs = Mapping[str, Mapping[str, Run]]
-"""By link, then by system."""
+"""Runs by link, then by system."""
 
 
 async def run_everywhere(
-    ground: Ground, links: Sequence[str], systems: Mapping[str, System], extent: Extent, advance: Advance
+    testbed: Testbed, links: Sequence[str], systems: Mapping[str, System], workload: Workload, advance: Advance
 ) -> Runs:
-    """Every system alone on every link, with prompts for code."""
+    """Every system on every link, one at a time, with prompts for code."""
     runs: dict[str, dict[str, Run]] = {link: {} for link in links}
     for number, link in enumerate(links):
         for place, (name, system) in enumerate(systems.items()):
             advance(f"{link}, {name}", (number + place / len(systems)) / len(links))
             # In a thread: the virtual clock has an event loop of its own.
             runs[link][name] = await asyncio.to_thread(
-                run_alone, ground, find_profile(link), system, ground.prompts[CODE], extent.tokens
+                run_alone, testbed, find_profile(link), system, testbed.prompts[CODE], workload.tokens
             )
     return runs
 
 
 def fault_of(answer: Answer) -> str:
-    """Why an answer says nothing of its system: it is not whole, or its drafter failed. Empty where it is sound."""
+    """Why an answer cannot be counted: it is incomplete, or its drafter failed. Empty where it can."""
     return f"an answer broke off: {answer.failure}" if answer.failure else answer.note
 
 
 def are_alike(runs: Iterable[Run]) -> bool:
-    """Whether the answers of runs that asked the same prompts have the same tokens."""
+    """Whether the answers of runs with the same prompts have the same tokens."""
     return is_identical([timed.answer for timed in run.answers] for run in runs)
 
 
 def faults_of(runs: Sequence[Run]) -> list[str]:
-    """Why runs that asked the same prompts are not valid, if so."""
+    """Why runs with the same prompts are not valid; empty where they are."""
     answers = [timed.answer for run in runs for timed in run.answers]
     faults = [fault for answer in answers if (fault := fault_of(answer))]
     if not are_alike(runs):

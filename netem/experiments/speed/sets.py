@@ -1,4 +1,4 @@
-"""`sets`: every kind of prompt, measured on the virtual clock and predicted by the model of `model.py`."""
+"""`sets`: the speed for every category of prompt, measured on the virtual clock and predicted by `model.py`."""
 
 import asyncio
 from dataclasses import asdict, dataclass
@@ -7,28 +7,28 @@ from typing import Any
 
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.speed.costs import VIRTUAL, VIRTUAL_COSTS
-from netem.experiments.speed.ground import Ground, open_ground
+from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.model import Costs, coverage_of, predict
-from netem.experiments.speed.runs import Extent, Run, faults_of, run_alone
+from netem.experiments.speed.runs import Run, Workload, faults_of, run_alone
 from netem.experiments.speed.systems import AUTO, EAGER, LOCKSTEP_MOA, System
+from netem.experiments.speed.testbed import Testbed, open_testbed
 from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
 from netem.links.way import Way, both_ways
-from netem.virtual.datacenter import PACE
+from netem.virtual.server import PACE
 
 HEADINGS = ("link", "prompts", "system", "coverage", "tokens/s", "predicted", "measured / predicted", "accept length")
 
 _PACKET_BYTES = 150
 _PACKETS = 4000
 
-FULL = Extent(("5g", "4g", "satellite"), prompts=8, tokens=192)
-QUICK = Extent(("4g",), prompts=3, tokens=96)
+FULL = Workload(("5g", "4g", "satellite"), prompts=8, tokens=192)
+QUICK = Workload(("4g",), prompts=3, tokens=96)
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
-    """One system on one set. `predicted` in tokens per second, its first token taken as measured."""
+class Prediction:
+    """One system on one category. predicted: tokens per second, with the measured time to the first token."""
 
     link: str
     category: str
@@ -43,32 +43,34 @@ class Predicted:
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
-    ground = await asyncio.to_thread(open_ground, request, extent.prompts)
-    found: list[Predicted] = []
-    points = [(link, category) for link in extent.links for category in ground.prompts]
+    workload = QUICK if request.quick else FULL
+    testbed = await asyncio.to_thread(open_testbed, request, workload.prompts)
+    found: list[Prediction] = []
+    points = [(link, category) for link in workload.links for category in testbed.prompts]
     for number, (link, category) in enumerate(points):
         advance(f"{link}, {category}", number / len(points))
-        found += await asyncio.to_thread(compare, ground, find_profile(link), category, extent.tokens)
-    return make_report(found, extent)
+        found += await asyncio.to_thread(compare, testbed, find_profile(link), category, workload.tokens)
+    return make_report(found, workload)
 
 
-def compare(ground: Ground, profile: LinkProfile, category: str, tokens: int) -> list[Predicted]:
-    prompts = ground.prompts[category]
-    rounds = run_alone(ground, profile, LOCKSTEP_MOA, prompts, tokens)
+def compare(testbed: Testbed, profile: LinkProfile, category: str, tokens: int) -> list[Prediction]:
+    """Measures and predicts the streaming systems; the coverage comes from lock-step on the same prompts."""
+    prompts = testbed.prompts[category]
+    rounds = run_alone(testbed, profile, LOCKSTEP_MOA, prompts, tokens)
     levels = LOCKSTEP_MOA.policy.round_levels
     assert levels is not None
     coverage = coverage_of(rounds.stats.accept_length, levels)
     predicted = []
     for system in (EAGER, AUTO):
-        run = run_alone(ground, profile, system, prompts, tokens)
+        run = run_alone(testbed, profile, system, prompts, tokens)
         speed = predict(coverage, costs_of(system, profile), system.policy.levels_together)
-        predicted.append(Predicted(profile.name, category, system.name, coverage, run, with_first_token(run, speed)))
+        predicted.append(Prediction(profile.name, category, system.name, coverage, run, with_first_token(run, speed)))
     return predicted
 
 
 def with_first_token(run: Run, speed: float) -> float:
-    """Tokens per second of answers whose first token comes when it did, and the others at `speed`."""
+    """Tokens per second of answers with the measured time to the first token, and `speed` tokens per second after
+    it."""
     each = [timed.answer.stats for timed in run.answers]
     tokens = sum(stats.tokens for stats in each)
     return tokens / sum(stats.ttft_seconds + (stats.tokens - 1) / speed for stats in each)
@@ -79,21 +81,22 @@ def costs_of(system: System, profile: LinkProfile) -> Costs:
     return Costs(up, down, PACE.per_pass, DRAFT_SECONDS, PACE.per_level if system is AUTO else None)
 
 
-def travel(way: Way, every: float) -> float:
-    """The mean time in seconds that a small packet takes where one leaves `every` so many seconds."""
-    sent = [number * every for number in range(_PACKETS)]
+def travel(way: Way, interval_s: float) -> float:
+    """The mean one-way time in seconds of small packets that are sent at this interval."""
+    sent = [number * interval_s for number in range(_PACKETS)]
     came = [way.send(_PACKET_BYTES, moment) for moment in sent]
     return fmean(arrival - moment for moment, arrival in zip(sent, came, strict=True) if arrival is not None)
 
 
-def make_report(found: list[Predicted], extent: Extent) -> Report:
+def make_report(found: list[Prediction], workload: Workload) -> Report:
     return Report(
         title="Every kind of prompt: measured on the virtual clock, and predicted",
         headings=HEADINGS,
         rows=[_row(each) for each in found],
         remarks=(
-            f"{extent.prompts} held-out prompts of each kind, at most {extent.tokens} tokens each, greedy, draft moa.",
-            VIRTUAL,
+            f"{workload.prompts} held-out prompts of each kind, at most {workload.tokens} tokens each, greedy, draft "
+            f"moa.",
+            VIRTUAL_CLOCK,
             "Coverage is the chance that the target's next token is in the drafted tree, from the accept length of "
             "lock-step rounds with the published tree on the same prompts.",
             "The model (netem/experiments/speed/model.py) draws covered tokens with that chance, independently, and "
@@ -121,7 +124,7 @@ def make_report(found: list[Predicted], extent: Extent) -> Report:
     )
 
 
-def _row(each: Predicted) -> list[str]:
+def _row(each: Prediction) -> list[str]:
     stats = each.run.stats
     return [
         each.link,
@@ -135,7 +138,7 @@ def _row(each: Predicted) -> list[str]:
     ]
 
 
-def _draw(axes: Any, found: list[Predicted]) -> None:
+def _draw(axes: Any, found: list[Prediction]) -> None:
     for system, marker in ((EAGER.name, "o"), (AUTO.name, "s")):
         for link in dict.fromkeys(each.link for each in found):
             points = [each for each in found if each.system == system and each.link == link]

@@ -1,4 +1,4 @@
-"""The systems that are compared: one core and the same drafts, different policies. Data, and what each asks for."""
+"""The systems under test: the same code and draft models with different policies. Data, and their answer options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,28 +7,29 @@ from client.answering import AnswerOptions
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
 from common.stated_costs import DRAFT_SECONDS
-from netem.virtual.laptop import Draft
+from netem.virtual.client import DraftSetup
 
-MOA, EAGLE, INDEPENDENT = Draft("moa"), Draft("eagle"), Draft("independent")
+MOA, EAGLE, INDEPENDENT = DraftSetup("moa"), DraftSetup("eagle"), DraftSetup("independent")
 
 ROOMY_TREE = Expansion(breadth=8, children=8, nodes=256, least_probability=0.02)
-"""For rounds of any length, so that lock-step meets no bound but its levels."""
+"""Large enough that rounds of lock-step are limited by their levels alone."""
 
 LONG_ROUND = 16
-"""Levels of a round at which lock-step is fastest on most links with these models (`frontier` has the sweep)."""
+"""The levels of a round at which lock-step is fastest on most links with these models (swept by `frontier`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """`idle` is the idle policy asked of the server; `draft` runs on the laptop, None where nothing does."""
+    """idle: the idle policy requested from the server. draft: the draft model on the client; None where there is
+    none."""
 
     name: str
     policy: Policy
     idle: str
-    draft: Draft | None = None
+    draft: DraftSetup | None = None
 
     def options(self, new_tokens: int, level_seconds: float = DRAFT_SECONDS) -> AnswerOptions:
-        """For an answer of at most `new_tokens`, each drafted level taking `level_seconds` on the laptop."""
+        """For an answer of at most `new_tokens`; each level drafted by the client takes `level_seconds`."""
         return AnswerOptions(self.policy, new_tokens, idle=self.idle, pace=level_seconds)
 
 

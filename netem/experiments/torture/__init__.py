@@ -1,1 +1,1 @@
-"""`torture`: answers whose links and servers are cut at random, and what is left of them."""
+"""Experiments on robustness: answers under random faults of their links and servers, compared with references."""

@@ -1,6 +1,6 @@
-"""Asks what a plan says and cuts it as the plan says, several answers at once, each over a link of its own.
+"""Makes answers over real links and injects the faults of their plans, several answers at once, each over its own link.
 
-Knows conversations, links and servers; judges one answer at a time, and reports nothing.
+Knows conversations, links and servers. It records the outcome of each answer, and reports nothing.
 """
 
 import asyncio
@@ -13,57 +13,52 @@ from dataclasses import dataclass, field, replace
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
-from netem.experiments.exactness import verdict
-from netem.experiments.torture.plan import LONGEST, Cut, Generation, Kind, Question
-from netem.experiments.torture.servers import Servers
-from netem.experiments.torture.trial import Trial
+from netem.experiments.references import ReferenceQuestion
+from netem.experiments.torture.answer_record import AnswerRecord
+from netem.experiments.torture.outcome import MAX_NEW_TOKENS, AnswerOutcome, judged
+from netem.experiments.torture.plan import Fault, FaultKind, FaultPlan
+from netem.experiments.torture.server_with_spare import ServerWithSpare
 from netem.links.breakable import BreakableProxy
 
-BROKEN_OFF = "broken off"
-_PATIENT = Offline(limit=LONGEST, patience=120.0)
+_PATIENT = OfflineOptions(limit_tokens=MAX_NEW_TOKENS, wait_s=120.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    generation: Generation
-    rule: str
-    draft: str
-    verdict: str
-    why: str  # it broke off
-    retracted: int  # tokens that were shown as final
-    reconnects: int
-    provisional: int  # tokens that were offered before they were final
-    hits: Mapping[Kind, int]
-    waits: Sequence[tuple[Kind, float]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultedAnswer(AnswerOutcome):
+    """hits: faults in mid-answer by kind. waits: by kind, seconds from the end of a fault to the next final token."""
+
+    plan: FaultPlan
+    hits: Mapping[FaultKind, int]
+    waits: Sequence[tuple[FaultKind, float]] = ()
 
 
 @dataclass(slots=True)
-class Torment:
-    questions: Sequence[Question]
-    servers: Servers
-    made: Counter[Kind] = field(default_factory=Counter)  # cuts, in mid-answer or not
-    outcomes: list[Outcome] = field(default_factory=list)
-    _trials: set[Trial] = field(default_factory=set)
+class FaultInjector:
+    """injected: the faults so far, in mid-answer or not. outcomes: of the answers that have ended."""
 
-    async def work(self, client: Client, proxy: BreakableProxy, waiting: Iterator[Generation]) -> None:
-        """One answer after the other over one link."""
+    questions: Sequence[ReferenceQuestion]
+    servers: ServerWithSpare
+    injected: Counter[FaultKind] = field(default_factory=Counter)
+    outcomes: list[FaultedAnswer] = field(default_factory=list)
+    _running: set[AnswerRecord] = field(default_factory=set)
+
+    async def run_worker(self, client: Client, proxy: BreakableProxy, plans: Iterator[FaultPlan]) -> None:
+        """Makes one answer after the other over one link. Workers share `plans`."""
         drafter = client.load_drafter()
-        here = replace(client, access=Access(proxy.address))
-        for generation in waiting:
-            self.outcomes.append(await self._torment(generation, here, proxy, drafter))
+        through_proxy = replace(client, access=Access(proxy.address))
+        for plan in plans:
+            self.outcomes.append(await self._answer(plan, through_proxy, proxy, drafter))
 
-    async def _torment(
-        self, generation: Generation, client: Client, proxy: BreakableProxy, drafter: Drafter
-    ) -> Outcome:
-        question, trial = self.questions[generation.question], Trial()
-        options = AnswerOptions(STREAM, LONGEST, question.rule, sampling=question.sampling)
-        outcome = Outcome(generation, question.rule, client.manifest.draft, BROKEN_OFF, "", 0, 0, 0, trial.hits, ())
-        self._trials.add(trial)
-        cutting = asyncio.create_task(self._cut(generation, trial, proxy))
+    async def _answer(self, plan: FaultPlan, client: Client, proxy: BreakableProxy, drafter: Drafter) -> FaultedAnswer:
+        question, record = self.questions[plan.question], AnswerRecord()
+        options = AnswerOptions(STREAM, MAX_NEW_TOKENS, question.rule, sampling=question.sampling)
+        outcome = FaultedAnswer(plan.index, question.rule, client.manifest.draft, plan=plan, hits=record.hits)
+        self._running.add(record)
+        injecting = asyncio.create_task(self._inject_all(plan, record, proxy))
         try:
             async with (
                 client.access.connect() as connection,
@@ -72,56 +67,52 @@ class Torment:
                 answer = await conversation.answer(
                     question.reference.prompt,
                     options.settings(),
-                    lambda committed, _: trial.show(committed, time.perf_counter()),
-                    trial.link_is,
+                    lambda committed, _: record.committed(committed, time.perf_counter()),
+                    record.link_changed,
                 )
         except OutriderError as error:
             return replace(outcome, why=str(error))
         finally:
-            self._trials.discard(trial)
-            cutting.cancel()
+            self._running.discard(record)
+            injecting.cancel()
             with suppress(asyncio.CancelledError):
-                await cutting
-            proxy.speak()
+                await injecting
+            proxy.resume()
             proxy.reset()
-        is_whole = answer.finish_reason in ("stop", "length")
-        return replace(
-            outcome,
-            verdict=verdict(question.reference, answer.tokens) if is_whole else BROKEN_OFF,
-            why=answer.failure or answer.note or answer.finish_reason,
-            retracted=trial.retracted(answer.tokens),
-            reconnects=answer.stats.reconnects,
-            provisional=answer.stats.provisional_tokens,
-            waits=trial.waits,
-        )
+        return replace(judged(outcome, question.reference, answer, record), waits=record.waits)
 
-    async def _cut(self, generation: Generation, trial: Trial, proxy: BreakableProxy) -> None:
-        for cut in generation.cuts:
-            await trial.until(cut.tokens)
-            await asyncio.sleep(cut.delay)
-            if cut.kind is Kind.KILL:
-                # The spare is waited for, whether or not this answer still is.
-                await asyncio.shield(self._kill(cut))
+    async def _inject_all(self, plan: FaultPlan, record: AnswerRecord, proxy: BreakableProxy) -> None:
+        for fault in plan.faults:
+            await record.until_final(fault.tokens)
+            await asyncio.sleep(fault.delay_s)
+            if fault.kind is FaultKind.KILL:
+                # Shielded: the spare server takes over even where this answer ends meanwhile.
+                await asyncio.shield(self._kill_server(fault))
                 continue
-            self.made[cut.kind] += 1
-            trial.cut(cut.kind, server_is_down=self.servers.is_down)
-            if cut.kind is Kind.RESET:
-                proxy.reset()
-            elif cut.kind is Kind.MOVE:
-                proxy.move()
-            else:
-                proxy.silence()
-                await asyncio.sleep(cut.seconds)
-                proxy.speak()
-            trial.link_returned(time.perf_counter())
+            self.injected[fault.kind] += 1
+            record.fault_began(fault.kind, server_is_down=self.servers.is_down)
+            await inject_link_fault(proxy, fault.kind, fault.duration_s)
+            record.fault_ended(time.perf_counter())
 
-    async def _kill(self, cut: Cut) -> None:
+    async def _kill_server(self, fault: Fault) -> None:
         if self.servers.is_down:
             return
-        self.made[Kind.KILL] += 1
-        hit = tuple(self._trials)
-        for trial in hit:
-            trial.cut(Kind.KILL)
-        await self.servers.kill(cut.seconds)
-        for trial in hit:
-            trial.link_returned(time.perf_counter())
+        self.injected[FaultKind.KILL] += 1
+        hit = tuple(self._running)
+        for record in hit:
+            record.fault_began(FaultKind.KILL)
+        await self.servers.kill(fault.duration_s)
+        for record in hit:
+            record.fault_ended(time.perf_counter())
+
+
+async def inject_link_fault(proxy: BreakableProxy, kind: FaultKind, duration_s: float) -> None:
+    """Returns when the link carries again. kind: any but KILL. duration_s: of a blackhole; the others take no time."""
+    if kind is FaultKind.RESET:
+        proxy.reset()
+    elif kind is FaultKind.MOVE:
+        proxy.move()
+    else:
+        proxy.go_silent()
+        await asyncio.sleep(duration_s)
+        proxy.resume()

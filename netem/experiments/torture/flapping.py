@@ -1,7 +1,7 @@
-"""`flapping`: whether answers end, and end as the uninterrupted ones, over links that are back for moments only.
+"""`flapping`: whether answers end, and equal the uninterrupted ones, over links that carry for moments only.
 
-On the virtual clock, which the real engine, sessions, link watch and conversations run on: the same seed gives the
-same run. Every answer has a link of its own; many are made at a time on one server.
+The real engine, sessions, link watch and conversations run on the virtual clock: the same seed gives the same run.
+Every answer has a link of its own; many are made at the same time on one server.
 """
 
 import asyncio
@@ -13,27 +13,26 @@ from pathlib import Path
 from client.answering import AnswerOptions
 from client.demo.family import choose_prompts, find_family
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
 from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS, SERVER_LEVEL_MS, STATED
-from netem.experiments.exactness import verdict
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.torture.fault_injector import BROKEN_OFF
-from netem.experiments.torture.flapping_plan import Cut, Flap, draw_flap
-from netem.experiments.torture.flapping_report import Batch, Ended, Setting, make_report
-from netem.experiments.torture.plan import LONGEST, Question
-from netem.experiments.torture.questions import REFERENCES, make_questions
-from netem.experiments.torture.trial import Trial
+from netem.experiments.references import ReferenceQuestion, make_reference_questions
+from netem.experiments.torture.answer_record import AnswerRecord
+from netem.experiments.torture.flapping_plan import Disconnection, FlappingLink, draw_flapping_link
+from netem.experiments.torture.flapping_report import Batch, FlappingAnswer, FlappingSetting, make_report
+from netem.experiments.torture.outcome import MAX_NEW_TOKENS, judged
+from netem.experiments.torture.plan import REFERENCES_SHARE
+from netem.virtual.client import DraftSetup, LoadedDrafts, converse
 from netem.virtual.clock import run_virtually
-from netem.virtual.datacenter import Datacenter, open_datacenter
-from netem.virtual.laptop import Draft, Laptops, converse
-from netem.virtual.line import BreakingLine, Line
+from netem.virtual.link import BreakingLink, VirtualLink
+from netem.virtual.server import VirtualServer, load_virtual_server
 from server.engine import Engine
-from server.events import Event, Opened
-from server.stated_pace import Pace
+from server.events import Event, SessionOpened
+from server.options import Pace
 
 ANSWERS = 1000
 QUICK_ANSWERS = 60
@@ -41,103 +40,106 @@ QUESTIONS = 80
 QUICK_QUESTIONS = 10
 TOGETHER = 20
 LEASE_SECONDS = 120.0
-"""As `outriderd` has it."""
+"""The default of `outriderd`."""
 
 IDLE = ("eager", "patient", "auto")
-"""Policies of the server, in turn."""
+"""Idle policies of the server, in turn."""
 
-_MODELLED = 4
-"""One answer in so many is drafted by a model: what is measured needs drafts that are right at times, not the best."""
+_ONE_IN_MODELLED = 4
+"""One answer in so many is drafted by a draft model; `lookup`, which is right sometimes, is enough for the others."""
 
 _SLOWER = 8
-"""Times the stated costs, so that answers take long enough to be cut in their midst, mostly in a pass."""
+"""The factor on the stated costs, so that most interruptions happen in mid-answer, and in a pass."""
 
 COSTS = Pace(_SLOWER * STATED["pass_ms"] / 1000, per_level=_SLOWER * SERVER_LEVEL_MS / 1000)
 LEVEL_SECONDS = _SLOWER * DRAFT_SECONDS
 
-_PATIENT = Offline(limit=LONGEST, patience=3600.0)
+_PATIENT = OfflineOptions(limit_tokens=MAX_NEW_TOKENS, wait_s=3600.0)
 
 
-class Returns:
-    """Counts streams of sessions that were new to the server, and of those that it still held."""
+class StreamCounter:
+    """Counts the streams of sessions that were new to the server, and of those that it still held."""
 
     def __init__(self) -> None:
         self.new = self.resumed = 0
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Opened):
+        if isinstance(event, SessionOpened):
             self.new += not event.resumed
             self.resumed += event.resumed
 
 
 @dataclass(frozen=True)
-class Field:
-    """What every answer of a run stands on."""
+class FlappingTestbed:
+    """Models that are loaded once, and the questions of all answers."""
 
-    datacenter: Datacenter
-    laptops: Laptops
+    server: VirtualServer
+    loaded_drafts: LoadedDrafts
     draft: str
-    questions: Sequence[Question]
+    questions: Sequence[ReferenceQuestion]
 
-    def ask_all(self, flaps: Sequence[Flap], idle: str) -> Batch:
-        """All at once on one server and a virtual clock of their own."""
-        drafters = [self._drafter(flap) for flap in flaps]
-        random.seed(flaps[0].link.seed)  # the pauses between attempts to come back are drawn
+    def answer_all(self, links: Sequence[FlappingLink], idle: str) -> Batch:
+        """Makes all answers at the same time, on one server and a new virtual clock."""
+        drafters = [self._drafter(link) for link in links]
+        random.seed(links[0].profile.seed)  # of the pauses between attempts to reconnect
 
         async def main() -> Batch:
-            returns = Returns()
-            async with self.datacenter.serve(COSTS, lease_seconds=LEASE_SECONDS, tell=returns) as engine:
-                each = zip(flaps, drafters, strict=True)
-                answers = await asyncio.gather(*(self._ask(engine, flap, drafter, idle) for flap, drafter in each))
-                # What is left is what nobody can come back for any more, and whoever has not heard yet that it is over.
+            counted = StreamCounter()
+            async with self.server.serve(COSTS, lease_seconds=LEASE_SECONDS, on_event=counted) as engine:
+                each = zip(links, drafters, strict=True)
+                answers = await asyncio.gather(*(self._answer(engine, link, drafter, idle) for link, drafter in each))
+                # Until every lease has expired and every end of a stream has reached the server.
                 await asyncio.sleep(2 * LEASE_SECONDS)
                 sessions = engine.sessions
                 left = {"sessions": len(sessions), "leases": sessions.away, "slots": sessions.held_slots}
                 counters = engine.counters
-                rebuilt = returns.new - len(flaps)
+                rebuilt = counted.new - len(links)
                 return Batch(
-                    flaps[0].cut, answers, returns.resumed, rebuilt, counters.recomputed_tokens, counters.passes, left
+                    links[0].disconnection,
+                    answers,
+                    counted.resumed,
+                    rebuilt,
+                    counters.recomputed_tokens,
+                    counters.passes,
+                    left,
                 )
 
         return run_virtually(main())
 
-    async def _ask(self, engine: Engine, flap: Flap, drafter: Drafter, idle: str) -> Ended:
-        question, trial = self.questions[flap.question], Trial()
+    async def _answer(self, engine: Engine, link: FlappingLink, drafter: Drafter, idle: str) -> FlappingAnswer:
+        question, record = self.questions[link.question], AnswerRecord()
         sampling = question.sampling
-        options = AnswerOptions(STREAM, LONGEST, question.rule, idle=idle, sampling=sampling, pace=LEVEL_SECONDS)
+        options = AnswerOptions(STREAM, MAX_NEW_TOKENS, question.rule, idle=idle, sampling=sampling, pace=LEVEL_SECONDS)
         clock = asyncio.get_running_loop().time
-        line = _line(engine, flap)
-        talk = converse(engine, self.datacenter, line.stream(), options, drafter, line.dial, _PATIENT)
-        ended = Ended(flap, question.rule, drafter.kind, BROKEN_OFF)
+        virtual_link = _virtual_link(engine, link)
+        conversation = converse(
+            engine, self.server, virtual_link.stream(), options, drafter, virtual_link.dial, _PATIENT
+        )
+        outcome = FlappingAnswer(link.index, question.rule, drafter.kind, link=link)
         try:
-            answer = await talk.answer(
-                question.reference.prompt, options.settings(), lambda committed, _: trial.show(committed, clock())
+            answer = await conversation.answer(
+                question.reference.prompt, options.settings(), lambda committed, _: record.committed(committed, clock())
             )
         except OutriderError as error:
-            return replace(ended, why=str(error))
+            return replace(outcome, why=str(error))
         finally:
-            talk.close()
-        is_whole = answer.finish_reason in ("stop", "length")
+            conversation.close()
         return replace(
-            ended,
-            verdict=verdict(question.reference, answer.tokens) if is_whole else BROKEN_OFF,
-            why=answer.failure or answer.note or answer.finish_reason,
-            retracted=trial.retracted(answer.tokens),
-            reconnects=answer.stats.reconnects,
+            judged(outcome, question.reference, answer, record),
             seconds=answer.stats.seconds,
             tokens=answer.stats.tokens,
         )
 
-    def _drafter(self, flap: Flap) -> Drafter:
-        # Pairs of answers, because rules take turns.
-        is_modelled = flap.index // 2 % _MODELLED == 0
-        return self.laptops.drafter(Draft(self.draft)) if is_modelled else LookupDrafter()
+    def _drafter(self, link: FlappingLink) -> Drafter:
+        # By pairs of answers, because rules take turns.
+        is_modelled = link.index // 2 % _ONE_IN_MODELLED == 0
+        return self.loaded_drafts.drafter(DraftSetup(self.draft)) if is_modelled else LookupDrafter()
 
 
-def _line(engine: Engine, flap: Flap) -> Line:
-    if flap.cut is Cut.SILENT:
-        return Line(engine, flap.link)
-    return BreakingLine(engine, flap.link, late=flap.cut is Cut.LATE)
+def _virtual_link(engine: Engine, link: FlappingLink) -> VirtualLink:
+    if link.disconnection is Disconnection.SILENT:
+        return VirtualLink(engine, link.profile)
+    return BreakingLink(engine, link.profile, late=link.disconnection is Disconnection.LATE)
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -145,24 +147,25 @@ async def measure(request: Request, advance: Advance) -> Report:
     count = QUICK_ANSWERS if request.quick else ANSWERS
     texts = choose_prompts(family.prompts, (QUICK_QUESTIONS if request.quick else QUESTIONS) // 2, request.seed)
     advance("loading", 0.0)
-    field = await asyncio.to_thread(_open, family.target, family.draft, texts, request.seed, advance)
+    testbed = await asyncio.to_thread(_open_testbed, family.target, family.draft, texts, request.seed, advance)
     batches: list[Batch] = []
     for number, first in enumerate(range(0, count, TOGETHER)):
-        advance(f"{first} of {count} answers", REFERENCES + (1 - REFERENCES) * first / count)
-        cut = tuple(Cut)[number % len(Cut)]
+        advance(f"{first} of {count} answers", REFERENCES_SHARE + (1 - REFERENCES_SHARE) * first / count)
+        disconnection = tuple(Disconnection)[number % len(Disconnection)]
         indices = range(first, min(count, first + TOGETHER))
-        flaps = [draw_flap(request.seed, index, len(field.questions), cut) for index in indices]
-        idle = IDLE[number // len(Cut) % len(IDLE)]
-        batches.append(await asyncio.to_thread(field.ask_all, flaps, idle))
-    setting = Setting(TOGETHER, IDLE, LEASE_SECONDS, COSTS.per_pass, LEVEL_SECONDS)
+        links = [draw_flapping_link(request.seed, index, len(testbed.questions), disconnection) for index in indices]
+        idle = IDLE[number // len(Disconnection) % len(IDLE)]
+        batches.append(await asyncio.to_thread(testbed.answer_all, links, idle))
+    setting = FlappingSetting(TOGETHER, IDLE, LEASE_SECONDS, COSTS.per_pass, LEVEL_SECONDS)
     return make_report(batches, count, setting)
 
 
-def _open(target: Path, draft: Path, texts: Sequence[str], seed: int, advance: Advance) -> Field:
-    """Raises OutriderError where models do not fit together."""
-    datacenter = open_datacenter(target, [draft])
-    offer = datacenter.offer
-    prompts = [chat_tokens(offer.tokenizer, [{"role": "user", "content": text}]) for text in texts]
-    ends, context = tuple(offer.card.end_tokens), datacenter.offer.card.context
-    questions = make_questions(target, prompts, ends, context, seed, advance)
-    return Field(datacenter, Laptops(datacenter), draft.name, questions)
+def _open_testbed(target: Path, draft: Path, texts: Sequence[str], seed: int, advance: Advance) -> FlappingTestbed:
+    """Loads the models. Raises OutriderError where they do not fit together."""
+    server = load_virtual_server(target, [draft])
+    offer = server.offer
+    room_tokens = offer.card.context - MAX_NEW_TOKENS
+    prompts = [chat_tokens(offer.tokenizer, [{"role": "user", "content": text}])[-room_tokens:] for text in texts]
+    end_tokens = tuple(offer.card.end_tokens)
+    questions = make_reference_questions(target, prompts, end_tokens, MAX_NEW_TOKENS, seed, advance, REFERENCES_SHARE)
+    return FlappingTestbed(server, LoadedDrafts(server), draft.name, questions)

@@ -1,50 +1,43 @@
-"""The table and the picture of `flapping`. It may not know how answers were made."""
+"""The table and the plot of `flapping`. It may not know how answers were made."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
 from typing import Any
 
-from netem.experiments.exactness import NEAR_TIE
 from netem.experiments.experiment import Report
-from netem.experiments.torture.fault_injector import BROKEN_OFF
-from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Cut, Flap
-from netem.experiments.torture.plan import LONGEST
+from netem.experiments.references import NEAR_TIE
+from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Disconnection, FlappingLink
+from netem.experiments.torture.outcome import MAX_NEW_TOKENS, VERDICTS, AnswerOutcome, spread
 
-VERDICTS = ("identical", "near-tie", "different", BROKEN_OFF)
-_FAULTY = ("different", BROKEN_OFF)
 HEADINGS = ("cuts", "answers", *VERDICTS, "retracted", "resumed with K/V", "rebuilt", "median s", "p95 s", "most s")
 
 _IN_WORDS = {
-    Cut.BREAK: "connections break, and both ends know at once",
-    Cut.LATE: "connections break, the client knows at once and the server when the link is back",
-    Cut.SILENT: "nobody is told; what was sent is held back and comes when the link is back",
+    Disconnection.BREAK: "connections break, and both ends know at once",
+    Disconnection.LATE: "connections break, the client knows at once and the server when the link is back",
+    Disconnection.SILENT: "nobody is told; what was sent is held back and comes when the link is back",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """One answer; `retracted` tokens were shown as final and are not in it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlappingAnswer(AnswerOutcome):
+    """One answer, its link, its time in seconds and its length in tokens."""
 
-    flap: Flap
-    rule: str
-    draft: str
-    verdict: str
-    why: str = ""  # it ended
-    retracted: int = 0
-    reconnects: int = 0
+    link: FlappingLink
     seconds: float = 0.0
     tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Answers that were made at a time on one server, and what it said of them: streams of sessions that it still held,
-    and of those that it had to build again. `left` is what it held when all were over."""
+    """Answers that were made at the same time on one server, and its counters.
 
-    cut: Cut
-    answers: Sequence[Ended]
+    resumed, rebuilt: new streams of sessions that it still held, and of those that it had to build again. left: what it
+    held when all had ended.
+    """
+
+    disconnection: Disconnection
+    answers: Sequence[FlappingAnswer]
     resumed: int
     rebuilt: int
     recomputed_tokens: int
@@ -53,9 +46,12 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What all answers have in common: how many are made at a time, the server's idle policies, how long it keeps
-    sessions, and what a pass and a level drafted by a client take."""
+class FlappingSetting:
+    """What all answers have in common.
+
+    together: how many are made at the same time. idle: the server's idle policies. lease_seconds: how long it keeps a
+    session without a stream. pass_seconds, level_seconds: the costs of a pass and of a level drafted by a client.
+    """
 
     together: int
     idle: Sequence[str]
@@ -64,8 +60,8 @@ class Setting:
     level_seconds: float
 
 
-def make_report(batches: Sequence[Batch], planned: int, setting: Setting) -> Report:
-    groups = {cut: [batch for batch in batches if batch.cut is cut] for cut in Cut}
+def make_report(batches: Sequence[Batch], planned: int, setting: FlappingSetting) -> Report:
+    groups = {cut: [batch for batch in batches if batch.disconnection is cut] for cut in Disconnection}
     answers = [answer for batch in batches for answer in batch.answers]
     left = Counter[str]()
     for batch in batches:
@@ -78,7 +74,7 @@ def make_report(batches: Sequence[Batch], planned: int, setting: Setting) -> Rep
         headings=HEADINGS,
         rows=[*(_row(cut.value, group) for cut, group in groups.items() if group), _row("all", batches)],
         remarks=(
-            f"{len(answers)} answers of {LONGEST} tokens at most, each over a link of its own that carries for "
+            f"{len(answers)} answers of {MAX_NEW_TOKENS} tokens at most, each over a link of its own that carries for "
             f"{UP_S[0]:g} to {UP_S[1]:g} s and is gone for {DOWN_S[0]:g} to {DOWN_S[1]:g} s, again and again, with a "
             f"round trip of {2 * WAY_MS[0]:g} to {2 * WAY_MS[1]:g} ms; {setting.together} at a time on one server. "
             "Virtual clock: the real engine, sessions, link watch, attempts to come back and conversations.",
@@ -98,11 +94,11 @@ def make_report(batches: Sequence[Batch], planned: int, setting: Setting) -> Rep
             "groups": {cut.value: _as_dict(group) for cut, group in groups.items()},
             "all": _as_dict(batches),
             "left": dict(left),
-            "unlike": [_told(answer) for answer in answers if answer.verdict != "identical"],
+            "unlike": [_different(answer) for answer in answers if answer.verdict != "identical"],
         },
         draw=lambda axes: _draw(axes, groups),
         faults=[
-            *(_fault(answer) for answer in answers if answer.retracted or answer.verdict in _FAULTY),
+            *(answer.fault for answer in answers if answer.is_faulty),
             *([f"{planned - len(answers)} answers were not begun"] if len(answers) < planned else []),
             *(f"{count} {name} are left on the servers" for name, count in left.items() if count > 0),
             *([f"{twice} committed positions went through the target twice"] if twice else []),
@@ -110,23 +106,15 @@ def make_report(batches: Sequence[Batch], planned: int, setting: Setting) -> Rep
     )
 
 
-def _fault(answer: Ended) -> str:
-    what = f"answer {answer.flap.index} ({answer.rule}, {answer.draft}) is {answer.verdict}"
-    return f"{what}, {answer.retracted} final tokens of it were retracted: {answer.why}"
-
-
-def _told(answer: Ended) -> dict[str, Any]:
-    """What it takes to ask the same again."""
-    flap = answer.flap
+def _different(answer: FlappingAnswer) -> dict[str, Any]:
+    """What is needed to repeat the answer."""
+    link = answer.link
     return {
-        "index": flap.index,
-        "question": flap.question,
-        "cut": flap.cut.value,
-        "round_trip_ms": flap.round_trip_ms,
-        "rule": answer.rule,
-        "draft": answer.draft,
-        "verdict": answer.verdict,
-        "why": answer.why,
+        "index": link.index,
+        "question": link.question,
+        "cut": link.disconnection.value,
+        "round_trip_ms": link.round_trip_ms,
+        **answer.as_dict(),
     }
 
 
@@ -154,22 +142,15 @@ def _as_dict(batches: Sequence[Batch]) -> dict[str, Any]:
         "resumed": sum(batch.resumed for batch in batches),
         "rebuilt": sum(batch.rebuilt for batch in batches),
         "recomputed_tokens": sum(batch.recomputed_tokens for batch in batches),
-        "seconds": _spread([answer.seconds for answer in answers]),
+        "seconds": spread([answer.seconds for answer in answers] or [0.0]),
     }
 
 
-def _spread(seconds: Sequence[float]) -> dict[str, float]:
-    if not seconds:
-        return {"median": 0.0, "p95": 0.0, "most": 0.0}
-    p95 = quantiles(seconds, n=20, method="inclusive")[-1] if len(seconds) > 1 else seconds[0]
-    return {"median": round(median(seconds), 3), "p95": round(p95, 3), "most": round(max(seconds), 3)}
-
-
-def _draw(axes: Any, groups: Mapping[Cut, Sequence[Batch]]) -> None:
-    """Each answer by its round trip and how long it took."""
+def _draw(axes: Any, groups: Mapping[Disconnection, Sequence[Batch]]) -> None:
+    """The time of each answer over its round-trip time."""
     for cut, batches in groups.items():
         answers = [answer for batch in batches for answer in batch.answers if answer.seconds]
-        trips = [answer.flap.round_trip_ms for answer in answers]
+        trips = [answer.link.round_trip_ms for answer in answers]
         axes.scatter(trips, [answer.seconds for answer in answers], s=8, label=cut.value)
     axes.set_yscale("log")
     axes.set_xlabel("round trip, ms")

@@ -1,67 +1,75 @@
-"""What is asked and how it is cut, drawn from a seed. Pure: knows no links, servers or clocks."""
+"""The faults of every answer of `torture`, drawn from a seed. Pure: knows no links, servers or clocks."""
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from common.protocol.sampling import Sampling
-from netem.experiments.exactness import Reference
+REFERENCES_SHARE = 0.15
+"""The share of a whole run that making the reference answers takes, roughly."""
 
-LONGEST = 40  # tokens of an answer
-_MOST_CUTS = 5
-_HESITATION = 0.1  # seconds, at most, from a cut's token to the cut
+_MOST_FAULTS = 5
+_MOST_DELAY_S = 0.1
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     RESET = "reset"  # both ends are told that the connection broke
-    BLACKHOLE = "blackhole"  # nothing comes through for a while
-    MOVE = "move"  # the address changes, what comes from the old one is lost
+    BLACKHOLE = "blackhole"  # nothing is delivered for a while
+    MOVE = "move"  # the client's address changes; what comes from the old one is lost
     KILL = "kill"  # the server dies; another process takes its place
 
 
-_WEIGHTS = {Kind.RESET: 10, Kind.BLACKHOLE: 9, Kind.MOVE: 10, Kind.KILL: 1}
-"""A killed server takes all answers with it that are being made."""
+_WEIGHTS = {FaultKind.RESET: 10, FaultKind.BLACKHOLE: 9, FaultKind.MOVE: 10, FaultKind.KILL: 1}
+"""A killed server breaks all answers that are being made."""
 
-_SECONDS = {Kind.RESET: (0.0, 0.0), Kind.BLACKHOLE: (0.5, 3.0), Kind.MOVE: (0.0, 0.0), Kind.KILL: (0.0, 2.0)}
-"""For how long the link is cut, or the server away at least."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    rule: str
-    sampling: Sampling
-    reference: Reference
+_DURATION_S = {
+    FaultKind.RESET: (0.0, 0.0),
+    FaultKind.BLACKHOLE: (0.5, 3.0),
+    FaultKind.MOVE: (0.0, 0.0),
+    FaultKind.KILL: (0.0, 2.0),
+}
+"""How long the link is cut, or the least time for which the server is away: from, to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Comes `delay` seconds after `tokens` of the answer are final, and lasts `seconds`."""
+class Fault:
+    """It begins delay_s after `tokens` tokens of the answer are final, and lasts duration_s."""
 
-    kind: Kind
+    kind: FaultKind
     tokens: int
-    delay: float
-    seconds: float
+    delay_s: float
+    duration_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """An answer to question number `question`, cut in this order."""
+class FaultPlan:
+    """Answer number `index`, to question number `question`, with its faults in order."""
 
     index: int
     question: int
-    cuts: tuple[Cut, ...]
+    faults: tuple[Fault, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "index": self.index,
+            "question": self.question,
+            "cuts": [
+                {"kind": each.kind, "tokens": each.tokens, "delay": each.delay_s, "seconds": each.duration_s}
+                for each in self.faults
+            ],
+        }
 
 
-def draw_generation(seed: int, index: int, lengths: Sequence[int], *, may_kill: bool) -> Generation:
-    """The same for the same arguments. Questions take turns; `lengths` are those of their answers."""
+def draw_fault_plan(seed: int, index: int, lengths: Sequence[int], *, may_kill: bool) -> FaultPlan:
+    """The same for the same arguments. lengths: the answers' lengths in tokens by question; questions take turns."""
     question = index % len(lengths)
     dice = random.Random(f"{seed} {index}")
-    kinds = [kind for kind in Kind if may_kill or kind is not Kind.KILL]
-    drawn = dice.choices(kinds, [_WEIGHTS[kind] for kind in kinds], k=dice.randint(1, _MOST_CUTS))
+    kinds = [kind for kind in FaultKind if may_kill or kind is not FaultKind.KILL]
+    drawn = dice.choices(kinds, [_WEIGHTS[kind] for kind in kinds], k=dice.randint(1, _MOST_FAULTS))
     at = sorted(dice.randrange(lengths[question]) for _ in drawn)
-    cuts = (
-        Cut(kind, tokens, dice.uniform(0.0, _HESITATION), dice.uniform(*_SECONDS[kind]))
+    faults = (
+        Fault(kind, tokens, dice.uniform(0.0, _MOST_DELAY_S), dice.uniform(*_DURATION_S[kind]))
         for kind, tokens in zip(drawn, at, strict=True)
     )
-    return Generation(index, question, tuple(cuts))
+    return FaultPlan(index, question, tuple(faults))

@@ -1,36 +1,33 @@
-"""What a tortured run comes to: verdicts by rule, waits by kind of cut, and what is left on the server."""
+"""The table and the plot of `torture`: verdicts by rule, waits by kind of fault, and what is left on the server."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from statistics import median, quantiles
 from typing import Any
 
-from netem.experiments.exactness import NEAR_TIE
 from netem.experiments.experiment import Report
-from netem.experiments.torture.fault_injector import BROKEN_OFF, Outcome, Torment
-from netem.experiments.torture.plan import LONGEST, Kind
+from netem.experiments.references import NEAR_TIE
+from netem.experiments.torture.fault_injector import FaultedAnswer, FaultInjector
+from netem.experiments.torture.outcome import MAX_NEW_TOKENS, VERDICTS, spread
+from netem.experiments.torture.plan import FaultKind
 
-VERDICTS = ("identical", "near-tie", "different", BROKEN_OFF)
-_FAULTY = ("different", BROKEN_OFF)
 _ENOUGH = 200
-"""Answers among which every kind of cut is to be expected."""
+"""Among so many answers every kind of fault is expected."""
 HEADINGS = ("", "answers", *VERDICTS, "retracted", "cuts", "in mid-answer", "reconnects", "median s", "p95 s")
 
 _IN_WORDS = {
-    Kind.RESET: "both sockets are closed at once",
-    Kind.BLACKHOLE: "nothing comes through for 0.5 to 3 s, and nobody is told",
-    Kind.MOVE: "the next connection comes from another address, and the old one falls silent for good",
-    Kind.KILL: "SIGKILL to the server; another process takes its place, 0 to 2 s later or when it has started",
+    FaultKind.RESET: "both sockets are closed at once",
+    FaultKind.BLACKHOLE: "nothing comes through for 0.5 to 3 s, and nobody is told",
+    FaultKind.MOVE: "the next connection comes from another address, and the old one falls silent for good",
+    FaultKind.KILL: "SIGKILL to the server; another process takes its place, 0 to 2 s later or when it has started",
 }
 
 
-def make_report(torment: Torment, planned: int, server: Mapping[str, Any], idle: Mapping[str, Any]) -> Report:
-    """`planned` answers were to be made; `server` and `idle` are the last words of the server and of one that was asked
-    nothing."""
-    outcomes = torment.outcomes
-    waits = {kind: [s for outcome in outcomes for by, s in outcome.waits if by is kind] for kind in Kind}
-    hits = Counter[Kind]()
+def make_report(injector: FaultInjector, planned: int, server: Mapping[str, Any], idle: Mapping[str, Any]) -> Report:
+    """planned: how many answers were to be made. server, idle: the final counters of the server, and of one without
+    requests."""
+    outcomes = injector.outcomes
+    waits = {kind: [s for outcome in outcomes for by, s in outcome.waits if by is kind] for kind in FaultKind}
+    hits = Counter[FaultKind]()
     for outcome in outcomes:
         hits.update(outcome.hits)
     rules = {
@@ -44,10 +41,11 @@ def make_report(torment: Torment, planned: int, server: Mapping[str, Any], idle:
         headings=HEADINGS,
         rows=[
             *(_rule_cells(rule, those) for rule, those in rules.items()),
-            *(_kind_cells(kind, torment.made[kind], hits[kind], waits[kind]) for kind in Kind),
+            *(_kind_cells(kind, injector.injected[kind], hits[kind], waits[kind]) for kind in FaultKind),
         ],
         remarks=(
-            f"{len(outcomes)} answers of {LONGEST} tokens at most, each cut 1 to 5 times; demo target in float32, "
+            f"{len(outcomes)} answers of {MAX_NEW_TOKENS} tokens at most, each cut 1 to 5 times; demo target in "
+            f"float32, "
             f"passes of at least 60 ms, `moa` and `lookup` drafters, several answers at a time over a proxy each.",
             *(f"{kind}: {words}." for kind, words in _IN_WORDS.items()),
             "'identical' is to transformers' own `generate` (with the same noise for coupled); a near-tie is a first "
@@ -65,43 +63,36 @@ def make_report(torment: Torment, planned: int, server: Mapping[str, Any], idle:
             "verdicts": {rule: dict(Counter(outcome.verdict for outcome in those)) for rule, those in rules.items()},
             "retracted": sum(outcome.retracted for outcome in outcomes),
             "reconnects": sum(outcome.reconnects for outcome in outcomes),
-            "cuts": {kind.value: torment.made[kind] for kind in Kind},
-            "hits": {kind.value: hits[kind] for kind in Kind},
-            "seconds": {kind.value: _spread(waits[kind]) for kind in Kind},
+            "cuts": {kind.value: injector.injected[kind] for kind in FaultKind},
+            "hits": {kind.value: hits[kind] for kind in FaultKind},
+            "seconds": {kind.value: _spread(waits[kind]) for kind in FaultKind},
             "seconds_of_all": _spread([seconds for each in waits.values() for seconds in each]),
             "drafts": dict(Counter(outcome.draft for outcome in outcomes)),
             "left": left,
             "server": server,
-            "unlike": [_told(outcome) for outcome in outcomes if outcome.verdict != "identical"],
+            "unlike": [_different(outcome) for outcome in outcomes if outcome.verdict != "identical"],
         },
         draw=lambda axes: _draw(axes, waits),
         faults=[
-            *(_fault(outcome) for outcome in outcomes if outcome.retracted or outcome.verdict in _FAULTY),
+            *(outcome.fault for outcome in outcomes if outcome.is_faulty),
             *([f"{planned - len(outcomes)} answers were not begun in time"] if len(outcomes) < planned else []),
-            *(f"nothing was cut by '{kind}'" for kind in Kind if planned >= _ENOUGH and not torment.made[kind]),
+            *(
+                f"nothing was cut by '{kind}'"
+                for kind in FaultKind
+                if planned >= _ENOUGH and not injector.injected[kind]
+            ),
             *(f"{count} {name} are left on the server" for name, count in left.items() if count > 0),
             *([f"{twice} committed positions went through the target twice"] if twice else []),
         ],
     )
 
 
-def _fault(outcome: Outcome) -> str:
-    what = f"answer {outcome.generation.index} ({outcome.rule}, {outcome.draft}) is {outcome.verdict}"
-    return f"{what}, {outcome.retracted} final tokens of it were retracted: {outcome.why}"
+def _different(outcome: FaultedAnswer) -> dict[str, Any]:
+    """What is needed to repeat the answer."""
+    return {"generation": outcome.plan.as_dict(), **outcome.as_dict()}
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
-    """What it takes to ask the same again."""
-    return {
-        "generation": asdict(outcome.generation),
-        "rule": outcome.rule,
-        "draft": outcome.draft,
-        "verdict": outcome.verdict,
-        "why": outcome.why,
-    }
-
-
-def _rule_cells(rule: str, outcomes: Sequence[Outcome]) -> list[str]:
+def _rule_cells(rule: str, outcomes: Sequence[FaultedAnswer]) -> list[str]:
     verdicts = Counter(outcome.verdict for outcome in outcomes)
     hits = sum(sum(outcome.hits.values()) for outcome in outcomes)
     waits = [seconds for outcome in outcomes for _, seconds in outcome.waits]
@@ -117,7 +108,7 @@ def _rule_cells(rule: str, outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def _kind_cells(kind: Kind, made: int, hits: int, waits: Sequence[float]) -> list[str]:
+def _kind_cells(kind: FaultKind, made: int, hits: int, waits: Sequence[float]) -> list[str]:
     blank = [""] * (2 + len(VERDICTS))
     return [kind.value, *blank, str(made), str(hits), "", *_cells(waits)]
 
@@ -128,14 +119,11 @@ def _cells(waits: Sequence[float]) -> list[str]:
 
 
 def _spread(waits: Sequence[float]) -> dict[str, float]:
-    if not waits:
-        return {"count": 0}
-    p95 = quantiles(waits, n=20, method="inclusive")[-1] if len(waits) > 1 else waits[0]
-    return {"count": len(waits), "median": round(median(waits), 3), "p95": round(p95, 3), "most": round(max(waits), 3)}
+    return {"count": len(waits), **(spread(waits) if waits else {})}
 
 
-def _draw(axes: Any, waits: Mapping[Kind, Sequence[float]]) -> None:
-    """For each kind of cut, the share of answers that went on within so many seconds."""
+def _draw(axes: Any, waits: Mapping[FaultKind, Sequence[float]]) -> None:
+    """For each kind of fault, the share of answers that went on within so many seconds."""
     for kind, seconds in waits.items():
         shares = [(index + 1) / len(seconds) for index in range(len(seconds))]
         axes.step([0.0, *sorted(seconds)], [0.0, *shares], where="post", label=kind.value)

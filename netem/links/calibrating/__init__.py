@@ -1,1 +1,1 @@
-"""Measuring what an emulated link really gives, to be held against what its profile promises."""
+"""Measures rate, delay and loss of an emulated link, to compare them with its profile."""

@@ -1,4 +1,4 @@
-"""Measures a profile on a backend: what is measured with what, for how long, in which order."""
+"""Measures a profile on a backend: which quantity by which means, for how long, in which order."""
 
 import asyncio
 import math
@@ -7,8 +7,8 @@ from typing import Self
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from netem.links.backends import PROXY, TUN, Wanted, find_backend
-from netem.links.calibrating.calibration import Calibration, RoundTrips, WayMeasured
+from netem.links.backends import PROXY, TUN, LinkRequest, find_backend
+from netem.links.calibrating.calibration import Calibration, DirectionMeasured, RoundTrips
 from netem.links.calibrating.datagrams import Datagrams
 from netem.links.calibrating.nominal import median_rtt_ms, rtt_spread_ms
 from netem.links.calibrating.streams import FarEnd
@@ -19,13 +19,13 @@ from netem.links.tun import TunLink
 
 _PING_BYTES = 64
 _FEWEST_PINGS = 20
-# The sampling error of the median is to be this share of it.
+# The wanted sampling error of the median, relative to the median.
 _MEDIAN_ERROR = 0.025
-# Of the median of a normal sample, over the standard error of its mean.
+# The standard error of a normal sample's median over that of its mean.
 _MEDIAN_INEFFICIENCY = 1.25
 # More than the link carries, so that its transmitter never falls idle.
 _OVERLOAD = 1.2
-# Little enough for no queue to form, in packets small enough to be many, and no more than a machine can count.
+# Low enough that no queue forms, in packets small enough to be many, and no more of them than a machine can count.
 _SPARE_LOAD = 0.5
 _LOSS_PACKET_BYTES = 150
 _MOST_PACKETS_PER_S = 4000
@@ -40,20 +40,22 @@ _SHORTEST_WARM_S = 0.5
 async def calibrate(
     profile: LinkProfile, backend: str = TUN, *, congestion: str | None = None, quick: bool = False
 ) -> Calibration:
-    """Measures for about a minute; quick: for a third of that, whose round trips are a first look only.
+    """Measures for about a minute; quick: for a third of that, with fewer pings than the jitter needs.
 
-    Outages are left out, since what a link gives between them is what it promises.
+    The profile's outages are left out: its figures hold between them. congestion: the TCP congestion control; None
+    keeps the system's.
     Raises LinkFailureError where the backend does not work here, or the link carries nothing.
     """
-    return await measure(Plan.quick(profile) if quick else Plan(profile), backend, congestion)
+    return await measure(MeasuringPlan.quick(profile) if quick else MeasuringPlan(profile), backend, congestion)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How much of what is measured on a profile.
+class MeasuringPlan:
+    """How long each quantity is measured on a profile.
 
-    seconds: of each count and, at least, of each bulk connection, which has so much time to find its rate, and is
-    watched for so many round trips on a lossy link.
+    seconds: the duration of each packet count and the shortest one of each bulk connection. longest_warm_s: the longest
+    time that a bulk connection gets to find its rate. stalls_watched: on a lossy link a bulk connection is measured for
+    at least so many round trips.
     """
 
     profile: LinkProfile
@@ -64,7 +66,7 @@ class Plan:
 
     @classmethod
     def quick(cls, profile: LinkProfile) -> Self:
-        """For a first look."""
+        """A shorter plan, with fewer pings than the jitter needs."""
         return cls(profile, seconds=1.5, most_pings=60, longest_warm_s=4.0, stalls_watched=0)
 
     @property
@@ -73,47 +75,47 @@ class Plan:
 
     @property
     def pings(self) -> int:
-        """As many as the jitter asks for."""
+        """As many as the jitter needs for the wanted error of the median, at most `most_pings`."""
         relative_spread = rtt_spread_ms(self.profile) / max(self.nominal_rtt_ms, 1.0)
-        wanted = math.ceil((_MEDIAN_INEFFICIENCY * relative_spread / _MEDIAN_ERROR) ** 2)
-        return max(_FEWEST_PINGS, min(wanted, self.most_pings))
+        requested = math.ceil((_MEDIAN_INEFFICIENCY * relative_spread / _MEDIAN_ERROR) ** 2)
+        return max(_FEWEST_PINGS, min(requested, self.most_pings))
 
     @property
     def warm_s(self) -> float:
-        """Until a bulk connection has found its rate."""
+        """How long a bulk connection runs before it is measured."""
         wanted_s = max(_SHORTEST_WARM_S, _WARM_ROUND_TRIPS * self.nominal_rtt_ms / _MS_PER_S)
         return min(wanted_s, self.longest_warm_s)
 
     @property
     def bulk_s(self) -> float:
-        """How long a bulk connection is watched: long enough for what a stall holds back not to matter."""
+        """How long a bulk connection is measured: on a lossy link many times the length of a stall."""
         is_lossy = self.profile.up.mean_loss or self.profile.down.mean_loss
         stalls_s = self.stalls_watched * self.nominal_rtt_ms / _MS_PER_S
         return max(self.seconds, stalls_s) if is_lossy else self.seconds
 
     def drain_s(self, direction: Direction) -> float:
-        """Until what waits in a full queue has come out."""
+        """The time until a full queue has been transmitted and delivered."""
         rate = direction.mean_rate_bits_per_s
         queue_s = direction.queue_bytes * _BITS_PER_BYTE / rate if direction.queue_bytes and rate else 0.0
         return queue_s + (direction.delay_ms + 5 * direction.jitter_ms) / _MS_PER_S + _PATIENCE_S
 
 
-async def measure(plan: Plan, backend: str, congestion: str | None = None) -> Calibration:
-    """As `calibrate`, with a plan of one's own."""
+async def measure(plan: MeasuringPlan, backend: str, congestion: str | None = None) -> Calibration:
+    """As `calibrate`, with any plan."""
     if backend not in (PROXY, TUN):
         raise MisuseError(f"calibration knows the backends {TUN} and {PROXY}, not '{backend}': choose one of them")
     far_end = FarEnd()
     uninterrupted = replace(plan.profile, outages=NEVER)
     async with (
         far_end.running() as target,
-        find_backend(backend)(Wanted(uninterrupted, target, congestion=congestion)) as link,
+        find_backend(backend)(LinkRequest(uninterrupted, target, congestion=congestion)) as link,
     ):
         if isinstance(link, TunLink):
             return await _on_packets(plan, link, far_end)
         return await _on_streams(plan, link.address, far_end)
 
 
-async def _on_streams(plan: Plan, link: Address, far_end: FarEnd) -> Calibration:
+async def _on_streams(plan: MeasuringPlan, link: Address, far_end: FarEnd) -> Calibration:
     profile = plan.profile
     times_ms = await far_end.ping_ms(link, plan.pings, _PING_BYTES)
     up = await far_end.rate_up(link, plan.warm_s, plan.bulk_s)
@@ -124,13 +126,13 @@ async def _on_streams(plan: Plan, link: Address, far_end: FarEnd) -> Calibration
         "none: TCP ends at both sides",
         RoundTrips.of(times_ms),
         plan.nominal_rtt_ms,
-        WayMeasured(up, profile.up.mean_rate_bits_per_s, up, None, profile.up.mean_loss),
-        WayMeasured(down, profile.down.mean_rate_bits_per_s, down, None, profile.down.mean_loss),
+        DirectionMeasured(up, profile.up.mean_rate_bits_per_s, up, None, profile.up.mean_loss),
+        DirectionMeasured(down, profile.down.mean_rate_bits_per_s, down, None, profile.down.mean_loss),
         None,
     )
 
 
-async def _on_packets(plan: Plan, link: TunLink, far_end: FarEnd) -> Calibration:
+async def _on_packets(plan: MeasuringPlan, link: TunLink, far_end: FarEnd) -> Calibration:
     with Datagrams(link.near, link.far) as datagrams:
         patience_s = _PATIENCE_S + 5 * plan.nominal_rtt_ms / _MS_PER_S
         times_ms = await asyncio.to_thread(datagrams.ping_ms, plan.pings, _PING_BYTES, patience_s)
@@ -155,7 +157,7 @@ async def _on_packets(plan: Plan, link: TunLink, far_end: FarEnd) -> Calibration
     )
 
 
-def _count_packets(plan: Plan, datagrams: Datagrams, up: bool) -> WayMeasured:
+def _count_packets(plan: MeasuringPlan, datagrams: Datagrams, up: bool) -> DirectionMeasured:
     direction = plan.profile.up if up else plan.profile.down
     drain_s = plan.drain_s(direction)
     nominal_rate = direction.mean_rate_bits_per_s
@@ -165,7 +167,7 @@ def _count_packets(plan: Plan, datagrams: Datagrams, up: bool) -> WayMeasured:
     loss = 1 - sparse.received / sparse.sent
     rate = None
     if nominal_rate is not None:
-        # What is lost after transmission was carried all the same.
+        # A packet that is lost after transmission has used the rate too.
         carried = datagrams.flood(up, _OVERLOAD * nominal_rate, plan.seconds, drain_s).rate_bits_per_s
         rate = carried / (1 - direction.mean_loss)
-    return WayMeasured(rate, nominal_rate, 0.0, loss, direction.mean_loss)
+    return DirectionMeasured(rate, nominal_rate, 0.0, loss, direction.mean_loss)

@@ -1,4 +1,4 @@
-"""What was measured on a link beside what its profile promises, and whether the two agree. Pure data."""
+"""The measured properties of a link beside those of its profile, and whether the two agree. Pure data."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,13 +6,13 @@ from statistics import median, quantiles
 from typing import Any, Self
 
 TOLERANCE = 0.1
-# Below this a machine's own delays would decide.
+# Below this the machine's own delays dominate.
 _SMALLEST_JUDGED_RTT_MS = 5.0
 
 
 @dataclass(frozen=True)
 class RoundTrips:
-    """In milliseconds, of small packets on a link that is idle otherwise."""
+    """Round-trip times of small packets on an otherwise idle link, in milliseconds."""
 
     count: int
     p5_ms: float
@@ -21,18 +21,18 @@ class RoundTrips:
 
     @classmethod
     def of(cls, times_ms: Sequence[float]) -> Self:
-        """times_ms: at least two."""
+        """times_ms: at least two times."""
         twentieths = quantiles(times_ms, n=20, method="inclusive")
         return cls(len(times_ms), twentieths[0], median(times_ms), twentieths[-1])
 
 
 @dataclass(frozen=True)
-class WayMeasured:
+class DirectionMeasured:
     """One direction. Rates are in bits per second.
 
-    rate: what the transmitter carries, under `tun` counted in whole IP packets that TCP's behaviour does not hold back,
-    under `proxy` in payload. tcp_goodput: the payload of one bulk TCP connection. loss: the share of packets lost
-    on a link that is not full; None where no packet can be counted. Nominal values are the profile's.
+    rate: of the transmitter; under `tun` of UDP packets with their headers, under `proxy` of payload. tcp_goodput: the
+    payload rate of one bulk TCP connection. loss: the share of packets lost on a link that is not full; None where
+    packets cannot be counted. Nominal values are the profile's.
     """
 
     rate: float | None
@@ -51,9 +51,9 @@ class WayMeasured:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A link between its outages.
+    """The measurements of a link without its outages.
 
-    congestion: the TCP congestion control that carried tcp_goodput. late_packets: came out over 1 ms too late.
+    congestion: the TCP congestion control behind tcp_goodput. late_packets: packets delivered over 1 ms too late.
     """
 
     profile: str
@@ -61,19 +61,19 @@ class Calibration:
     congestion: str
     rtt: RoundTrips
     nominal_rtt_ms: float
-    up: WayMeasured
-    down: WayMeasured
+    up: DirectionMeasured
+    down: DirectionMeasured
     late_packets: int | None
 
     @property
     def rtt_error(self) -> float:
-        """Of the median, relative to the nominal one; 0 where that is too small to judge."""
+        """The relative error of the median; 0 where the nominal value is too small to judge."""
         if self.nominal_rtt_ms < _SMALLEST_JUDGED_RTT_MS:
             return 0.0
         return self.rtt.p50_ms / self.nominal_rtt_ms - 1
 
     def faults(self) -> list[str]:
-        """One sentence for each measure that is more than a tenth off."""
+        """One sentence for each quantity that is more than a tenth off."""
         errors = {
             "median round trip": self.rtt_error,
             "rate up": self.up.rate_error,
@@ -86,5 +86,5 @@ class Calibration:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For results, as JSON takes it."""
+        """For results in JSON."""
         return asdict(self) | {"faults": self.faults()}

@@ -1,4 +1,4 @@
-"""Measures a link between namespaces with UDP, which no congestion control holds back. Blocking; run it in a thread.
+"""Measures a link between namespaces with UDP, which has no congestion control. Blocking: run it in a thread.
 
 Knows sockets and a clock, and no profile.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from netem.links.namespaces.addresses import FAR, NEAR
-from netem.links.namespaces.ends import End
+from netem.links.namespaces.namespace_thread import NamespaceThread
 
 HEADER_BYTES = 28  # of IPv4 and UDP
 _LARGEST_PACKET_BYTES = 1500
@@ -20,7 +20,7 @@ _BITS_PER_BYTE = 8
 _MS_PER_S = 1000.0
 _NUMBER = struct.Struct("!Q")
 _RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
-# Python does not name it. The usual limit would overflow while another process has the processor.
+# Python has no name for it. The usual buffer would overflow while another process has the processor.
 _SO_RCVBUFFORCE = 33
 _TICK_S = 0.0005
 _READ_BYTES = 2048
@@ -28,7 +28,7 @@ _READ_BYTES = 2048
 
 @dataclass(frozen=True)
 class Arrivals:
-    """sent, received: packets. rate_bits_per_s: from the first arrival to the last, headers included."""
+    """sent, received: counts of packets. rate_bits_per_s: from the first arrival to the last, headers included."""
 
     sent: int
     received: int
@@ -38,7 +38,7 @@ class Arrivals:
 class Datagrams:
     """A pair of sockets, one in each namespace; `with` closes them."""
 
-    def __init__(self, near: End, far: End) -> None:
+    def __init__(self, near: NamespaceThread, far: NamespaceThread) -> None:
         self._near = _bound(near, NEAR)
         self._far = _bound(far, FAR)
         self._near.connect(self._far.getsockname())
@@ -52,7 +52,10 @@ class Datagrams:
         self._far.close()
 
     def ping_ms(self, count: int, size_bytes: int, patience_s: float) -> list[float]:
-        """The round trips of so many packets of size_bytes, one at a time; those that were lost are left out."""
+        """The round-trip times of `count` packets of size_bytes, one at a time; lost packets are left out.
+
+        patience_s: a packet that takes longer one way counts as lost.
+        """
         times_ms = []
         for number in range(count):
             sent_s = time.perf_counter()
@@ -66,7 +69,7 @@ class Datagrams:
     def flood(
         self, up: bool, rate_bits_per_s: float, seconds: float, drain_s: float, size_bytes: int = _LARGEST_PACKET_BYTES
     ) -> Arrivals:
-        """Sends at this rate for so long, in packets of size_bytes, then waits drain_s for the last to arrive."""
+        """Sends packets of size_bytes at this rate for `seconds`, then waits drain_s for the last ones to arrive."""
         source, sink = (self._near, self._far) if up else (self._far, self._near)
         payload = bytes(size_bytes - HEADER_BYTES)
         interval_s = size_bytes * _BITS_PER_BYTE / rate_bits_per_s
@@ -91,7 +94,7 @@ class Datagrams:
         return Arrivals(sent, received, rate)
 
 
-def _bound(end: End, host: str) -> socket.socket:
+def _bound(end: NamespaceThread, host: str) -> socket.socket:
     datagrams = end.socket(socket.SOCK_DGRAM)
     datagrams.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     datagrams.bind((host, 0))
@@ -104,7 +107,7 @@ def _packet(number: int, size_bytes: int) -> bytes:
 
 
 def _wait_for(sink: socket.socket, number: int, patience_s: float) -> bool:
-    """Whether that packet arrives in time; earlier ones that come late are passed over."""
+    """Whether that packet arrives in time; late earlier packets are ignored."""
     give_up_s = time.perf_counter() + patience_s
     while (left_s := give_up_s - time.perf_counter()) > 0:
         select.select((sink,), (), (), left_s)

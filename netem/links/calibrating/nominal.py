@@ -1,4 +1,4 @@
-"""What a profile implies for what can be measured. Pure."""
+"""The round-trip time that a profile implies. Pure."""
 
 import math
 import random
@@ -12,9 +12,9 @@ _BITS_PER_BYTE = 8
 
 
 def median_rtt_ms(profile: LinkProfile, ping_bytes: int) -> float:
-    """The median round trip of a lone packet and its echo.
+    """The median round-trip time of a single packet and its echo, in milliseconds.
 
-    The median of a sum has no formula where negative draws become 0; so it is drawn, always with the same seed.
+    The median of a sum of truncated normal distributions has no formula, so it is simulated with a fixed seed.
     """
     draws = random.Random("median round trip")
     sent_ms = _transmission_ms(profile.up, ping_bytes) + _transmission_ms(profile.down, ping_bytes)
@@ -22,7 +22,7 @@ def median_rtt_ms(profile: LinkProfile, ping_bytes: int) -> float:
 
 
 def rtt_spread_ms(profile: LinkProfile) -> float:
-    """About the standard deviation of a round trip."""
+    """About the standard deviation of a round-trip time, in milliseconds."""
     return math.hypot(profile.up.jitter_ms, profile.down.jitter_ms)
 
 

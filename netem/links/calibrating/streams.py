@@ -1,4 +1,4 @@
-"""Measures a link with TCP connections through it: an echo, a source and a sink at its far end, and their client.
+"""Measures a link with TCP connections: a server for echo, source and sink at the far end of the link, and its client.
 
 Knows asyncio's streams and no profile.
 """
@@ -20,20 +20,21 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class FarEnd:
-    """The server; each connection says with its first byte what it wants."""
+    """The server, and measurements against it. The first byte of a connection says whether it is echo, source or
+    sink."""
 
     def __init__(self) -> None:
         self._sunk_bytes = 0
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Address]:
-        """Where it listens, until the block ends."""
+        """Yields the address on which it listens until the block ends."""
         server = await asyncio.start_server(self._serve, _LOOPBACK, 0)
         async with server:
             yield Address(*server.sockets[0].getsockname()[:2])
 
     async def ping_ms(self, link: Address, count: int, size_bytes: int) -> list[float]:
-        """The round trips of so many messages, one at a time."""
+        """The round-trip times of `count` messages of size_bytes, one at a time, in milliseconds."""
         clock = asyncio.get_running_loop().time
         times_ms = []
         async with _connected(link, _ECHO) as (reader, writer):
@@ -76,11 +77,11 @@ class FarEnd:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
-            wanted = await reader.read(1)
-            if wanted == _SOURCE:
+            requested = await reader.read(1)
+            if requested == _SOURCE:
                 await _send_for_ever(writer)
             while received := await reader.read(_READ_BYTES):
-                if wanted == _ECHO:
+                if requested == _ECHO:
                     writer.write(received)
                     await writer.drain()
                 else:
@@ -88,13 +89,13 @@ class FarEnd:
 
 
 @contextlib.asynccontextmanager
-async def _connected(link: Address, wanted: bytes) -> AsyncIterator[Streams]:
+async def _connected(link: Address, requested: bytes) -> AsyncIterator[Streams]:
     reader, writer = await asyncio.open_connection(link.host, link.port)
     try:
-        writer.write(wanted)
+        writer.write(requested)
         yield reader, writer
     finally:
-        # Whatever is still on its way is of no interest.
+        # What is still on its way does not matter.
         writer.transport.abort()
 
 

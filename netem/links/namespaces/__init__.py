@@ -1,5 +1,5 @@
-"""Real TCP over an emulated link: two network namespaces with something between them that spoils their packets.
+"""Real TCP over an emulated link: two network namespaces, and a wire between them that delays and drops packets.
 
 Linux and root only. The namespaces have no name, so the kernel removes them when the last process and socket in them
-are gone, however those went.
+are gone, however those ended.
 """

@@ -1,7 +1,6 @@
-"""The addresses and the device on the two ends of a link between namespaces. Constants only.
+"""The addresses and the device name on both ends of a link between namespaces. Constants only.
 
-Nobody but the two namespaces sees them, so they may be anything; these come from the block for benchmarks (RFC 2544),
-which no real network of the person's uses.
+Only the two namespaces see them. They come from the block for benchmarks (RFC 2544), which no real network uses.
 """
 
 NEAR = "198.18.0.1"

@@ -1,4 +1,4 @@
-"""The TCP congestion control inside the namespaces of a link: which there are, and using one."""
+"""The TCP congestion control inside the namespaces of a link: checks its name and selects it."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ _SETTINGS = Path("/proc/sys/net/ipv4")
 
 
 def check_congestion(name: str | None) -> str:
-    """The name of the congestion control that this choice means; None means the system's.
+    """The name itself, or that of the system's congestion control for None.
 
     Raises MisuseError for one that this machine lacks.
     """
@@ -23,9 +23,10 @@ def check_congestion(name: str | None) -> str:
 
 
 def use_congestion(name: str) -> None:
-    """For every connection that crosses the link from this thread's namespace. Raises OSError where that is refused.
+    """Selects it for every connection that crosses the link from this thread's namespace. Raises OSError where the
+    system refuses.
 
-    As a property of the route: the setting of a namespace takes only what the host allows to everybody.
+    It is set on the route: the setting of a namespace accepts only what the host allows to every user.
     """
     try:
         subprocess.run(

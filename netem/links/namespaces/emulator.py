@@ -1,8 +1,8 @@
 """The process that carries packets between the two namespaces of a link: `python -m netem.links.namespaces.emulator`.
 
-A process of its own, so that no other work holds it up, at real-time priority where that is granted. It makes the
-namespaces and hands their descriptors to its parent over the socket on standard input, carries packets, and answers
-each line on that socket with its counters. It ends when the parent closes the socket, which the kernel does for a
+A process of its own, so that no other work delays it, at real-time priority where the system allows it. It makes the
+namespaces and sends their descriptors to its parent over the socket on standard input, carries packets, and answers
+each byte on that socket with its counters. It ends when the parent closes the socket, which the kernel does for a
 parent that dies. The faults are in way.py; here are only descriptors and the clock.
 """
 
@@ -17,15 +17,15 @@ from collections import deque
 from netem.links.namespaces import kernel
 from netem.links.namespaces.addresses import DEVICE, FAR, MTU_BYTES, NEAR, NETMASK
 from netem.links.namespaces.congestion import use_congestion
-from netem.links.namespaces.ends import new_namespace
-from netem.links.namespaces.talk import Counters, Opened, Report, Request, read_line
+from netem.links.namespaces.messages import EmulatorReply, EmulatorReport, EmulatorRequest, PacketCounters, read_line
+from netem.links.namespaces.namespace_thread import new_namespace
 from netem.links.recorder import Recorder
 from netem.links.trace import Trace
 from netem.links.way import Way, both_ways
 
-# What the kernel may hold while we are held up; the queue of the link is ours.
+# What the kernel may hold while this process is delayed; the queue of the link is in way.py.
 _DEVICE_QUEUE_PACKETS = 10_000
-# So many in a row from one side before the other has its turn.
+# So many packets of one direction are read before the other has its turn.
 _BATCH_PACKETS = 64
 _LATE_S = 0.001
 _IPV4 = 4
@@ -36,24 +36,24 @@ class Carrier:
 
     def __init__(self, source: int, sink: int, way: Way, recorder: Recorder | None) -> None:
         self.source = source
-        self.counters = Counters()
+        self.counters = PacketCounters()
         self._sink = sink
         self._way = way
         self._recorder = recorder
         self._on_its_way: deque[tuple[float, bytes]] = deque()
 
     def trace(self, ended_s: float) -> Trace | None:
-        """What came out so far, where that is recorded."""
+        """What came out so far; None where that is not recorded."""
         return None if self._recorder is None else self._recorder.trace(ended_s)
 
     def take_in(self, began_s: float) -> None:
-        """Reads what has been sent."""
+        """Reads the packets that have been sent, and computes when each is due."""
         for _ in range(_BATCH_PACKETS):
             try:
                 packet = os.read(self.source, MTU_BYTES)
             except BlockingIOError:
                 return
-            # The kernel's own IPv6 housekeeping is none of the link's business.
+            # The kernel's own IPv6 messages do not cross the link.
             if packet[0] >> 4 != _IPV4:
                 continue
             delivery_s = self._way.send(len(packet), time.monotonic() - began_s)
@@ -63,14 +63,15 @@ class Carrier:
                 self._on_its_way.append((delivery_s, packet))
 
     def give_out(self, began_s: float) -> float:
-        """Writes what is due; returns in how many seconds the next packet is."""
+        """Writes the packets that are due; returns in how many seconds the next one is, infinite where there is
+        none."""
         while self._on_its_way:
             delivery_s, packet = self._on_its_way[0]
             now_s = time.monotonic() - began_s
             if delivery_s > now_s:
                 return delivery_s - now_s
             self._on_its_way.popleft()
-            # A receiver without room loses the packet, as on any link.
+            # A receiver whose buffer is full loses the packet, as on any link.
             with contextlib.suppress(BlockingIOError):
                 os.write(self._sink, packet)
             self.counters.packets += 1
@@ -82,7 +83,7 @@ class Carrier:
 
 
 def emulate(parent: socket.socket, up: Carrier, down: Carrier) -> None:
-    """Carries packets until the parent hangs up."""
+    """Carries packets until the parent closes its socket."""
     began_s = time.monotonic()
     watched = [parent.fileno(), up.source, down.source]
     while True:
@@ -96,28 +97,28 @@ def emulate(parent: socket.socket, up: Carrier, down: Carrier) -> None:
             if not parent.recv(1):
                 return
             ended_s = time.monotonic() - began_s
-            parent.sendall(Report(up.counters, down.counters, up.trace(ended_s), down.trace(ended_s)).to_line())
+            parent.sendall(EmulatorReport(up.counters, down.counters, up.trace(ended_s), down.trace(ended_s)).to_line())
 
 
 def main() -> None:
-    """Makes the link that the parent asks for, and carries its packets."""
+    """Makes the link that the parent requests, and carries its packets."""
     parent = socket.socket(fileno=0)
-    request = Request.from_line(read_line(parent))
+    request = EmulatorRequest.from_line(read_line(parent))
     try:
         near = new_namespace()
         near_device = _open_device(NEAR, request.congestion)
         far = new_namespace()
         far_device = _open_device(FAR, request.congestion)
     except OSError as refusal:
-        parent.sendall(Opened(error=str(refusal.strerror)).to_line())
+        parent.sendall(EmulatorReply(error=str(refusal.strerror)).to_line())
         return
-    socket.send_fds(parent, [Opened().to_line()], [near, far])
+    socket.send_fds(parent, [EmulatorReply().to_line()], [near, far])
     os.close(near)
     os.close(far)
-    # Whoever has no right to it emulates less precisely; the counters say how much.
+    # Without the privilege the emulation is less precise; the counters of late packets show by how much.
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    # Nothing here is ever garbage in a cycle.
+    # Nothing here makes reference cycles, and a collection would delay packets.
     gc.disable()
     way_up, way_down = both_ways(request.profile)
     emulate(
@@ -136,6 +137,6 @@ def _open_device(host: str, congestion: str | None) -> int:
 
 
 if __name__ == "__main__":
-    # A parent that is gone needs no answer.
+    # A parent that has ended needs no reply.
     with contextlib.suppress(ConnectionError):
         main()

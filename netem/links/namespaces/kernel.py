@@ -1,6 +1,6 @@
-"""The few Linux calls that Python 3.11 lacks: namespaces, the parent's death, TUN devices and their addresses.
+"""The Linux calls that Python 3.11 lacks: namespaces, the parent's death, TUN devices and their addresses.
 
-One function per call; every refusal is an OSError, and so is another system than Linux. Knows no link.
+One function for each call. Every refusal is an OSError, and so is a system other than Linux. Knows no link.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 
-# Other systems must be able to import this, to be told that it does not work there.
+# Other systems must be able to import this, so that they can report that it does not work there.
 with contextlib.suppress(ImportError):
     import fcntl
 
@@ -50,12 +50,12 @@ def enter_network(namespace: int) -> None:
 
 
 def die_with_parent(number: int) -> None:
-    """Has the kernel send this signal to us when the thread that started us is gone."""
+    """Makes the kernel send this signal to this process when the thread that started it is gone."""
     _check(_libc().prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0))
 
 
 def adopt_orphans() -> None:
-    """Makes us the parent of every descendant whose own parent ends."""
+    """Makes this process the parent of every descendant whose own parent ends."""
     _check(_libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 

@@ -1,9 +1,8 @@
-"""A link between two namespaces that a client on the host can use: relays carry its connections into one and out of
-the other.
+"""A link between two namespaces for clients on the host: relays carry connections into one namespace and out of the
+other.
 
-Between the relays each connection is a TCP connection of the kernel's across the wire, so handshakes, loss and
-congestion control are real; the host's loopback on both sides adds nothing but copies. Knows no emulation: what spoils
-the packets is the wire's.
+Between the relays each connection is a TCP connection of the kernel across the wire, so handshakes, loss and congestion
+control are real; the host's loopback on both sides adds only copies. Knows no emulation: that is in the wire.
 """
 
 import asyncio
@@ -14,11 +13,11 @@ from typing import Self
 
 from common.address import Address
 from netem.links import sockets
-from netem.links.acceptance import Acceptance
+from netem.links.acceptor import Acceptor
 from netem.links.namespaces.addresses import FAR
 from netem.links.namespaces.congestion import check_congestion
-from netem.links.namespaces.ends import End
-from netem.links.namespaces.talk import Report
+from netem.links.namespaces.messages import EmulatorReport
+from netem.links.namespaces.namespace_thread import NamespaceThread
 from netem.links.namespaces.wire import Wire
 from netem.links.relay import relay
 from netem.links.trace import Trace
@@ -29,15 +28,16 @@ _LOOPBACK = "127.0.0.1"
 
 
 class NamespaceLink:
-    """As Proxy: `async with` listens on `address` until the block ends, then drops its connections.
+    """`async with` listens on `address` until the block ends, then drops its connections.
 
     bytes_up, bytes_down: payload bytes delivered so far to the target and to the clients. congestion: the TCP
-    congestion control of both ends. near, far: the namespaces. server: where those in the near one find the target; on
-    their loopback, so that what is plain text or certified for this machine may go there as on the host.
+    congestion control of both ends. near, far: threads in the namespaces. server: the target's address for programs in
+    the near namespace; it is on their loopback, so that plain text and certificates for localhost work as on the host.
     """
 
     def __init__(self, wire: Wire, target: Address | None, listen: Address, congestion: str | None) -> None:
-        """target: None for a link with nothing at its far end; nothing listens then. congestion: what the wire uses.
+        """target: None for a link without a server; nothing listens then. congestion: that of the wire; None for the
+        system's.
 
         Raises MisuseError for a congestion control that this machine lacks.
         """
@@ -47,11 +47,11 @@ class NamespaceLink:
         self._wire = wire
         self._target = target
         self._listen = listen
-        self._acceptances: list[Acceptance] = []
+        self._acceptors: list[Acceptor] = []
 
     @property
     def address(self) -> Address:
-        """Where clients on the host connect to."""
+        """The address to which clients on the host connect."""
         host, port = self._listener.getsockname()[:2]
         return Address(host, port)
 
@@ -60,43 +60,43 @@ class NamespaceLink:
         return self.address.port
 
     async def __aenter__(self) -> Self:
-        """Raises LinkFailureError where this machine has no such link, or the address cannot be had."""
+        """Raises LinkFailureError where this machine cannot make the link, or the address is not available."""
         if self._target is not None:
             self._listener = await sockets.listen(self._listen)
         try:
-            joined = await self._wire.open()
+            pair = await self._wire.open()
         except BaseException:
             if self._target is not None:
                 self._listener.close()
             raise
-        self.near_namespace, self._far_namespace = joined.near, joined.far
-        self.near, self.far = End(joined.near), End(joined.far)
+        self.near_namespace, self._far_namespace = pair.near, pair.far
+        self.near, self.far = NamespaceThread(pair.near), NamespaceThread(pair.far)
         if self._target is not None:
             far_listener, near_listener = _listening(self.far, FAR), _listening(self.near, _LOOPBACK)
             self._far_address = far_listener.getsockname()
             self.server = Address(*near_listener.getsockname())
-            self._acceptances = [
-                Acceptance(self._listener, self._carry_in),
-                Acceptance(near_listener, self._carry_in),
-                Acceptance(far_listener, self._carry_out),
+            self._acceptors = [
+                Acceptor(self._listener, self._carry_in),
+                Acceptor(near_listener, self._carry_in),
+                Acceptor(far_listener, self._carry_out),
             ]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for acceptance in self._acceptances:
-            await acceptance.end()
+        for acceptor in self._acceptors:
+            await acceptor.end()
         self.near.close()
         self.far.close()
         os.close(self.near_namespace)
         os.close(self._far_namespace)
         await self._wire.close()
 
-    async def report(self) -> Report:
-        """What the wire has carried so far, packet headers and acknowledgements included."""
+    async def report(self) -> EmulatorReport:
+        """The counters of the wire so far, packet headers and acknowledgements included."""
         return await self._wire.report()
 
     async def traces(self) -> tuple[Trace, Trace] | None:
-        """What came out of the link so far, up and down, where that is recorded."""
+        """What came out of the link so far, up and down; None where that is not recorded."""
         report = await self._wire.report()
         if report.trace_up is None or report.trace_down is None:
             return None
@@ -131,7 +131,7 @@ class NamespaceLink:
         self.bytes_down += size_bytes
 
 
-def _listening(end: End, host: str) -> socket.socket:
+def _listening(end: NamespaceThread, host: str) -> socket.socket:
     listener = end.socket(socket.SOCK_STREAM)
     listener.setblocking(False)
     listener.bind((host, 0))

@@ -1,13 +1,13 @@
-"""What to tell the kernel's sch_netem, so that it does what a profile says; and what it says. Pure text.
+"""Arguments of the kernel's sch_netem for a profile, and its statistics. Pure text.
 
-sch_netem draws jitter for each packet, not for each train; its draws cannot be seeded everywhere, so seeds are not
-kept; and it keeps the order only because it is given a rate. Traces and outages it does not know.
+Its limits: sch_netem draws jitter for each packet and not for each train; seeds are ignored, because not every kernel
+can seed it; it keeps packets in order only where a rate is given; it has no traces and no outages.
 """
 
 import json
 
 from common.protocol.errors import MisuseError
-from netem.links.namespaces.talk import Counters
+from netem.links.namespaces.messages import PacketCounters
 from netem.links.profile import Direction, LinkProfile
 
 _PACKET_BYTES = 1500
@@ -17,7 +17,7 @@ _UNLIMITED_PACKETS = 1_000_000
 
 
 def require_expressible(profile: LinkProfile) -> None:
-    """Raises MisuseError for a link that sch_netem cannot imitate."""
+    """Raises MisuseError for a link that sch_netem cannot emulate."""
     if profile.outages.gaps or profile.up.trace or profile.down.trace:
         raise MisuseError("the tc backend knows neither outages nor traces: use --backend tun or proxy")
     if any(way.loss and way.bursts for way in (profile.up, profile.down)):
@@ -25,7 +25,7 @@ def require_expressible(profile: LinkProfile) -> None:
 
 
 def netem_arguments(direction: Direction) -> list[str]:
-    """What follows `tc qdisc add dev DEVICE root`."""
+    """The arguments behind `tc qdisc add dev DEVICE root`."""
     arguments = ["netem", "limit", str(_limit_packets(direction)), "delay", f"{direction.delay_ms:g}ms"]
     if direction.jitter_ms:
         arguments += [f"{direction.jitter_ms:g}ms", "distribution", "normal"]
@@ -40,14 +40,14 @@ def netem_arguments(direction: Direction) -> list[str]:
     return arguments
 
 
-def counters_of(statistics: str) -> Counters:
-    """Reads `tc -s -j qdisc show dev DEVICE`."""
+def counters_of(statistics: str) -> PacketCounters:
+    """The counters in the JSON that `tc -s -j qdisc show dev DEVICE` prints."""
     (discipline,) = json.loads(statistics)
-    return Counters(packets=discipline["packets"], bytes=discipline["bytes"], dropped=discipline["drops"])
+    return PacketCounters(packets=discipline["packets"], bytes=discipline["bytes"], dropped=discipline["drops"])
 
 
 def _limit_packets(direction: Direction) -> int:
-    """sch_netem's one limit counts what is delayed too."""
+    """The queue in packets; sch_netem's only limit counts the packets in its delay too."""
     if direction.queue_bytes is None or direction.rate_bits_per_s is None:
         return _UNLIMITED_PACKETS
     delayed_bytes = direction.rate_bits_per_s / _BITS_PER_BYTE * direction.delay_ms / _MS_PER_S

@@ -1,4 +1,4 @@
-"""A wire that is a virtual cable of the kernel's with sch_netem on both ends. Runs `ip` and `tc`; no emulation."""
+"""A wire made of the kernel's veth pair with sch_netem on both ends. Runs `ip` and `tc`; it emulates nothing itself."""
 
 import asyncio
 import contextlib
@@ -10,41 +10,41 @@ from netem.links.errors import LinkFailureError
 from netem.links.namespaces import kernel
 from netem.links.namespaces.addresses import DEVICE, FAR, MTU_BYTES, NEAR, NETMASK
 from netem.links.namespaces.congestion import use_congestion
-from netem.links.namespaces.ends import End, new_namespace
+from netem.links.namespaces.messages import EmulatorReport
+from netem.links.namespaces.namespace_thread import NamespaceThread, new_namespace
 from netem.links.namespaces.netem import counters_of, netem_arguments, require_expressible
-from netem.links.namespaces.talk import Report
-from netem.links.namespaces.wire import Joined
+from netem.links.namespaces.wire import NamespacePair
 from netem.links.profile import LinkProfile
 
 _DEVICE_QUEUE_PACKETS = 1000
 
 
 class TcWire:
-    """Raises MisuseError for a profile that sch_netem cannot imitate."""
+    """Raises MisuseError for a profile that sch_netem cannot emulate."""
 
     def __init__(self, profile: LinkProfile, congestion: str | None) -> None:
         require_expressible(profile)
         self._profile = profile
         self._congestion = congestion
 
-    async def open(self) -> Joined:
+    async def open(self) -> NamespacePair:
         return await asyncio.to_thread(self._open)
 
     async def close(self) -> None:
-        """The cable goes with the namespaces."""
+        """Ends the threads; the kernel removes the veth pair with the namespaces."""
         self._near.close()
         self._far.close()
 
-    async def report(self) -> Report:
+    async def report(self) -> EmulatorReport:
         return await asyncio.to_thread(self._report)
 
-    def _open(self) -> Joined:
+    def _open(self) -> NamespacePair:
         with contextlib.ExitStack() as undo:
             try:
-                # Threads of their own, because each stays in the namespace that it makes.
+                # Separate threads, because each stays in the namespace that it makes.
                 with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
                     near, far = first.submit(new_namespace).result(), second.submit(new_namespace).result()
-                self._near, self._far = End(near), End(far)
+                self._near, self._far = NamespaceThread(near), NamespaceThread(far)
                 for namespace, end in ((near, self._near), (far, self._far)):
                     undo.callback(os.close, namespace)
                     undo.callback(end.close)
@@ -52,7 +52,7 @@ class TcWire:
             except (OSError, subprocess.CalledProcessError) as refusal:
                 raise LinkFailureError("the tc backend needs root, ip, tc and a kernel with sch_netem") from refusal
             undo.pop_all()
-        return Joined(near, far)
+        return NamespacePair(near, far)
 
     def _join(self, far: int) -> None:
         self._near.call(lambda: _run("ip", "link", "add", DEVICE, "type", "veth", "peer", DEVICE, "netns", _path(far)))
@@ -61,18 +61,18 @@ class TcWire:
 
     def _set_up(self, host: str, discipline: list[str]) -> None:
         kernel.configure(DEVICE, host, NETMASK, MTU_BYTES, _DEVICE_QUEUE_PACKETS)
-        # Else sch_netem would delay and lose 64 KB at once.
+        # Otherwise sch_netem would delay and lose segments of 64 KB.
         _run("ip", "link", "set", DEVICE, "gso_max_segs", "1")
         _run("tc", "qdisc", "add", "dev", DEVICE, "root", *discipline)
         if self._congestion is not None:
             use_congestion(self._congestion)
 
-    def _report(self) -> Report:
+    def _report(self) -> EmulatorReport:
         up, down = (
             counters_of(end.call(lambda: _run("tc", "-s", "-j", "qdisc", "show", "dev", DEVICE)))
             for end in (self._near, self._far)
         )
-        return Report(up, down)
+        return EmulatorReport(up, down)
 
 
 def _run(*command: str) -> str:

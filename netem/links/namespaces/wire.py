@@ -1,28 +1,28 @@
-"""What joins two namespaces: the interface that the ways of joining them share. Knows none of them."""
+"""The interface of a wire, which connects two namespaces. Knows no particular wire."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from netem.links.namespaces.talk import Report
+from netem.links.namespaces.messages import EmulatorReport
 
 
 @dataclass(frozen=True)
-class Joined:
-    """Two namespaces with a link between them, by descriptors that the receiver closes."""
+class NamespacePair:
+    """Two connected namespaces, as file descriptors that the receiver closes."""
 
     near: int
     far: int
 
 
 class Wire(Protocol):
-    """Opened once, closed once."""
+    """It is opened once and closed once."""
 
-    async def open(self) -> Joined:
+    async def open(self) -> NamespacePair:
         """Raises LinkFailureError where this machine cannot make one."""
         ...
 
     async def close(self) -> None: ...
 
-    async def report(self) -> Report:
-        """What it has carried so far."""
+    async def report(self) -> EmulatorReport:
+        """The counters so far."""
         ...

@@ -164,14 +164,14 @@ def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
     alive: WeakSet[Stub] = WeakSet()
     most = 0
 
-    def load_draft(kind, site):
+    def load_draft_model(kind, site):
         nonlocal most
         weights = Stub(site.request)
         alive.add(weights)
         most = max(most, len(alive))
         return lambda: weights
 
-    monkeypatch.setattr("common.drafters.load.load_draft", load_draft)
+    monkeypatch.setattr("common.drafters.load.load_draft_model", load_draft_model)
     monkeypatch.setattr("client.drafting.level_time.level_seconds", lambda drafter, vocab_size, clock: 0.005)
     (tmp_path / "config.json").write_text("{}")
     for best in (2, 4):  # none of whom needs another for an outage

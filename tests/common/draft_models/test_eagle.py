@@ -98,7 +98,7 @@ def published_output(tensors, special, embedded, features):
 )
 def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, special, biases):
     tensors = write_published(tmp_path / "eagle", special, **biases)
-    assert read_draft_kind(tmp_path / "eagle") == "eagle"
+    assert read_draft_kind(tmp_path / "eagle").name == "eagle"
     draft, kept = load_eagle(tmp_path / "eagle")
     assert kept is None
     generator = torch.Generator().manual_seed(4)
@@ -114,7 +114,7 @@ def test_a_draft_of_ours_is_read_as_it_was_written(tmp_path):
     draft = EagleDraft(EagleConfig(LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False), bias=False))
     kept = torch.tensor([1, 5, 7])
     save_eagle(tmp_path, "f" * 64, draft, kept)
-    assert read_draft_kind(tmp_path) == "eagle"
+    assert read_draft_kind(tmp_path).name == "eagle"
     read, tokens = load_eagle(tmp_path)
     assert read.config == draft.config
     assert torch.equal(tokens, kept)

@@ -77,7 +77,7 @@ def test_heads_are_read_as_they_were_written_with_the_accuracies_measured(tmp_pa
         nn.init.normal_(parameter)
     measured = ((0.5, 0.25), (0.25, 0.125), (0.125, 0.0625))
     save_medusa(tmp_path, "f" * 64, draft, measured)
-    assert read_draft_kind(tmp_path) == "medusa"
+    assert read_draft_kind(tmp_path).name == "medusa"
     read = load_medusa(tmp_path)
     assert read.config == MedusaConfig(8, 20, measured, shared_head=shared)
     for name, tensor in draft.state_dict().items():

@@ -13,7 +13,7 @@ from common.draft_models.layers import LayerShape
 from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
 from common.draft_models.tail import write_tail
 from common.drafters.best_first import Expansion
-from common.drafters.load import DraftSite, load_drafter
+from common.drafters.load import DrafterConfig, load_drafter
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from common.protocol.messages import State, StateRequest
@@ -44,7 +44,7 @@ def save_published(directory, draft):
 
 def site(folder, layers=0):
     request = StateRequest("mine", layers)
-    return DraftSite(folder, "cpu", "float64", 64, 300, request, Expansion(least_probability=1e-9))
+    return DrafterConfig(folder, "cpu", "float64", 64, 300, request, Expansion(least_probability=1e-9))
 
 
 def bundle(tmp_path, family="llama"):

@@ -10,10 +10,10 @@ from common.drafters.ranking import ranking_for
 from common.protocol.messages import Draw
 from common.protocol.noise import gumbel
 from common.protocol.rules import RULES
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.views import TreeView
-from common.sampling.decide import LogitRows
+from common.sampling.logit_rows import LogitRows
 from tests.chances import misfit
 from tests.common.protocol.laws import processed
 
@@ -110,7 +110,7 @@ def test_a_draft_with_the_targets_logits_offers_first_what_the_target_samples(sa
     logits = some_logits()
     for row, offered in enumerate(candidates("coupled", sampling, 1)):
         before = BEFORE[row]
-        asked = Question("coupled", sampling, POSITIONS[row], (before[-1],), (-1,), seen=tuple(before))
+        asked = VerifyInput("coupled", sampling, POSITIONS[row], (before[-1],), (-1,), seen=tuple(before))
         target = LogitRows(asked, logits[row : row + 1], [0])
         assert offered[0][0] == target.choice(0)
 

@@ -27,15 +27,15 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
-from common.protocol.pass_timings import Pulse
+from common.protocol.pass_timings import PassTimings
 from common.protocol.prefix import common_prefix
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.server_session import ServerSession
 from common.protocol.state_feed import Span
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.tree import Node
 from common.protocol.views import Proposal, TreeView
-from common.protocol.work import Work
 from tests.common.protocol.fakes import VOCAB, next_token, state_payload
 from tests.common.protocol.rules.rows import decide
 
@@ -86,7 +86,7 @@ class Joined:
         self._stream = 0
         self._served = 0  # the stream on which the server saw its newest Open
         self._pass_running = False
-        self._pulse = Pulse()
+        self._pass_timings = PassTimings()
         self._assisting = False
 
     def run(self, turns: list[tuple[int, list[int], Settings]]) -> list[list[int]]:
@@ -207,11 +207,11 @@ class Joined:
         if isinstance(frame, Open):
             self._served = self._stream
             if self.server is None:
-                self.server = ServerSession(frame, self.terms, self._now, self._pulse)
+                self.server = ServerSession(frame, self.terms, self._now, self._pass_timings)
                 self.processed = []
+                replies = self.server.greet()
             else:
-                self.server.reopen(frame, self._now)
-            replies = self.server.greeting
+                replies = self.server.reopen(frame, self._now)
         else:
             assert self.server is not None
             replies = self.server.receive(frame, self._now)
@@ -225,7 +225,7 @@ class Joined:
         """The server drafts from a view that anything may overtake while it does."""
         if self.server is None or self._assisting:
             return
-        session, view = self.server, self.server.assistance(self._pass_running)
+        session, view = self.server, self.server.server_draft_view(self._pass_running)
         if view is not None:
             self._assisting = True
             epoch, seconds = session.epoch, self.random.expovariate(1 / self.weather.level)
@@ -233,10 +233,12 @@ class Joined:
 
     def _drafted_here(self, session: ServerSession, epoch: int, view: TreeView, seconds: float) -> None:
         self._assisting = False
-        self._pulse.drafted(seconds)
+        self._pass_timings.level_drafted(seconds)
         if session is self.server:
             before = session.tree.names
-            session.assist(epoch, view, self._chain(view) if self.random.random() < 0.5 else self._level(view))
+            session.add_server_draft(
+                epoch, view, self._chain(view) if self.random.random() < 0.5 else self._level(view)
+            )
             self.planted += session.tree.names - before
             self._consider_pass()
         self._consider_level()
@@ -275,50 +277,51 @@ class Joined:
             return
         due = self.server.due()
         if due <= self._now:
-            session, work = self.server, self.server.plan(self.budget)
-            self._check(work)
+            session, scheduled = self.server, self.server.plan(self.budget)
+            self._check(scheduled)
             self._pass_running = True
             seconds = self.random.uniform(0.005, 0.04)
-            self._pulse.passed(seconds)
-            self._at(seconds, lambda: self._complete(session, work))
+            self._pass_timings.pass_ended(seconds)
+            self._at(seconds, lambda: self._complete(session, scheduled))
         elif due < float("inf"):
             self._at(due - self._now, self._consider_pass)
 
-    def _complete(self, session: ServerSession, work: Work) -> None:
+    def _complete(self, session: ServerSession, scheduled: ScheduledTokens) -> None:
         if session is not self.server:
             return
         self._pass_running = False
         self.passes += 1
-        progress = session.complete(work, self._decide(work), self._now)
-        if progress.chain_kept:
-            self.processed += work.chain
-            self.processed += [work.nodes[i].token for i in progress.nodes_kept]
+        result = session.complete(scheduled, self._decide(scheduled), self._now)
+        if result.chain_kept:
+            self.processed += scheduled.chain
+            self.processed += [scheduled.nodes[i].token for i in result.nodes_kept]
         self._keep_processed()
-        self._reply(progress.replies)
+        self._reply(result.replies)
         self._feed()
         self._consider_pass()
         self._consider_level()
 
-    def _decide(self, work: Work) -> list[int]:
+    def _decide(self, scheduled: ScheduledTokens) -> list[int]:
         """What the target, which knows the processed tokens and nothing of the tree, makes of a pass."""
-        choices = [self._choice(work, node) for node in (None, *work.nodes)] if work.reaches_root else []
-        return decide(work.question, choices)
+        nodes = () if scheduled.verify_input is None else (None, *scheduled.nodes)
+        choices = [self._choice(scheduled, node) for node in nodes]
+        return decide(scheduled.verify_input, choices)
 
-    def _choice(self, work: Work, node: Node | None) -> int:
+    def _choice(self, scheduled: ScheduledTokens, node: Node | None) -> int:
         path: list[int] = []
-        while node is not None and node in work.nodes:
+        while node is not None and node in scheduled.nodes:
             path.append(node.token)
             node = node.parent
-        return self._next([*self.processed, *work.chain, *reversed(path)])
+        return self._next([*self.processed, *scheduled.chain, *reversed(path)])
 
     def _next(self, tokens: list[int]) -> int:
         return next_token(tokens, self.salt)
 
-    def _check(self, work: Work) -> None:
-        assert 0 < len(work) <= self.budget
-        assert work.start == len(self.processed), "a processed position is computed again, or one is skipped"
+    def _check(self, scheduled: ScheduledTokens) -> None:
+        assert 0 < len(scheduled) <= self.budget
+        assert scheduled.start == len(self.processed), "a processed position is computed again, or one is skipped"
         seen: set[Node] = set()
-        for node in work.nodes:
+        for node in scheduled.nodes:
             assert node.parent in seen or node.parent is self.server.tree.root  # type: ignore[union-attr]
             seen.add(node)
 

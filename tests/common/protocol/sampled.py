@@ -13,10 +13,10 @@ from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw
 from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal, TreeView
-from common.protocol.work import Work
 from tests.common.protocol.joined import Joined, Weather
 from tests.common.protocol.laws import Law
 from tests.common.protocol.rules.rows import Samples, seeded_choice
@@ -109,14 +109,14 @@ class Drawing(Joined):
             self.too_late += bool(proposals) and frontier < self.client.tree.frontier
             super()._propose(frontier, proposals)
 
-    def _decide(self, work: Work) -> list[int]:
-        if work.question is None:
+    def _decide(self, scheduled: ScheduledTokens) -> list[int]:
+        if scheduled.verify_input is None:
             return []
         assert self.server is not None
-        self.left_out += len(work.nodes) < len(self.server.tree)
-        before = (*self.processed, *work.chain)
-        rows = Samples(work.question, lambda path: self._law((*before, *path)))
-        tokens = RULES[work.question.rule].walk(work.question, rows)
+        self.left_out += len(scheduled.nodes) < len(self.server.tree)
+        before = (*self.processed, *scheduled.chain)
+        rows = Samples(scheduled.verify_input, lambda path: self._law((*before, *path)))
+        tokens = RULES[scheduled.verify_input.rule].walk(scheduled.verify_input, rows)
         self.accepted += len(tokens) - 1
         return tokens
 

@@ -4,66 +4,66 @@ import math
 
 import pytest
 
-from common.protocol.acceptance import Tempo
+from common.protocol.acceptance import AcceptanceEstimator
 
 
-def answered(tempo, commits, tokens, seconds, begins=0.0):
-    tempo.began()
+def answered(acceptance, commits, tokens, seconds, begins=0.0):
+    acceptance.answer_began()
     for index in range(commits + 1):
-        tempo.committed(tokens, begins + index * seconds)
+        acceptance.committed(tokens, begins + index * seconds)
 
 
 def test_before_the_second_commit_the_speed_is_infinite_and_one_token_in_six_is_missed():
-    tempo = Tempo()
-    assert (tempo.speed, tempo.miss) == (math.inf, pytest.approx(1 / 6))
-    tempo.began()
-    tempo.committed(3, 100.0)
-    assert tempo.speed == math.inf
+    acceptance = AcceptanceEstimator()
+    assert (acceptance.tokens_per_s, acceptance.miss_rate) == (math.inf, pytest.approx(1 / 6))
+    acceptance.answer_began()
+    acceptance.committed(3, 100.0)
+    assert acceptance.tokens_per_s == math.inf
 
 
 @pytest.mark.parametrize("commits", [1, 50])
 def test_the_speed_is_that_of_a_steady_answer(commits):
-    tempo = Tempo()
-    answered(tempo, commits, tokens=3, seconds=0.05)
-    assert tempo.speed == pytest.approx(60)
+    acceptance = AcceptanceEstimator()
+    answered(acceptance, commits, tokens=3, seconds=0.05)
+    assert acceptance.tokens_per_s == pytest.approx(60)
 
 
 def test_what_is_believed_lies_halfway_from_what_was_so_to_certainty():
-    tempo = Tempo()
+    acceptance = AcceptanceEstimator()
     for hits, believable in ((0, 0.5), (1, 0.75), (3, 0.875)):
         for _ in range(200):
-            tempo.judged(hits, missed=True)
-        assert tempo.believable == pytest.approx(believable)
+            acceptance.nodes_judged(hits, missed=True)
+        assert acceptance.max_acceptance == pytest.approx(believable)
 
 
 def test_a_new_speed_takes_over():
-    tempo = Tempo()
-    answered(tempo, 40, tokens=3, seconds=0.05)
-    answered(tempo, 40, tokens=1, seconds=0.05, begins=10.0)
-    assert tempo.speed == pytest.approx(20, rel=0.1)
+    acceptance = AcceptanceEstimator()
+    answered(acceptance, 40, tokens=3, seconds=0.05)
+    answered(acceptance, 40, tokens=1, seconds=0.05, begins=10.0)
+    assert acceptance.tokens_per_s == pytest.approx(20, rel=0.1)
 
 
 def test_what_lies_between_two_answers_is_no_time_of_theirs():
-    tempo = Tempo()
-    answered(tempo, 10, tokens=2, seconds=0.1)
-    answered(tempo, 10, tokens=2, seconds=0.1, begins=3600.0)
-    assert tempo.speed == pytest.approx(20)
+    acceptance = AcceptanceEstimator()
+    answered(acceptance, 10, tokens=2, seconds=0.1)
+    answered(acceptance, 10, tokens=2, seconds=0.1, begins=3600.0)
+    assert acceptance.tokens_per_s == pytest.approx(20)
 
 
 @pytest.mark.parametrize(
     ("hits", "missed", "share"), [(3, True, 0.25), (1, True, 0.5), (0, True, 1.0), (5, False, 0.0)]
 )
 def test_misses_are_counted_against_the_tokens_that_were_hit(hits, missed, share):
-    tempo = Tempo()
+    acceptance = AcceptanceEstimator()
     for _ in range(200):
-        tempo.judged(hits, missed)
-    assert tempo.miss == pytest.approx(share, abs=1e-6)
+        acceptance.nodes_judged(hits, missed)
+    assert acceptance.miss_rate == pytest.approx(share, abs=1e-6)
 
 
 def test_what_was_long_ago_is_forgotten():
-    tempo = Tempo()
+    acceptance = AcceptanceEstimator()
     for _ in range(30):
-        tempo.judged(9, missed=True)
+        acceptance.nodes_judged(9, missed=True)
     for _ in range(30):
-        tempo.judged(1, missed=True)
-    assert 0.4 < tempo.miss < 0.5
+        acceptance.nodes_judged(1, missed=True)
+    assert 0.4 < acceptance.miss_rate < 0.5

@@ -10,7 +10,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import LEAST_LOGP, Draw, FailureCode, GrownNode, Settings
 from common.protocol.rules import RULES
 from common.protocol.sampling import LIKELIEST, Sampling
-from common.protocol.tree import FIRST_PLANTED_ID
+from common.protocol.tree import FIRST_SERVER_NODE_ID
 from tests.common.protocol.fakes import terms
 
 TERMS = terms(vocab_size=400)
@@ -36,9 +36,9 @@ def test_a_log_probability_out_of_bounds_breaks_the_protocol(logp):
 
 
 def test_ids_that_are_the_servers_own_are_refused_and_all_others_are_not():
-    check_nodes([GrownNode(FIRST_PLANTED_ID - 1, 0, 1, -1.0)], TERMS)
-    with pytest.raises(PeerError, match=f"node id {FIRST_PLANTED_ID} is too large"):
-        check_nodes([GrownNode(1, 0, 1, -1.0), GrownNode(FIRST_PLANTED_ID, 1, 1, -1.0)], TERMS)
+    check_nodes([GrownNode(FIRST_SERVER_NODE_ID - 1, 0, 1, -1.0)], TERMS)
+    with pytest.raises(PeerError, match=f"node id {FIRST_SERVER_NODE_ID} is too large"):
+        check_nodes([GrownNode(1, 0, 1, -1.0), GrownNode(FIRST_SERVER_NODE_ID, 1, 1, -1.0)], TERMS)
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,13 @@ def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
     idle=st.sampled_from(["assist", "auto", "colocated"]),
     budget=st.integers(1, 40),
     level=st.sampled_from([0.001, 0.02, 0.1]),
-    planted_nodes=st.sampled_from([8, 64]),
+    max_server_drafted_nodes=st.sampled_from([8, 64]),
 )
 def test_with_the_servers_own_nodes_every_turn_ends_with_the_targets_own_answer(
-    seed, weather, turns, idle, budget, level, planted_nodes
+    seed, weather, turns, idle, budget, level, max_server_drafted_nodes
 ):
     """And no honest client is refused, however few nodes the server takes and however many it plants itself."""
-    offered = terms(idle, assists=True, max_nodes=12, planted_nodes=planted_nodes)
+    offered = terms(idle, server_drafts=True, max_nodes=12, max_server_drafted_nodes=max_server_drafted_nodes)
     joined = Joined(offered, replace(weather, level=level), salt=seed, seed=seed, budget=budget)
     sequence: list[int] = []
     for (back, tokens, how), answer in zip(turns, joined.run(turns), strict=True):
@@ -100,7 +100,7 @@ def test_a_full_tree_of_the_servers_own_leaves_the_client_all_its_nodes():
             fullest = max(fullest, len(self.server.tree))
 
     for seed in range(20):
-        offered = terms("assist", assists=True, max_nodes=12, planted_nodes=12)
+        offered = terms("assist", server_drafts=True, max_nodes=12, max_server_drafted_nodes=12)
         weather = Weather(skill=0.2, delay=0.01, level=0.001)
         Watched(offered, weather, salt=seed, seed=seed).run([(0, [1, 2, 3], Settings(40))])
     assert 12 < fullest <= 12 + 12
@@ -110,7 +110,7 @@ def passes_per_token(idle: str, skill: float, silent: float = 0.0) -> float:
     tokens = passes = 0
     for seed in range(40):
         weather = Weather(skill=skill, delay=0.01, silent=silent, level=0.005)
-        joined = Joined(terms(idle, assists=True), weather, salt=seed, seed=seed)
+        joined = Joined(terms(idle, server_drafts=True), weather, salt=seed, seed=seed)
         tokens += len(joined.run([(0, [1, 2, 3], Settings(40))])[0])
         passes += joined.passes
     return passes / tokens

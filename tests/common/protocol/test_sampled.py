@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import Settings
 from common.protocol.rules import exact
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import Sampling
 from tests.chances import misfit
 from tests.common.protocol.fakes import END, VOCAB, terms
@@ -139,7 +139,7 @@ def test_coupled_first_and_second_tokens_are_distributed_as_the_targets_own_over
         answer: list[int] = []
         while len(answer) < 2:
             before = (*PROMPT, *answer)
-            asked = Question("coupled", replace(SAMPLING, seed=seed), len(before), before[-1:], (-1,))
+            asked = VerifyInput("coupled", replace(SAMPLING, seed=seed), len(before), before[-1:], (-1,))
             answer += exact.walk(asked, Samples(asked, lambda path: TARGET(before)))  # noqa: B023
         pairs[answer[0], answer[1]] += 1
     chances = sequence_chances(TARGET, PROMPT, 2)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import GrownNode
-from common.protocol.selection import chances, likeliest, likely_growth
+from common.protocol.selection import commit_probabilities, expected_level_gain, likeliest
 from common.protocol.tree import TokenTree
 
 FAR = 100
@@ -31,12 +31,12 @@ def chosen(tree, count, last=FAR):
 def test_what_is_as_good_as_impossible_adds_nothing_and_breaks_nothing():
     """Sums over long paths underflow."""
     chain = tree_of([(parent, -100.0) for parent in range(300)], grouped=False)
-    weighed = chances(chain, believable=0.6)
+    weighed = commit_probabilities(chain, max_acceptance=0.6)
     assert weighed[-290:] == [0.0] * 290
     assert chosen(chain, 300, last=1000) == list(range(1, 301))
-    assert likely_growth(chain, 10_000) == 0.0
+    assert expected_level_gain(chain, 10_000) == 0.0
     beside = tree_of([(0, -0.1), *((parent, -100.0) for parent in range(1, 301))], grouped=False)
-    assert chances(beside)[0] == pytest.approx(math.exp(-0.1))
+    assert commit_probabilities(beside)[0] == pytest.approx(math.exp(-0.1))
 
 
 # Two children of the root, two of the worse child, one of the better.
@@ -108,23 +108,23 @@ def test_what_is_chosen_fits_and_hangs_together(shape, seed, count, grouped):
 
 
 def test_nothing_promises_nothing():
-    assert chances(TokenTree([9])) == []
+    assert commit_probabilities(TokenTree([9])) == []
 
 
 def test_a_nodes_chance_is_its_paths_and_the_likeliest_come_first():
     half, quarter = math.log(0.5), math.log(0.25)
     nodes = [(0, quarter), (0, half), (1, half), (2, half), (4, quarter)]
-    assert chances(tree_of(nodes, grouped=False)) == pytest.approx([0.5, 0.25, 0.25, 0.125, 0.0625])
+    assert commit_probabilities(tree_of(nodes, grouped=False)) == pytest.approx([0.5, 0.25, 0.25, 0.125, 0.0625])
 
 
 def test_chances_count_from_the_root_as_it_is_now():
     tree = tree_of([(0, math.log(0.1)), (0, math.log(0.8)), (1, math.log(0.5)), (3, math.log(0.5))], grouped=False)
     tree.commit([1])
-    assert chances(tree) == pytest.approx([0.5, 0.25])
+    assert commit_probabilities(tree) == pytest.approx([0.5, 0.25])
 
 
 def test_groups_promise_alike_whatever_was_drawn():
-    assert chances(tree_of(NODES, grouped=True)) == [1 / 2] * 2 + [1 / 3] * 3
+    assert commit_probabilities(tree_of(NODES, grouped=True)) == [1 / 2] * 2 + [1 / 3] * 3
 
 
 def shares_of_parents(shape, seed):
@@ -142,57 +142,57 @@ def test_chances_are_those_of_the_nodes_that_would_be_taken_in_turn(shape, seed)
     """The first so many are what a pass of that width takes."""
     tree = tree_of(shares_of_parents(shape, seed), grouped=False)
     origin = tree.root.score
-    assert chances(tree) == [math.exp(node.score - origin) for node in likeliest(tree, len(tree), FAR)]
+    assert commit_probabilities(tree) == [math.exp(node.score - origin) for node in likeliest(tree, len(tree), FAR)]
 
 
 @given(
     shape=shapes,
     seed=st.randoms(use_true_random=False),
     grouped=st.booleans(),
-    believable=st.floats(0.01, 1.0),
+    max_acceptance=st.floats(0.01, 1.0),
 )
-def test_a_level_is_believed_no_more_than_it_can_be_worth_whatever_was_said(shape, seed, grouped, believable):
+def test_a_level_is_believed_no_more_than_it_can_be_worth_whatever_was_said(shape, seed, grouped, max_acceptance):
     nodes = grow_shape(shape, iter(lambda: -seed.random(), None))
     tree = tree_of(nodes, grouped)
     levels = {node.position for node in tree.nodes()}
-    believed = chances(tree, believable)
+    believed = commit_probabilities(tree, max_acceptance)
     assert believed == sorted(believed, reverse=True)
-    assert sum(believed) <= sum(believable ** (position - tree.root.position) for position in levels) * (1 + 1e-9)
+    assert sum(believed) <= sum(max_acceptance ** (position - tree.root.position) for position in levels) * (1 + 1e-9)
     assert len(believed) == len(nodes)
 
 
 def test_a_drafter_that_is_sure_of_everything_is_believed_to_know_one_token_at_each_position():
     tree = tree_of([(0, 0.0)] * 4 + [(1, 0.0), (1, 0.0)], grouped=False)
-    assert chances(tree) == [0.25] * 6
-    assert chances(tree, 0.5) == [0.125] * 6
+    assert commit_probabilities(tree) == [0.25] * 6
+    assert commit_probabilities(tree, 0.5) == [0.125] * 6
 
 
 def test_a_bare_root_gains_a_token_by_its_first_level():
-    assert likely_growth(TokenTree([9]), 1000) == 1.0
+    assert expected_level_gain(TokenTree([9]), 1000) == 1.0
 
 
 def test_another_level_adds_what_the_leaves_promise():
     half, quarter = math.log(0.5), math.log(0.25)
-    assert likely_growth(tree_of([(0, half), (0, quarter)], grouped=False), 1000) == pytest.approx(0.75)
-    assert likely_growth(tree_of([(0, half), (0, quarter), (1, half)], grouped=False), 1000) == pytest.approx(0.5)
-    assert likely_growth(tree_of([(0, half), (1, half), (2, half)], grouped=False), 1000) == pytest.approx(0.125)
+    assert expected_level_gain(tree_of([(0, half), (0, quarter)], grouped=False), 1000) == pytest.approx(0.75)
+    assert expected_level_gain(tree_of([(0, half), (0, quarter), (1, half)], grouped=False), 1000) == pytest.approx(0.5)
+    assert expected_level_gain(tree_of([(0, half), (1, half), (2, half)], grouped=False), 1000) == pytest.approx(0.125)
 
 
 def test_what_was_committed_promises_no_less():
     """Scores count from the root as it is now."""
     tree = tree_of([(0, math.log(0.1)), (1, math.log(0.5))], grouped=False)
     tree.commit([1])
-    assert likely_growth(tree, 1000) == pytest.approx(0.5)
+    assert expected_level_gain(tree, 1000) == pytest.approx(0.5)
 
 
 def test_where_the_answer_ends_another_level_adds_nothing():
     half = math.log(0.5)
     tree = tree_of([(0, half), (0, half), (1, half)], grouped=False)
-    assert [likely_growth(tree, last) for last in (2, 3, 4)] == pytest.approx([0.0, 0.5, 0.75])
-    assert likely_growth(TokenTree([9]), 1) == 0.0
+    assert [expected_level_gain(tree, last) for last in (2, 3, 4)] == pytest.approx([0.0, 0.5, 0.75])
+    assert expected_level_gain(TokenTree([9]), 1) == 0.0
 
 
 @given(shape=shapes, seed=st.randoms(use_true_random=False))
 def test_one_more_node_never_adds_more_than_a_token(shape, seed):
     tree = tree_of(shares_of_parents(shape, seed), grouped=False)
-    assert 0 < likely_growth(tree, 1000) <= 1.0
+    assert 0 < expected_level_gain(tree, 1000) <= 1.0

@@ -46,31 +46,32 @@ def grow(frontier, *nodes, turn=0) -> Grow:
 
 
 def run_pass(server, choices, now=1.0, budget=64):
-    work = server.plan(budget)
-    return server.complete(work, decide(work.question, choices), now)
+    scheduled = server.plan(budget)
+    return server.complete(scheduled, decide(scheduled.verify_input, choices), now)
 
 
 def test_a_session_is_greeted_and_its_prompt_is_planned_in_chunks():
     server = session()
-    assert server.greeting == (Opened(NAME),)
+    assert server.greet() == (Opened(NAME),)
     first = server.plan(2)
-    assert (first.start, first.chain, first.reaches_root) == (0, (1, 2), False)
+    assert (first.start, first.chain, first.verify_input) == (0, (1, 2), None)
     assert server.complete(first, [], 1.0).replies == ()
     second = server.plan(2)
-    assert (second.start, second.chain, second.reaches_root) == (2, (3,), True)
+    assert (second.start, second.chain) == (2, (3,))
+    assert second.verify_input is not None
     assert server.complete(second, [4], 2.0).replies == (Commit(0, 3, (4,)),)
 
 
 def test_a_pass_commits_the_walk_and_keeps_its_nodes():
     server = session()
     server.receive(grow(3, (1, 0, 4, -0.1), (2, 0, 5, -2.0), (3, 1, 2, -0.2)), 0.0)
-    work = server.plan(64)
-    by_token = {node.token: i for i, node in enumerate(work.nodes)}
-    choices = [4, *(0 for _ in work.nodes)]
+    scheduled = server.plan(64)
+    by_token = {node.token: i for i, node in enumerate(scheduled.nodes)}
+    choices = [4, *(0 for _ in scheduled.nodes)]
     choices[1 + by_token[4]], choices[1 + by_token[2]], choices[1 + by_token[5]] = 2, 3, 1
-    progress = server.complete(work, decide(work.question, choices), 1.0)
-    assert progress.replies == (Commit(0, 3, (4, 2, 3), seen=3),)
-    assert progress.nodes_kept == (by_token[4], by_token[2])
+    result = server.complete(scheduled, decide(scheduled.verify_input, choices), 1.0)
+    assert result.replies == (Commit(0, 3, (4, 2, 3), seen=3),)
+    assert result.nodes_kept == (by_token[4], by_token[2])
     assert server.processed == 5
 
 
@@ -164,40 +165,42 @@ def test_a_client_that_had_nothing_to_propose_before_the_last_commit_is_waited_f
 def test_cancel_finishes_once_and_a_pass_in_flight_commits_nothing_but_keeps_its_chain():
     server = session()
     server.receive(grow(3, (1, 0, 4, -0.1)), 0.0)
-    work = server.plan(64)
+    scheduled = server.plan(64)
     assert server.receive(Cancel(0), 0.5) == (Finished(0, 3, FinishReason.CANCELLED),)
     assert server.receive(Cancel(0), 0.6) == ()
-    progress = server.complete(work, [4, 4], 1.0)
-    assert (progress.chain_kept, progress.nodes_kept, progress.replies) == (True, (), ())
+    result = server.complete(scheduled, [4, 4], 1.0)
+    assert (result.chain_kept, result.nodes_kept, result.replies) == (True, (), ())
     server.receive(Extend(1, 3, (5,), SETTINGS), 2.0)
     assert server.plan(64).chain == (5,)
 
 
 def test_a_pass_that_a_rewritten_history_overtook_is_discarded():
     server = session()
-    work = server.plan(64)
+    scheduled = server.plan(64)
     server.receive(Cancel(0), 0.5)
     server.receive(Extend(1, 1, (5, 5, 5), SETTINGS), 0.6)
-    assert not server.complete(work, [4], 1.0).chain_kept
+    assert not server.complete(scheduled, [4], 1.0).chain_kept
     assert server.plan(64).chain == (1, 5, 5, 5)
 
 
 def test_a_pass_that_a_repeated_turn_overtook_leaves_the_root_to_be_processed():
     server = session()
-    work = server.plan(64)
+    scheduled = server.plan(64)
     server.receive(Cancel(0), 0.5)
     server.receive(Extend(1, 3, (), SETTINGS), 0.6)
-    assert not server.complete(work, [4], 1.0).chain_kept
+    assert not server.complete(scheduled, [4], 1.0).chain_kept
     assert run_pass(server, [4]).replies == (Commit(1, 3, (4,)),)
 
 
 def test_a_pass_that_runs_while_the_stream_is_resumed_still_commits():
     server = session()
     server.receive(grow(3, (1, 0, 4, -0.1)), 0.0)
-    work = server.plan(64)
+    scheduled = server.plan(64)
     server.reopen(open_frame(), 0.5)
     server.receive(grow(3, (2, 0, 4, -0.1)), 0.6)
-    assert server.complete(work, decide(work.question, [4, 5]), 1.0).replies == (Commit(0, 3, (4, 5), seen=2),)
+    assert server.complete(scheduled, decide(scheduled.verify_input, [4, 5]), 1.0).replies == (
+        Commit(0, 3, (4, 5), seen=2),
+    )
     assert server.processed == 4, "what was judged is not computed again"
 
 
@@ -206,9 +209,9 @@ def test_the_next_turn_keeps_what_was_processed():
     run_pass(server, [4])
     run_pass(server, [END])
     server.receive(Extend(1, 4, (2, 3), SETTINGS), 2.0)
-    work = server.plan(64)
-    assert (work.start, work.chain) == (4, (2, 3))
-    assert server.complete(work, [5], 3.0).replies == (Commit(1, 6, (5,)),)
+    scheduled = server.plan(64)
+    assert (scheduled.start, scheduled.chain) == (4, (2, 3))
+    assert server.complete(scheduled, [5], 3.0).replies == (Commit(1, 6, (5,)),)
 
 
 def test_a_turn_that_repeats_needs_its_root_again():
@@ -239,31 +242,31 @@ def test_a_resumed_stream_replays_what_the_client_missed():
     server = session()
     run_pass(server, [4])
     run_pass(server, [END])
-    server.reopen(open_frame((1, 2, 3), 3), 5.0)
-    assert server.greeting == (Opened(NAME), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
+    replies = server.reopen(open_frame((1, 2, 3), 3), 5.0)
+    assert replies == (Opened(NAME), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
 
 
 def test_a_client_that_knows_more_rebuilds_the_session_and_keeps_its_common_prefix():
     server = session()
     run_pass(server, [4])
-    server.reopen(open_frame((1, 2, 3, 4, 5, 1), 3), 5.0)
-    assert server.greeting == (Opened(NAME),)
-    work = server.plan(64)
-    assert (work.start, work.chain) == (3, (4, 5, 1))
+    replies = server.reopen(open_frame((1, 2, 3, 4, 5, 1), 3), 5.0)
+    assert replies == (Opened(NAME),)
+    scheduled = server.plan(64)
+    assert (scheduled.start, scheduled.chain) == (3, (4, 5, 1))
 
 
 def test_a_rebuilt_session_that_holds_a_whole_answer_is_finished():
     server = ServerSession(open_frame((1, 2, 3, END), 3), terms(), 0.0)
-    assert server.greeting == (Opened(NAME), Finished(0, 4, FinishReason.END))
+    assert server.greet() == (Opened(NAME), Finished(0, 4, FinishReason.END))
 
 
 def test_an_answer_that_filled_the_context_can_be_resumed_and_rebuilt():
     full = open_frame(tuple([1] * 256), 3)
     finished = (Opened(NAME), Finished(0, 256, FinishReason.LENGTH))
     server = ServerSession(full, terms(), 0.0)
-    assert server.greeting == finished
-    server.reopen(full, 1.0)
-    assert server.greeting == finished
+    assert server.greet() == finished
+    replies = server.reopen(full, 1.0)
+    assert replies == finished
 
 
 def test_a_finished_session_can_be_parked_and_goes_on_with_everything_to_compute():
@@ -374,13 +377,13 @@ def test_a_pass_that_ends_at_a_group_it_left_out_leaves_that_to_the_next():
     settings = Settings(max_new_tokens=20, rule="speculative", sampling=Sampling(1.0))
     server = ServerSession(open_frame(settings=settings), terms(), 0.0)
     server.receive(grow(3, (1, 0, 4, -0.1), (2, 1, 2, -0.2), (3, 1, 5, -0.9)), 0.0)
-    work = server.plan(4)
-    assert [node.id for node in work.nodes] == [1]
-    progress = server.complete(work, decide(work.question, [4, 2]), 1.0)
-    assert (progress.replies, progress.nodes_kept, progress.accepted) == ((Commit(0, 3, (4,), seen=3),), (), 1)
+    scheduled = server.plan(4)
+    assert [node.id for node in scheduled.nodes] == [1]
+    result = server.complete(scheduled, decide(scheduled.verify_input, [4, 2]), 1.0)
+    assert (result.replies, result.nodes_kept, result.accepted) == ((Commit(0, 3, (4,), seen=3),), (), 1)
     assert (server.tree.frontier, server.processed) == (4, 3)
-    work = server.plan(4)
-    assert (work.chain, [node.id for node in work.nodes]) == ((4,), [2, 3])
-    progress = server.complete(work, decide(work.question, [5, 1, 1]), 2.0)
-    assert progress.replies == (Commit(0, 4, (5, 1), seen=3),)
+    scheduled = server.plan(4)
+    assert (scheduled.chain, [node.id for node in scheduled.nodes]) == ((4,), [2, 3])
+    result = server.complete(scheduled, decide(scheduled.verify_input, [5, 1, 1]), 2.0)
+    assert result.replies == (Commit(0, 4, (5, 1), seen=3),)
     assert server.tree.frontier - server.processed == 1

@@ -9,7 +9,8 @@ from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.sampling import Sampling
 from common.rounds import Rounds
-from netem.experiments.coupled import SAMPLINGS, SYSTEMS, make_report, sampled_answer
+from netem.experiments.coupled import SYSTEMS, make_report
+from netem.experiments.references import SAMPLINGS, sampled_answer
 from tests.families import make_checkpoint
 
 

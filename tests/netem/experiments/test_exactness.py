@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from common.protocol.errors import MisuseError
-from netem.experiments.exactness import NEAR_TIE, Reference, make_report, read_prompts, verdict
+from netem.experiments.exactness import make_report, read_prompts
+from netem.experiments.references import NEAR_TIE, Reference, verdict
 
 REFERENCE = Reference(prompt=(1,), answer=(5, 6, 7), gaps=(1.0, NEAR_TIE / 2, 1.0))
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from netem.links.backends import BACKENDS, PROXY, Wanted, choose_backend, find_backend, why_not, working_backends
+from netem.links.backends import BACKENDS, PROXY, LinkRequest, choose_backend, find_backend, why_not, working_backends
 from netem.links.errors import LinkFailureError
 from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
@@ -48,16 +48,16 @@ async def test_trying_a_backend_leaves_nothing_open(name: str) -> None:
 @pytest.mark.parametrize(
     ("backend", "wanted", "reason"),
     [
-        ("proxy", Wanted(FOUR_G, None), "give --to"),
-        ("proxy", Wanted(FOUR_G, SERVER, congestion="cubic"), "--backend tun"),
-        ("tc", Wanted(FOUR_G, SERVER, record=True), "records nothing"),
+        ("proxy", LinkRequest(FOUR_G, None), "give --to"),
+        ("proxy", LinkRequest(FOUR_G, SERVER, congestion="cubic"), "--backend tun"),
+        ("tc", LinkRequest(FOUR_G, SERVER, record=True), "records nothing"),
         (
             "tc",
-            Wanted(LinkProfile("gone", "for a test", Direction(), Direction(), Outages(((1.0, 2.0),))), SERVER),
+            LinkRequest(LinkProfile("gone", "for a test", Direction(), Direction(), Outages(((1.0, 2.0),))), SERVER),
             "neither outages nor traces",
         ),
     ],
 )
-def test_what_a_backend_cannot_do_is_misuse(backend: str, wanted: Wanted, reason: str) -> None:
+def test_what_a_backend_cannot_do_is_misuse(backend: str, wanted: LinkRequest, reason: str) -> None:
     with pytest.raises(MisuseError, match=reason):
         find_backend(backend)(wanted)

@@ -60,12 +60,12 @@ async def test_what_is_said_into_silence_comes_when_it_ends_on_old_connections_a
     async with proxied() as (proxy, _):
         old = await connect(proxy)
         assert await echoed(old, b"before") == b"before"
-        proxy.silence()
+        proxy.go_silent()
         new = await connect(proxy)
         for connection in (old, new):
             with pytest.raises(TimeoutError):
                 await echoed(connection, b"into silence")
-        proxy.speak()
+        proxy.resume()
         for connection in (old, new):
             assert await asyncio.wait_for(connection[0].read(100), 1) == b"into silence"
 
@@ -76,8 +76,8 @@ async def test_after_a_move_the_old_connection_is_silent_for_good_and_the_new_on
         assert await echoed(old, b"before") == b"before"
         proxy.move()
         assert await echoed(await connect(proxy), b"behind") == b"behind"
-        proxy.silence()
-        proxy.speak()
+        proxy.go_silent()
+        proxy.resume()
         with pytest.raises(TimeoutError):
             await echoed(old, b"lost")
         assert len(set(echo.sources)) == 2

@@ -1,7 +1,12 @@
-"""netem.links.losses: the table of losses, and whose draws are whose."""
+"""netem.links.losses: the table of losses with their random sources, and the share of independent losses."""
+
+import random
+from itertools import pairwise
+
+import pytest
 
 from netem.links.burst_loss import Bursts
-from netem.links.losses import losses_of
+from netem.links.losses import RandomLoss, losses_of
 from netem.links.profile import Direction
 
 BURSTS = Bursts(0.1, 0.5, 0.5, 0.01)
@@ -28,3 +33,17 @@ def test_the_seed_and_the_way_decide_the_draws() -> None:
     assert verdicts(lossy, 0) == verdicts(lossy, 0)
     assert verdicts(lossy, 0, seed=1) != verdicts(lossy, 0)
     assert verdicts(lossy, 0, way="down") != verdicts(lossy, 0)
+
+
+@pytest.mark.parametrize("chance", [0.001, 0.063, 0.5])
+def test_the_share_of_lost_packets_is_the_chance(chance: float) -> None:
+    loss = RandomLoss(chance, random.Random(1))
+    lost = sum(loss.takes() for _ in range(200_000))
+    assert lost / 200_000 == pytest.approx(chance, rel=0.1)
+
+
+def test_one_loss_says_nothing_of_the_next() -> None:
+    loss = RandomLoss(0.2, random.Random(2))
+    taken = [loss.takes() for _ in range(100_000)]
+    after_a_loss = [later for earlier, later in pairwise(taken) if earlier]
+    assert sum(after_a_loss) / len(after_a_loss) == pytest.approx(0.2, rel=0.05)

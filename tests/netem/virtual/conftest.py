@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from common.models.checkpoint import load_causal_lm
-from netem.virtual.datacenter import Datacenter, open_datacenter
-from netem.virtual.laptop import Laptops
+from netem.virtual.client import LoadedDrafts
+from netem.virtual.server import VirtualServer, load_virtual_server
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 
@@ -19,18 +19,18 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def datacenter(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Datacenter:
+def server(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> VirtualServer:
     """`twin` is the target once more, so that it drafts well; `moa` is random, so that it does not."""
     where = tmp_path_factory.mktemp("drafts")
     drafts = [make_checkpoint(where / "twin", "llama"), make_moa_draft(where / "moa", checkpoint)]
-    opened = open_datacenter(checkpoint, drafts)
+    opened = load_virtual_server(checkpoint, drafts)
     torch.set_num_threads(1)
     return opened
 
 
 @pytest.fixture(scope="session")
-def laptops(datacenter: Datacenter) -> Laptops:
-    return Laptops(datacenter)
+def loaded_drafts(server: VirtualServer) -> LoadedDrafts:
+    return LoadedDrafts(server)
 
 
 @pytest.fixture(scope="session")

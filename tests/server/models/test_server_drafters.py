@@ -14,14 +14,13 @@ from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.engine import Engine
+from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
-from server.models.server_drafters import OwnAide, OwnAides, Site
-from server.models.state_drafts import load_exporters
-from server.options import SessionOptions
+from server.models.server_drafters import DrafterPlacement, StateFedDrafter, StateFedDrafterFactory
+from server.options import Pace, SessionOptions
 from server.passes.state_maker import StateMaker
 from server.passes.target import load_target
-from server.sessions.sessions import Bounds, Sessions
-from server.stated_pace import Pace
+from server.sessions.sessions import ServingLimits, Sessions
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
 from tests.server.passes.test_state_maker import POISON, POOL, SlotNumbers
 from tests.server.player import EngineWire, play
@@ -42,16 +41,16 @@ class Listener:
 
     def __init__(self) -> None:
         self.views: list[TreeView] = []
-        self.fed: list[Sequence[State]] = []
+        self.last_state_claim: list[Sequence[State]] = []
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self.views.append(view)
-        self.fed.append(states)
+        self.last_state_claim.append(states)
         return [Proposal(0, 9, -0.1)]
 
     def slots(self, level: int, kind: str) -> list[tuple[int, list[int]]]:
         """Of each frame of a level: its first position, and the slots from which its states were made."""
-        frames = [state for state in self.fed[level] if state.kind == kind]
+        frames = [state for state in self.last_state_claim[level] if state.kind == kind]
         for state in frames:
             assert (state.count, state.dtype) == (state.shape[0], REQUEST.dtype)
         decoded = [decode(state.payload, state.dtype, state.shape) for state in frames]
@@ -67,16 +66,18 @@ def listener() -> Listener:
 
 
 @pytest.fixture
-def aide(listener: Listener) -> OwnAide:
+def drafter(listener: Listener) -> StateFedDrafter:
     exporters = {("moa", 3): [SlotNumbers("lsa", 4), SlotNumbers("kv", 6)]}
-    return OwnAide(listener, StateMaker(POOL, exporters))
+    return StateFedDrafter(listener, StateMaker(POOL, exporters))
 
 
-def test_an_aide_is_fed_each_position_once_in_every_kind_of_its_state(aide: OwnAide, listener: Listener) -> None:
+def test_an_aide_is_fed_each_position_once_in_every_kind_of_its_state(
+    drafter: StateFedDrafter, listener: Listener
+) -> None:
     view = TreeView((1, 2, 3, 4), ())
-    assert aide.draft(view, np.array([5, 3, 8])) == [Proposal(0, 9, -0.1)]
-    aide.draft(view, np.array([5, 3, 8]))
-    aide.draft(TreeView((1, 2, 3, 4, 5, 6), ()), np.array([5, 3, 8, 2, 7]))
+    assert drafter.draft(view, np.array([5, 3, 8])) == [Proposal(0, 9, -0.1)]
+    drafter.draft(view, np.array([5, 3, 8]))
+    drafter.draft(TreeView((1, 2, 3, 4, 5, 6), ()), np.array([5, 3, 8, 2, 7]))
     for kind in ("lsa", "kv"):
         fed = [listener.slots(level, kind) for level in range(3)]
         assert fed == [[(0, [5, 3, 8])], [], [(3, [2, 7])]]
@@ -95,31 +96,35 @@ def test_an_aide_is_fed_each_position_once_in_every_kind_of_its_state(aide: OwnA
     ids=["from the third", "all but nothing is processed", "from the first", "behind its end", "only cut"],
 )
 def test_where_history_was_rewritten_it_is_fed_again_from_there(
-    aide: OwnAide, listener: Listener, rewritten: tuple[int, ...], slots: list[int], fed: list[tuple[int, list[int]]]
+    drafter: StateFedDrafter,
+    listener: Listener,
+    rewritten: tuple[int, ...],
+    slots: list[int],
+    fed: list[tuple[int, list[int]]],
 ) -> None:
-    aide.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
-    aide.draft(TreeView(rewritten, ()), np.array(slots, dtype=int))
+    drafter.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
+    drafter.draft(TreeView(rewritten, ()), np.array(slots, dtype=int))
     assert listener.slots(1, "lsa") == fed
 
 
-def test_what_was_cut_is_fed_again_once_it_comes_back(aide: OwnAide, listener: Listener) -> None:
+def test_what_was_cut_is_fed_again_once_it_comes_back(drafter: StateFedDrafter, listener: Listener) -> None:
     """The history was cut at 2 and went on otherwise before the next level."""
-    aide.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
-    aide.draft(TreeView((1, 2), ()), np.array([5]))
-    aide.draft(TreeView((1, 2, 9, 4), ()), np.array([5, 3, 11]))
+    drafter.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
+    drafter.draft(TreeView((1, 2), ()), np.array([5]))
+    drafter.draft(TreeView((1, 2, 9, 4), ()), np.array([5, 3, 11]))
     assert [start for start, _ in listener.slots(2, "lsa")] == [2]
 
 
-def test_state_that_cannot_be_made_is_left_out(aide: OwnAide, listener: Listener) -> None:
-    assert aide.draft(TreeView((1, 2, 3), ()), np.array([5, POISON])) == [Proposal(0, 9, -0.1)]
-    assert listener.fed == [[]]
+def test_state_that_cannot_be_made_is_left_out(drafter: StateFedDrafter, listener: Listener) -> None:
+    assert drafter.draft(TreeView((1, 2, 3), ()), np.array([5, POISON])) == [Proposal(0, 9, -0.1)]
+    assert listener.last_state_claim == [[]]
 
 
 def test_a_drafter_without_state_is_fed_none(listener: Listener) -> None:
     listener.state = None
-    aide = OwnAide(listener, StateMaker(POOL, {}))
-    aide.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
-    assert listener.fed == [[]]
+    drafter = StateFedDrafter(listener, StateMaker(POOL, {}))
+    drafter.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
+    assert listener.last_state_claim == [[]]
 
 
 # Real drafts.
@@ -134,16 +139,18 @@ def drafts(tmp_path_factory: pytest.TempPathFactory, target: Path, draft: Path) 
     return {"small": draft} | {kind: make(where / kind, target) for kind, make in MAKERS.items()}
 
 
-def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, OwnAides, Limits]:
+def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafterFactory, Limits]:
     offer = make_offer(str(target), tuple(map(str, drafts)))
     loaded = load_target(
         str(target), device="cpu", dtype="float64", capacity=CAPACITY, threads=1, keep_hidden=offer.needs_hidden
     )
-    maker = StateMaker(loaded.model.pool, load_exporters(offer.state_drafts, loaded.model))
+    maker = StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model))
     terms = offer.terms(SessionOptions("assist", 128, 64, 16, Pace()), CAPACITY, maker.kinds)
-    aides = OwnAides(offer.own_drafts, maker, Site("cpu", "float64", terms.context, terms.vocab_size))
-    engine = Engine(Sessions(terms, Bounds(16, 64), CAPACITY), loaded, Pace(), maker, aides)
-    return engine, aides, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
+    drafter_factory = StateFedDrafterFactory(
+        offer.draft_models, maker, DrafterPlacement("cpu", "float64", terms.context, terms.vocab_size)
+    )
+    engine = Engine(Sessions(terms, ServingLimits(16, 64), CAPACITY), loaded, Pace(), maker, drafter_factory)
+    return engine, drafter_factory, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
 
 
 @pytest.mark.parametrize("kinds", [["moa"], ["eagle"], ["medusa"], ["small"], []], ids=lambda kinds: str(*kinds))
@@ -168,7 +175,7 @@ async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_a
 def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_first(
     target: Path, drafts: dict[str, Path]
 ) -> None:
-    _, aides, _ = aided(target, [drafts["eagle"], drafts["moa"]])
+    _, drafter_factory, _ = aided(target, [drafts["eagle"], drafts["moa"]])
     cases = [
         (None, ("eagle", 0)),
         (StateRequest("moa", 3, "int8"), ("moa", 3)),
@@ -176,19 +183,19 @@ def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_fi
         (StateRequest("moa", 2, "int8"), ("moa", 0)),
         (StateRequest("nobody's", 1, "int8"), ("eagle", 0)),
     ]
-    for wanted, (draft, layers) in cases:
-        state = aides.make(wanted)._drafter.state
+    for state_request, (draft, layers) in cases:
+        state = drafter_factory.make(state_request)._drafter.state
         assert state is not None
         assert (state.draft, state.layers) == (draft, layers)
 
 
 def test_one_session_s_aide_knows_nothing_of_another_s(target: Path, drafts: dict[str, Path]) -> None:
     """They share weights."""
-    _, aides, _ = aided(target, [drafts["small"]])
-    one, other, fresh = (aides.make(None) for _ in range(3))
+    _, drafter_factory, _ = aided(target, [drafts["small"]])
+    one, other, fresh = (drafter_factory.make(None) for _ in range(3))
     slots = np.arange(0)
     one.draft(TreeView((5, 6, 7), ()), slots)
     assert other.draft(TreeView((50, 60, 70, 80, 90), ()), slots)
-    proposed, expected = (aide.draft(TreeView((5, 6, 7, 8), ()), slots) for aide in (one, fresh))
+    proposed, expected = (drafter.draft(TreeView((5, 6, 7, 8), ()), slots) for drafter in (one, fresh))
     assert [each.token for each in proposed] == [each.token for each in expected]
     assert [each.logp for each in proposed] == pytest.approx([each.logp for each in expected])

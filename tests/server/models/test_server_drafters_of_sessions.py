@@ -5,21 +5,21 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.messages import PROTOCOL_VERSION, Open, StateRequest
-from server.passes.server_drafting import MOST_AIDES
-from server.sessions.sessions import Bounds, Sessions
-from tests.server.assisted import ASSISTED, begun, knowing_all, long_pass, new_sessions
-from tests.server.clients_of_sessions import BOUNDS, Client, one_pass, prompt_of
+from server.passes.server_drafting import MAX_SERVER_DRAFTERS
+from server.sessions.sessions import ServingLimits, Sessions
+from tests.server.clients_of_sessions import SERVING_LIMITS, Client, one_pass, prompt_of
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, nothing
+from tests.server.server_drafted import ASSISTED, begun, knowing_all, long_pass, new_sessions
 from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker
 
 
-def again(client: Client, wanted: StateRequest | None = None) -> Client:
+def again(client: Client, state_request: StateRequest | None = None) -> Client:
     """A newer stream of the same session."""
     newer = Client(client.sessions, "newer")
     newer.session = client.session
     newer.session.lost()
-    newer.session.wanted_state = wanted
+    newer.session.wanted_state = state_request
     for message in newer.session.reopen():
         newer.say(message)
     return newer
@@ -34,13 +34,13 @@ def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> No
 
 
 def test_an_aide_whose_first_level_ends_after_the_stream_is_there_when_the_client_is_back() -> None:
-    sessions = Sessions(new_sessions().terms, replace(BOUNDS, lease_seconds=60.0), capacity=2000)
+    sessions = Sessions(new_sessions().terms, replace(SERVING_LIMITS, lease_seconds=60.0), capacity=2000)
     thinker, helpers = Thinker(), Helpers(guessing(VOCAB))
     client = begun(sessions, thinker, [3, 1])
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     assert asked is not None
     sessions.leave(client, 0.0)
-    sessions.assist(asked, asked.draft(helpers), 0.001)
+    sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
     again(client)
     assert one_level(sessions, helpers) is not None
     assert len(helpers.made) == 1
@@ -53,13 +53,13 @@ def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
     helpers = Helpers(knowing_all(prompt), thinker)
     client = begun(sessions, thinker, prompt)
     assert one_level(sessions, helpers) is not None
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     assert asked is not None
     client.hear()
     client.say(client.session.cancel())
     client.hear()
     client.say(client.session.extend(1, prompt_of(4, 10), ASSISTED))
-    sessions.assist(asked, asked.draft(helpers), 0.001)
+    sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
     while one_level(sessions, helpers) is None:
         assert one_pass(sessions, thinker)
     assert len(helpers.made) == 2
@@ -67,14 +67,14 @@ def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
 
 def test_a_parked_session_keeps_no_aide() -> None:
     """It would hold K/V of its own."""
-    sessions, thinker = Sessions(replace(new_sessions().terms), BOUNDS, capacity=60), Thinker()
+    sessions, thinker = Sessions(replace(new_sessions().terms), SERVING_LIMITS, capacity=60), Thinker()
     parked, helpers = begun(sessions, thinker, prompt_of(3, 20)), Helpers(nothing)
     assert one_level(sessions, helpers) is not None
     parked.hear()
     parked.say(parked.session.cancel())
     parked.hear()
     begun(sessions, thinker, prompt_of(4, 45), idle="eager")
-    assert [member.aide for member in sessions._roster.members] == [None, None]
+    assert [entry.drafter for entry in sessions._registry.entries] == [None, None]
 
 
 def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
@@ -82,10 +82,10 @@ def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
     older, helpers = begun(sessions, thinker, [3, 1]), Helpers(guessing(VOCAB))
     assert one_level(sessions, helpers) is not None
     older.session.lost()
-    for wanted in (None, STATE, STATE):
+    for state_request in (None, STATE, STATE):
         newer = Client(sessions, "newer")
         newer.session = older.session
-        newer.session.wanted_state = wanted
+        newer.session.wanted_state = state_request
         for message in newer.session.reopen():
             newer.say(message)
         newer.session.lost()
@@ -100,12 +100,12 @@ def test_an_aide_is_kept_from_turn_to_turn() -> None:
     now = 0.0
     while not client.done:
         now += 1.0
-        batch, asked = sessions.plan(now), sessions.claim_assistance()
+        batch, asked = sessions.plan(now), sessions.claim_draft_task()
         assert batch is not None
-        sessions.complete(batch, thinker.decide(batch.cases), now)
+        sessions.complete(batch, thinker.verify(batch.scheduled), now)
         client.hear()
         if asked is not None:
-            sessions.assist(asked, asked.draft(helpers), 0.001)
+            sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
     assert asked is not None
     assert asked.epoch != asked.owner.session.epoch
     client.say(client.session.extend(client.session.tree.frontier, [4, 5], ASSISTED))
@@ -125,17 +125,17 @@ def test_the_first_level_of_another_aide_says_nothing_of_those_behind_it() -> No
     again(client, STATE)
     assert one_level(sessions, helpers, 100.0) is not None
     assert helpers.made == [None, STATE]
-    assert sessions._pulse.level_seconds == pytest.approx(0.1)
+    assert sessions._pass_timings.level_seconds == pytest.approx(0.1)
 
 
 def test_another_draft_is_tried_where_the_first_could_not_be_loaded() -> None:
     sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
     helpers = Helpers(guessing(VOCAB))
     client = begun(sessions, thinker, [3, 1])
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     assert asked is not None
-    sessions.assist(asked, None, 0.001)
-    assert sessions.claim_assistance() is None
+    sessions.add_drafted_level(asked, None, 0.001)
+    assert sessions.claim_draft_task() is None
     again(client, STATE)
     assert one_level(sessions, helpers) is not None
     assert helpers.made == [STATE]
@@ -146,11 +146,11 @@ def test_a_level_of_a_draft_that_is_no_longer_wanted_leaves_nothing_behind(fails
     sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
     helpers = Helpers(guessing(VOCAB))
     client = begun(sessions, thinker, [3, 1])
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     assert asked is not None
     level = None if fails else asked.draft(helpers)
     again(client, STATE)
-    sessions.assist(asked, level, 0.001)
+    sessions.add_drafted_level(asked, level, 0.001)
     assert one_level(sessions, helpers) is not None
     assert helpers.made[-1:] == [STATE]
 
@@ -161,13 +161,13 @@ def test_a_session_that_is_built_again_gets_another_aide(under_way: bool) -> Non
     sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
     client = begun(sessions, thinker, [3, 1])
     assert one_level(sessions, helpers) is not None
-    asked = sessions.claim_assistance() if under_way else None
+    asked = sessions.claim_draft_task() if under_way else None
     client.session.lost()
     rebuilt = Client(sessions, "rebuilt")
     rebuilt.say(Open(PROTOCOL_VERSION, "f", client.session.id, 1, (3, 1, 7), 3, ASSISTED))
     assert rebuilt.failed is None
     if asked is not None:
-        sessions.assist(asked, asked.draft(helpers), 0.001)
+        sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
     while one_level(sessions, helpers) is None:
         assert one_pass(sessions, thinker)
     assert len(helpers.made) == 2
@@ -175,31 +175,33 @@ def test_a_session_that_is_built_again_gets_another_aide(under_way: bool) -> Non
 
 def live_aides(sessions: Sessions) -> list[int]:
     """The first tokens of the sessions that have one."""
-    return [member.session.tree.tokens[0] for member in sessions._roster.members if member.aide is not None]
+    return [entry.session.tree.tokens[0] for entry in sessions._registry.entries if entry.drafter is not None]
 
 
 def test_only_so_many_aides_live_at_once_and_who_was_helped_longest_ago_loses_its_own() -> None:
-    sessions = Sessions(new_sessions().terms, Bounds(MOST_AIDES + 1, BOUNDS.pass_tokens), capacity=2000)
+    sessions = Sessions(
+        new_sessions().terms, ServingLimits(MAX_SERVER_DRAFTERS + 1, SERVING_LIMITS.pass_tokens), capacity=2000
+    )
     thinker, helpers = Thinker(), Helpers(guessing(VOCAB))
-    for first in range(1, MOST_AIDES + 1):
+    for first in range(1, MAX_SERVER_DRAFTERS + 1):
         begun(sessions, thinker, [first, 1])
         assert one_level(sessions, helpers) is not None
     again_helped = one_level(sessions, helpers)
     assert again_helped is not None
     assert again_helped.session.tree.tokens[0] == 1
-    begun(sessions, thinker, [MOST_AIDES + 1, 1])
+    begun(sessions, thinker, [MAX_SERVER_DRAFTERS + 1, 1])
     assert one_level(sessions, helpers) is not None
-    assert live_aides(sessions) == [1, *range(3, MOST_AIDES + 2)]
+    assert live_aides(sessions) == [1, *range(3, MAX_SERVER_DRAFTERS + 2)]
 
 
 def test_a_session_whose_answer_is_over_loses_its_aide_first() -> None:
-    crowd = MOST_AIDES + 1
-    sessions = Sessions(new_sessions().terms, Bounds(crowd, BOUNDS.pass_tokens), capacity=2000)
+    crowd = MAX_SERVER_DRAFTERS + 1
+    sessions = Sessions(new_sessions().terms, ServingLimits(crowd, SERVING_LIMITS.pass_tokens), capacity=2000)
     thinker, helpers = Thinker(), Helpers(guessing(VOCAB))
     clients = [begun(sessions, thinker, [first, 1]) for first in range(1, crowd)]
     for _ in clients:
         assert one_level(sessions, helpers) is not None
-    assert len(live_aides(sessions)) == MOST_AIDES
+    assert len(live_aides(sessions)) == MAX_SERVER_DRAFTERS
     clients[-1].hear()
     clients[-1].say(clients[-1].session.cancel())
     begun(sessions, thinker, [crowd, 1])
@@ -209,14 +211,14 @@ def test_a_session_whose_answer_is_over_loses_its_aide_first() -> None:
 
 
 def test_who_is_away_keeps_no_aide_that_somebody_present_wants() -> None:
-    crowd = Bounds(2 * MOST_AIDES, BOUNDS.pass_tokens, lease_seconds=60.0)
+    crowd = ServingLimits(2 * MAX_SERVER_DRAFTERS, SERVING_LIMITS.pass_tokens, lease_seconds=60.0)
     sessions = Sessions(new_sessions().terms, crowd, capacity=2000)
     thinker, helpers, helped = Thinker(), Helpers(guessing(VOCAB)), []
-    for first in range(1, 2 * MOST_AIDES):
+    for first in range(1, 2 * MAX_SERVER_DRAFTERS):
         client = begun(sessions, thinker, [first, 1])
         asked = one_level(sessions, helpers)
         assert asked is not None
         helped.append(asked)
         sessions.leave(client, 0.0)
     assert sessions.away == len(helped)
-    assert sum(member.aide is not None for member in helped) == MOST_AIDES
+    assert sum(entry.drafter is not None for entry in helped) == MAX_SERVER_DRAFTERS

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from common.models.segment import Segment
 from common.protocol.messages import Settings
-from common.protocol.work import Work
+from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.server_session import ServerSession
 from server.observe import log as journal
 from server.observe.log import keep_journal
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.thinker import Thinker
 
 SHORT = Settings(max_new_tokens=3)
@@ -28,7 +28,7 @@ def busy_sessions() -> None:
     """Everything that may happen to sessions, at second 5."""
     quotas, thinker = Quotas({"alice": Allowance(), "bob": Allowance(requests_per_minute=1)}), Thinker(poison=49)
     terms = replace(TERMS, end_tokens=frozenset())
-    sessions = Sessions(terms, replace(BOUNDS, lease_seconds=10.0), 2000, quotas, journal.heed)
+    sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=10.0), 2000, quotas, journal.handle_event)
     asked = Client(sessions, "asked", client="alice")
     asked.open(prompt_of(1, 20), SHORT)
     answer(asked, sessions, thinker)
@@ -86,12 +86,12 @@ def test_no_token_and_no_whole_name_of_a_session_is_written(capsys: pytest.Captu
 def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumble(work: Work, *_: object) -> Segment:
-        raise ArithmeticError(f"the secret tokens {work.chain} were not foreseen")
+    def stumble(session: ServerSession, budget: int) -> ScheduledTokens:
+        raise ArithmeticError(f"the secret tokens {session.tree.tokens} were not foreseen")
 
-    monkeypatch.setattr("server.sessions.sessions.make_segment", stumble)
+    monkeypatch.setattr(ServerSession, "plan", stumble)
     keep_journal("json")
-    busy = Client(Sessions(TERMS, BOUNDS, 2000), "busy")
+    busy = Client(Sessions(TERMS, SERVING_LIMITS, 2000), "busy")
     busy.open([41, 42], SHORT)
     one_pass(busy.sessions, Thinker())
     (fault,) = (each for each in objects(capsys) if each["event"] == "fault")

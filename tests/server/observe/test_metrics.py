@@ -14,11 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from common.address import Address
 from common.protocol.errors import MisuseError
 from common.protocol.messages import FinishReason, Settings
-from server.events import Committed, Event, Finished
+from server.events import AnswerFinished, Event, TokensCommitted
 from server.observe.metrics import Metrics, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
-from server.security.call_pools import CallKind, CallPools, Place, Refusal
-from server.sessions.admission import Bounds
+from server.security.call_pools import CallKind, CallPools, CallRefusal, Place
+from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import TERMS, Client, one_pass, prompt_of
 from tests.server.proposers import knowing
@@ -35,11 +35,11 @@ class Observed:
         self.registry, self.events = CollectorRegistry(), list[Event]()
         metrics = Metrics(self.registry, "a model")
 
-        def tell(event: Event) -> None:
+        def on_event(event: Event) -> None:
             self.events.append(event)
-            metrics.heed(event)
+            metrics.handle_event(event)
 
-        self.sessions = Sessions(TERMS, Bounds(4, 48, **bounds), 2000, tell=tell)
+        self.sessions = Sessions(TERMS, ServingLimits(4, 48, **bounds), 2000, on_event=on_event)
         metrics.add_counted(lambda: read(self.sessions))
         self.pools = CallPools()
         metrics.add_calls(lambda: read_calls(self.pools))
@@ -55,10 +55,10 @@ def test_durations_are_those_between_questions_and_commits() -> None:
     for now in (10.5, 10.7, 11.1):
         one_pass(seen.sessions, thinker, now)
         client.hear()
-    assert [event for event in seen.events if isinstance(event, Committed)] == [
-        Committed(1, pytest.approx(0.5), is_first=True),
-        Committed(1, pytest.approx(0.2), is_first=False),
-        Committed(1, pytest.approx(0.4), is_first=False),
+    assert [event for event in seen.events if isinstance(event, TokensCommitted)] == [
+        TokensCommitted(1, pytest.approx(0.5), is_first=True),
+        TokensCommitted(1, pytest.approx(0.2), is_first=False),
+        TokensCommitted(1, pytest.approx(0.4), is_first=False),
     ]
     for name, count, total in (
         ("vllm:time_to_first_token_seconds", 1, 0.5),
@@ -68,7 +68,7 @@ def test_durations_are_those_between_questions_and_commits() -> None:
         assert seen.value(f"{name}_count") == count
         assert seen.value(f"{name}_sum") == pytest.approx(total)
     assert seen.value("vllm:inter_token_latency_seconds_bucket", le="0.3") == 1
-    (finished,) = [event for event in seen.events if isinstance(event, Finished)]
+    (finished,) = [event for event in seen.events if isinstance(event, AnswerFinished)]
     assert (finished.reason, finished.prompt_tokens, finished.tokens) == (FinishReason.LENGTH, 10, 3)
     assert (finished.passes, finished.seconds) == (3, pytest.approx(1.1))
 
@@ -124,9 +124,9 @@ def test_the_operators_page_lists_every_name_and_no_other() -> None:
 
 def test_calls_are_shown_by_kind_and_by_why_they_were_refused() -> None:
     seen = Observed()
-    seen.pools.enter(Place(CallKind.FETCH, "a", "", 0.0, lambda refusal: None), 0.0)
+    seen.pools.enter(Place(CallKind.FETCH, "a", "", 0.0, lambda call_refusal: None), 0.0)
     for _ in range(2):
-        seen.pools.count(CallKind.HEALTH_WATCH, Refusal.CONNECTION, 0.0)
+        seen.pools.count(CallKind.HEALTH_WATCH, CallRefusal.CONNECTION, 0.0)
     assert seen.value("outrider_calls", kind="fetch") == 1
     assert seen.value("outrider_calls", kind="opening") == 0
     assert seen.value("outrider_calls_refused_total", kind="health_watch", reason="connection") == 2
@@ -136,7 +136,7 @@ def test_calls_are_shown_by_kind_and_by_why_they_were_refused() -> None:
 async def port() -> AsyncIterator[MetricsPort]:
     registry = CollectorRegistry()
     port = MetricsPort(ANY, registry, insecure=False)
-    sessions = Sessions(TERMS, Bounds(4, 48), 2000)
+    sessions = Sessions(TERMS, ServingLimits(4, 48), 2000)
     Metrics(registry, "a model").add_counted(read_on(asyncio.get_running_loop(), lambda: read(sessions)))
     yield port
     await asyncio.to_thread(port.close)

@@ -17,13 +17,13 @@ from common.protocol.errors import MisuseError
 from common.protocol.messages import Settings, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.engine import Engine
-from server.passes.server_drafting import Level
-from server.stated_pace import Pace
-from tests.server.assisted import ASSISTED, begun, knowing_all, long_pass, new_sessions, truth_of
+from server.options import Pace
+from server.passes.server_drafting import DraftedLevel
 from tests.server.clients_of_sessions import LIMITS, Client, one_pass, prompt_of
 from tests.server.helpers import Helpers, InPlace, one_level
 from tests.server.player import EngineWire, play
 from tests.server.proposers import Proposer, guessing, nothing
+from tests.server.server_drafted import ASSISTED, begun, knowing_all, long_pass, new_sessions, truth_of
 from tests.server.thinker import VOCAB, Thinker
 
 Result = TypeVar("Result")
@@ -105,33 +105,33 @@ def test_a_session_in_a_pass_is_helped_by_policies_that_overlap(idle: str, overl
     batch = sessions.plan(100.0)
     assert batch is not None
     assert (one_level(sessions, helpers) is not None) is overlaps
-    sessions.complete(batch, thinker.decide(batch.cases), 101.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 101.0)
     assert one_level(sessions, helpers) is not None
 
 
 def test_a_level_for_a_session_that_left_in_between_is_ignored() -> None:
     sessions, thinker = new_sessions(), Thinker()
     client = begun(sessions, thinker, [3, 1])
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     assert asked is not None
     sessions.leave(client, 0.0)
     again = Client(sessions, str([3, 1]))
     again.open([3, 1], ASSISTED)
     one_pass(sessions, thinker)
-    sessions.assist(asked, Level(Helpers(nothing), [Proposal(0, 9, -0.1)]), 0.001)
+    sessions.add_drafted_level(asked, DraftedLevel(Helpers(nothing), [Proposal(0, 9, -0.1)]), 0.001)
     assert sessions.counters.assisted_levels == 0
-    member = sessions.claim_assistance()
-    assert member is not None
-    assert len(member.owner.session.tree) == 0
+    entry = sessions.claim_draft_task()
+    assert entry is not None
+    assert len(entry.owner.session.tree) == 0
 
 
 def test_a_session_that_cannot_be_helped_goes_on_without_and_the_others_with() -> None:
     sessions, thinker = new_sessions(), Thinker()
     begun(sessions, thinker, [3, 1])
     begun(sessions, thinker, [4, 1])
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     assert asked is not None
-    sessions.assist(asked, None, 0.001)
+    sessions.add_drafted_level(asked, None, 0.001)
     assert asked.owner.session.due() <= 0.0
     owners = [one_level(sessions, Helpers(guessing(VOCAB))) for _ in range(3)]
     assert asked.owner not in owners
@@ -175,15 +175,15 @@ def test_while_a_level_takes_long_passes_do_not_make_levels_look_fast() -> None:
     begun(sessions, thinker, [3, 1])
     for _ in range(2):
         assert one_level(sessions, helpers, seconds=1.0) is not None
-    asked = sessions.claim_assistance()
+    asked = sessions.claim_draft_task()
     assert asked is not None
     for now in range(1, 10):
         long_pass(sessions, thinker, now)
-    assert sessions._pulse.level_seconds == 1.0
-    sessions.assist(asked, None, 1.0)
+    assert sessions._pass_timings.level_seconds == 1.0
+    sessions.add_drafted_level(asked, None, 1.0)
     for now in range(10, 20):
         long_pass(sessions, thinker, now)
-    assert sessions._pulse.level_seconds < 1.0
+    assert sessions._pass_timings.level_seconds < 1.0
 
 
 def test_the_first_level_of_a_turn_says_nothing_of_those_behind_it() -> None:
@@ -229,7 +229,7 @@ async def answers(engine: Engine, prompts: Sequence[list[int]], idle: str, propo
 async def test_with_help_the_engine_answers_as_the_target_alone(idle: str, clients_draft: bool) -> None:
     thinker, prompts = Thinker(), [[3, *prompt_of(1, 60)], [4, *prompt_of(2, 7)]]
     helpers = Helpers(knowing_all(*prompts))
-    engine = Engine(new_sessions(), thinker, Pace(per_pass=0.002), aides=helpers)
+    engine = Engine(new_sessions(), thinker, Pace(per_pass=0.002), drafter_factory=helpers)
     propose = guessing(VOCAB) if clients_draft else nothing
     assert await answers(engine, prompts, idle, propose) == [truth_of(prompt) for prompt in prompts]
     assert engine.counters.assisted_levels == len(helpers.views) > 0
@@ -262,10 +262,10 @@ async def test_an_aide_that_fails_costs_its_session_the_help_and_no_token(
     fails_to: str, failures: int, helped: bool
 ) -> None:
     prompts = [[3, 1], [4, 1]]
-    aides = Clumsy(knowing_all(*prompts), fails_to)
-    engine = Engine(new_sessions(), Thinker(), Pace(), aides=aides)
+    drafter_factory = Clumsy(knowing_all(*prompts), fails_to)
+    engine = Engine(new_sessions(), Thinker(), Pace(), drafter_factory=drafter_factory)
     assert await answers(engine, prompts, "assist", nothing) == [truth_of(prompt) for prompt in prompts]
-    assert aides.failures == failures
+    assert drafter_factory.failures == failures
     assert (engine.counters.assisted_levels > 0) is helped
 
 
@@ -274,23 +274,23 @@ async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
     prompt = [3, 1, 2]
     pace = Pace(per_pass=0.5, per_token=0.25, per_level=0.125)
     helpers = Helpers(knowing_all(prompt))
-    engine = Engine(new_sessions(), Thinker(), pace, aides=helpers, hire=partial(InPlace, costs))
+    engine = Engine(new_sessions(), Thinker(), pace, drafter_factory=helpers, make_worker=partial(InPlace, costs))
     assert await answers(engine, [prompt], "assist", nothing) == [truth_of(prompt)]
     assert set(costs) == {"target", "assistant"}
     assert costs["target"][0] == 3 * 0.25
     assert costs["assistant"] == [0.125] * len(helpers.views) != []
 
 
-async def test_a_server_that_cannot_draft_hires_nobody_for_it() -> None:
+async def test_a_server_that_cannot_draft_makes_no_worker_for_it() -> None:
     costs: dict[str, list[float]] = {}
-    engine = Engine(new_sessions(assists=False), Thinker(), Pace(), hire=partial(InPlace, costs))
+    engine = Engine(new_sessions(server_drafts=False), Thinker(), Pace(), make_worker=partial(InPlace, costs))
     assert await answers(engine, [[3, 1]], "assist", nothing) == [truth_of([3, 1])]
     assert set(costs) == {"target"}
 
 
 async def test_a_client_that_says_nothing_is_helped_from_its_first_pass_on() -> None:
     """No frame of its wakes the drafter: the passes do."""
-    engine = Engine(new_sessions(), Thinker(), Pace(per_pass=0.002), aides=Helpers(knowing_all([3, 1])))
+    engine = Engine(new_sessions(), Thinker(), Pace(per_pass=0.002), drafter_factory=Helpers(knowing_all([3, 1])))
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, LIMITS), EngineWire(engine)
     await wire.send(client.open([3, 1], ASSISTED))
@@ -314,10 +314,12 @@ class Late(InPlace):
 async def test_levels_that_overrun_their_stated_cost_are_counted_and_not_as_passes() -> None:
     costs: dict[str, list[float]] = {}
 
-    def hire(name: str) -> InPlace:
+    def make_worker(name: str) -> InPlace:
         return (Late if name == "assistant" else InPlace)(costs, name)
 
-    engine = Engine(new_sessions(), Thinker(), Pace(), aides=Helpers(knowing_all([3, 1])), hire=hire)
+    engine = Engine(
+        new_sessions(), Thinker(), Pace(), drafter_factory=Helpers(knowing_all([3, 1])), make_worker=make_worker
+    )
     await answers(engine, [[3, 1]], "assist", nothing)
     assert engine.counters.overrun_levels == engine.counters.assisted_levels > 0
     assert engine.counters.overrun_passes == 0

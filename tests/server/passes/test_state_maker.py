@@ -11,7 +11,7 @@ from common.models.key_values import KeyValuePool
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
-from server.passes.state_export import Ask
+from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 
 POOL = KeyValuePool((torch.arange(20.0)[:, None].expand(20, 4),), (torch.zeros(20, 4),))
@@ -33,8 +33,8 @@ class SlotNumbers:
         return pool.keys_SX[0][slots, :1].expand(len(slots), *self.shape)
 
 
-def ask(request: StateRequest, kind: str, slots: Sequence[int]) -> Ask:
-    return Ask(request, kind, np.array(slots))
+def export_request(state_request: StateRequest, kind: str, slots: Sequence[int]) -> ExportRequest:
+    return ExportRequest(state_request, kind, np.array(slots))
 
 
 @pytest.fixture
@@ -47,13 +47,18 @@ def parts() -> tuple[StateMaker, SlotNumbers, SlotNumbers]:
 def test_one_forward_serves_all_who_ask_alike(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
     maker, lsa, kv = parts
     shallow, deep = StateRequest("moa", 0, "float16"), StateRequest("moa", 3, "int8")
-    asks = [ask(shallow, "lsa", [3, 1]), ask(deep, "kv", [5]), ask(deep, "lsa", [2]), ask(deep, "kv", [7, 8])]
-    payloads = maker.make(asks)
+    requests = [
+        export_request(shallow, "lsa", [3, 1]),
+        export_request(deep, "kv", [5]),
+        export_request(deep, "lsa", [2]),
+        export_request(deep, "kv", [7, 8]),
+    ]
+    payloads = maker.make(requests)
     assert (lsa.calls, kv.calls) == ([[3, 1, 2]], [[5, 7, 8]])
     numbers = []
-    for each, payload, width in zip(asks, payloads, (4, 6, 4, 6), strict=True):
+    for each, payload, width in zip(requests, payloads, (4, 6, 4, 6), strict=True):
         assert payload is not None
-        decoded = decode(payload, each.request.dtype, (len(each.slots), width))
+        decoded = decode(payload, each.state_request.dtype, (len(each.slots), width))
         numbers.append(decoded.mean(dim=1).round(decimals=2).tolist())
     assert numbers == [[3, 1], [5], [2], [7, 8]]
 
@@ -63,7 +68,13 @@ def test_what_cannot_be_made_for_one_is_made_for_the_others(
 ) -> None:
     maker, _, _ = parts
     request = StateRequest("moa", 0)
-    payloads = maker.make([ask(request, "lsa", [1]), ask(request, "lsa", [POISON]), ask(request, "lsa", [2])])
+    payloads = maker.make(
+        [
+            export_request(request, "lsa", [1]),
+            export_request(request, "lsa", [POISON]),
+            export_request(request, "lsa", [2]),
+        ]
+    )
     assert [payload is None for payload in payloads] == [False, True, False]
 
 
@@ -71,7 +82,9 @@ def test_what_is_not_finite_is_not_made_and_harms_nobody(parts: tuple[StateMaker
     pool = KeyValuePool((torch.tensor([[1.0], [float("nan")], [2.0]]),), (torch.zeros(3, 1),))
     maker = StateMaker(pool, {("moa", 0): [SlotNumbers("lsa", 4)]})
     request = StateRequest("moa", 0)
-    payloads = maker.make([ask(request, "lsa", [0]), ask(request, "lsa", [1]), ask(request, "lsa", [2])])
+    payloads = maker.make(
+        [export_request(request, "lsa", [0]), export_request(request, "lsa", [1]), export_request(request, "lsa", [2])]
+    )
     assert [payload is None for payload in payloads] == [False, True, False]
 
 

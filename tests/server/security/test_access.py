@@ -72,7 +72,7 @@ async def test_named_tokens_get_in_and_their_names_reach_the_sessions(target: Pa
                 session, stream = await new_session(connection), connection.generate()
                 await stream.send(session.open([5, 6], Settings(400)))
                 await stream.receive()
-                assert [member.client for member in server.engine.sessions._roster.members] == [name]
+                assert [entry.client for entry in server.engine.sessions._registry.entries] == [name]
                 stream.close()
             while len(server.engine.sessions):
                 await asyncio.sleep(0.01)

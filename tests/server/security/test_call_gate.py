@@ -14,7 +14,7 @@ from common.rpc.description import FileRequest
 from common.rpc.stub import connect
 from server import assembly
 from server.security.call_gate import CallGate
-from server.security.call_pools import LIMITS, CallKind, CallPools, Refusal
+from server.security.call_pools import LIMITS, CallKind, CallPools, CallRefusal
 from tests.hostile.calls import HOSTILE_CALLS, HostileCall
 from tests.hostile.http2 import Connection, connected
 from tests.server.harness import Running, new_session, options_for, running, with_access
@@ -92,7 +92,7 @@ async def test_strangers_get_no_place_where_a_token_is_asked_for(
                 while connection.standing:
                     await asyncio.sleep(0.01)
             assert await is_served(server.address, "s3cret")
-        assert pools.refused[CallKind.OPENING, Refusal.TOKEN] == _CALLS // 4
+        assert pools.refused[CallKind.OPENING, CallRefusal.TOKEN] == _CALLS // 4
         await _all_gone(pools)
 
 

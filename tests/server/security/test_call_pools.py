@@ -3,7 +3,7 @@
 import pytest
 
 from server.events import CallsRefused, Event
-from server.security.call_pools import CallKind, CallPools, NoPlaceError, Place, PoolLimits, Refusal
+from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, Place, PoolLimits
 
 LIMITS = PoolLimits(4, of_a_connection=3, of_a_client=3)
 
@@ -13,10 +13,10 @@ class Calls:
 
     def __init__(self, limits: PoolLimits = LIMITS):
         self.pools = CallPools({CallKind.FETCH: limits})
-        self.given_up: list[tuple[str, Refusal]] = []
+        self.given_up: list[tuple[str, CallRefusal]] = []
 
     def begin(self, name: str, peer: str, client: str = "", at: float = 0.0) -> Place:
-        place = Place(CallKind.FETCH, peer, client, at, lambda refusal: self.given_up.append((name, refusal)))
+        place = Place(CallKind.FETCH, peer, client, at, lambda call_refusal: self.given_up.append((name, call_refusal)))
         self.pools.enter(place, at)
         return place
 
@@ -24,9 +24,9 @@ class Calls:
 def test_one_connection_has_so_many_places_and_gets_back_what_it_leaves() -> None:
     calls = Calls()
     places = [calls.begin(name, "a") for name in ("1", "2", "3")]
-    with pytest.raises(NoPlaceError) as refused:
+    with pytest.raises(CallRefusedError) as refused:
         calls.begin("4", "a")
-    assert refused.value.refusal is Refusal.CONNECTION
+    assert refused.value.call_refusal is CallRefusal.CONNECTION
     for _ in range(2):  # what is left twice is one place
         calls.pools.leave(places[0])
     calls.begin("5", "a")
@@ -38,9 +38,9 @@ def test_one_token_has_so_many_places_on_all_its_connections_but_not_the_one_of_
     calls = Calls()
     for peer in ("a", "b", "c"):
         calls.begin(peer, peer, "alice")
-    with pytest.raises(NoPlaceError) as refused:
+    with pytest.raises(CallRefusedError) as refused:
         calls.begin("d", "d", "alice")
-    assert refused.value.refusal is Refusal.CLIENT
+    assert refused.value.call_refusal is CallRefusal.CLIENT
     calls.begin("e", "e", "bob")
     assert not calls.given_up
     everybody = Calls()
@@ -55,7 +55,7 @@ def test_who_fills_the_pool_displaces_his_own() -> None:
         calls.begin(f"hostile {at}", "a", at=at)
     calls.begin("another honest one", "i", at=5.0)
     calls.begin("hostile 4", "b", at=6.0)
-    assert calls.given_up == [("hostile 1", Refusal.DISPLACED), ("hostile 2", Refusal.DISPLACED)]
+    assert calls.given_up == [("hostile 1", CallRefusal.DISPLACED), ("hostile 2", CallRefusal.DISPLACED)]
     calls.pools.leave(honest)
 
 
@@ -64,16 +64,16 @@ def test_of_connections_that_hold_as_many_the_one_that_moves_least_gives_way() -
     for at, peer in enumerate("abcd"):
         calls.begin(peer, peer, at=at).moved_bytes = 0 if peer == "c" else 1000
     calls.begin("e", "e", at=10.0)
-    assert calls.given_up == [("c", Refusal.DISPLACED)]
+    assert calls.given_up == [("c", CallRefusal.DISPLACED)]
 
 
 def test_what_is_refused_is_counted_always_and_told_now_and_then() -> None:
     told: list[Event] = []
-    pools = CallPools(tell=told.append)
+    pools = CallPools(on_event=told.append)
     for at in (0.0, 1.0, 9.0, 10.0, 11.0):
-        pools.count(CallKind.OPENING, Refusal.DISPLACED, at)
-    pools.count(CallKind.FETCH, Refusal.SLOW, 11.0)
-    assert pools.refused == {(CallKind.OPENING, Refusal.DISPLACED): 5, (CallKind.FETCH, Refusal.SLOW): 1}
+        pools.count(CallKind.OPENING, CallRefusal.DISPLACED, at)
+    pools.count(CallKind.FETCH, CallRefusal.SLOW, 11.0)
+    assert pools.refused == {(CallKind.OPENING, CallRefusal.DISPLACED): 5, (CallKind.FETCH, CallRefusal.SLOW): 1}
     assert told == [
         CallsRefused("opening", "displaced", 1),
         CallsRefused("opening", "displaced", 3),

@@ -14,7 +14,7 @@ from common.rpc.errors import HungUpError
 from common.rpc.stub import connect
 from server import assembly
 from server.security import connections
-from server.security.connections import MOST_CONNECTIONS, most_connections
+from server.security.connections import MAX_CONNECTIONS, max_connections
 from tests.hostile.http2 import connected
 from tests.server.harness import options_for, running
 
@@ -32,9 +32,9 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("soft", "hard", "found"),
     [
-        (1024, 65536, MOST_CONNECTIONS),  # what most systems give
-        (1024, resource.RLIM_INFINITY, MOST_CONNECTIONS),
-        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, MOST_CONNECTIONS),
+        (1024, 65536, MAX_CONNECTIONS),  # what most systems give
+        (1024, resource.RLIM_INFINITY, MAX_CONNECTIONS),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, MAX_CONNECTIONS),
         (1024, 1024, 1024 - 106),
         (200, 200, 94),
     ],
@@ -43,20 +43,20 @@ def test_connections_are_as_many_as_there_are_file_descriptors_for(
     soft: int, hard: int, found: int, limits: list[tuple[int, int]]
 ) -> None:
     limits.append((soft, hard))
-    assert most_connections() == found
+    assert max_connections() == found
     assert limits[-1][0] == resource.RLIM_INFINITY or limits[-1][0] >= found + 106
 
 
 def test_no_descriptors_for_anybody_is_said(limits: list[tuple[int, int]]) -> None:
     limits.append((110, 110))
     with pytest.raises(MisuseError, match="110 file descriptors leave none for clients; allow 4202"):
-        most_connections()
+        max_connections()
 
 
 async def test_more_connections_than_the_server_takes_are_closed_at_once(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "most_connections", lambda: 8)
+    monkeypatch.setattr(assembly, "max_connections", lambda: 8)
     async with running(options_for(target)) as server, AsyncExitStack() as stack:
         first, *_ = [await stack.enter_async_context(connected(server.address)) for _ in range(8)]
         async with connect(server.address) as connection:

@@ -9,7 +9,7 @@ from common.protocol.messages import Ack, Cancel, Extend, FailureCode, FromClien
 from server.sessions.late_frames import LateFrames
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.thinker import VOCAB, Thinker, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset(), max_nodes=512)
@@ -38,7 +38,7 @@ def test_what_does_not_stop_is_paid_for_and_then_ended() -> None:
 
 @pytest.mark.parametrize("frame", [MANY, Ack(0, 3), Cancel(0), Ping(1)], ids=["Grow", "Ack", "Cancel", "Ping"])
 def test_a_session_ends_that_goes_on_about_its_last_answer(frame: FromClient) -> None:
-    sessions = Sessions(ENDLESS, BOUNDS, 2000, Quotas({"bob": Allowance(tokens_per_minute=10_000)}))
+    sessions = Sessions(ENDLESS, SERVING_LIMITS, 2000, Quotas({"bob": Allowance(tokens_per_minute=10_000)}))
     thinker, flooding, honest = Thinker(), Client(sessions, "flooding", client="bob"), Client(sessions, "honest")
     flooding.open(prompt_of(1, 3), Settings(max_new_tokens=2))
     answer(flooding, sessions, thinker)
@@ -60,7 +60,7 @@ def test_a_session_ends_that_goes_on_about_its_last_answer(frame: FromClient) ->
 
 
 def test_late_nodes_are_not_looked_at_and_name_none_of_the_servers_own() -> None:
-    sessions, thinker = Sessions(ENDLESS, BOUNDS, 2000), Thinker()
+    sessions, thinker = Sessions(ENDLESS, SERVING_LIMITS, 2000), Thinker()
     client = Client(sessions, "s")
     client.open(prompt_of(1, 3), Settings(max_new_tokens=2))
     answer(client, sessions, thinker)
@@ -74,7 +74,7 @@ def test_late_nodes_are_not_looked_at_and_name_none_of_the_servers_own() -> None
 
 
 def test_a_hundred_frames_a_second_with_nothing_new_are_free_for_ever() -> None:
-    client = Client(Sessions(ENDLESS, BOUNDS, 2000), "s")
+    client = Client(Sessions(ENDLESS, SERVING_LIMITS, 2000), "s")
     client.open(prompt_of(1, 3), PATIENT)
     for number in range(5000):
         client.say(Ack(0, 3), now=1.0 + number / 100)
@@ -90,7 +90,7 @@ AGAIN = Grow(0, 3, tuple(GrownNode(number, 0, number % VOCAB, -1.0) for number i
     ids=["Grow", "empty Grow", "Ack", "Extend"],
 )
 def test_a_session_ends_that_repeats_itself_while_its_answer_is_made(frame: FromClient) -> None:
-    sessions = Sessions(ENDLESS, BOUNDS, 2000)
+    sessions = Sessions(ENDLESS, SERVING_LIMITS, 2000)
     repeating = Client(sessions, "repeating")
     repeating.open(prompt_of(1, 3), PATIENT)
     repeating.say(AGAIN)

@@ -8,7 +8,7 @@ from common.models.slots import SlotPool
 from common.protocol.client_session import ClientSession
 from common.protocol.server_session import ServerSession
 from server.passes.sequence import HeldSequence
-from server.sessions.entry import Member
+from server.sessions.entry import SessionEntry
 from server.sessions.leases import Leases
 from server.sessions.stream import Stream
 from tests.server.clients_of_sessions import LIMITS, SETTINGS, TERMS
@@ -21,42 +21,42 @@ def pool() -> SlotPool:
     return SlotPool(20)
 
 
-def member(pool: SlotPool, name: str, slots: int = 2) -> Member:
+def entry(pool: SlotPool, name: str, slots: int = 2) -> SessionEntry:
     opened = ClientSession(f"a session called {name}", LIMITS).open([1, 2, 3], SETTINGS)
     sequence = HeldSequence(pool)
-    sequence.keep(pool.take(slots), [1, 2, 3][:slots])
-    return Member(ServerSession(opened, TERMS, 0.0), sequence, Stream(), 0, None)
+    sequence.keep(pool.take(slots))
+    return SessionEntry(ServerSession(opened, TERMS, 0.0), sequence, Stream(), 0, None)
 
 
 def test_one_that_is_dropped_gives_all_back_and_is_told_of(pool: SlotPool) -> None:
-    dropped: list[Member] = []
-    leases, first, second = Leases(SECONDS, dropped.append), member(pool, "first"), member(pool, "second")
+    dropped: list[SessionEntry] = []
+    leases, first, second = Leases(SECONDS, dropped.append), entry(pool, "first"), entry(pool, "second")
     for each in (first, second):
-        leases.keep(each, 0.0)
+        leases.add(each, 0.0)
     leases.drop(second)
-    assert (leases.has(first), leases.has(second)) == (True, False)
-    assert (leases.members, dropped, pool.free) == ([first], [second], 18)
-    another = member(pool, "first")
-    assert not leases.has(another), "it only has the same name"
+    assert (leases.holds(first), leases.holds(second)) == (True, False)
+    assert (leases.entries, dropped, pool.free) == ([first], [second], 18)
+    another = entry(pool, "first")
+    assert not leases.holds(another), "it only has the same name"
 
 
 def test_who_comes_back_finds_everything_and_only_once(pool: SlotPool) -> None:
-    leases, away = Leases(SECONDS), member(pool, "away")
-    away.aide = object()  # type: ignore[assignment]
-    leases.keep(away, 0.0)
+    leases, away = Leases(SECONDS), entry(pool, "away")
+    away.drafter = object()  # type: ignore[assignment]
+    leases.add(away, 0.0)
     assert (len(leases), pool.free) == (1, 18)
     assert leases.take(("", "a session called nobody")) is None
     assert leases.take(away.key) is away
-    assert away.aide is not None
+    assert away.drafter is not None
     assert leases.take(away.key) is None
     assert (len(leases), leases.next_end, pool.free) == (0, math.inf, 18)
 
 
 def test_a_lease_ends_when_its_time_is_up(pool: SlotPool) -> None:
-    leases, early, late = Leases(SECONDS), member(pool, "early"), member(pool, "late")
+    leases, early, late = Leases(SECONDS), entry(pool, "early"), entry(pool, "late")
     assert leases.next_end == math.inf
-    leases.keep(early, 1.0)
-    leases.keep(late, 5.0)
+    leases.add(early, 1.0)
+    leases.add(late, 5.0)
     assert leases.next_end == 11.0
     leases.expire(10.999)
     assert len(leases) == 2
@@ -68,23 +68,23 @@ def test_a_lease_ends_when_its_time_is_up(pool: SlotPool) -> None:
 
 
 def test_who_left_again_waits_anew(pool: SlotPool) -> None:
-    leases, restless, other = Leases(SECONDS), member(pool, "restless"), member(pool, "other")
-    leases.keep(restless, 0.0)
-    leases.keep(other, 1.0)
+    leases, restless, other = Leases(SECONDS), entry(pool, "restless"), entry(pool, "other")
+    leases.add(restless, 0.0)
+    leases.add(other, 1.0)
     leases.take(restless.key)
-    leases.keep(restless, 5.0)
+    leases.add(restless, 5.0)
     assert leases.drop_oldest()
     assert leases.take(other.key) is None
     assert leases.next_end == 15.0
 
 
 def test_room_is_made_at_the_expense_of_who_left_first(pool: SlotPool) -> None:
-    leases, first, second = Leases(SECONDS), member(pool, "first"), member(pool, "second", slots=3)
-    first.aide = object()  # type: ignore[assignment]
-    leases.keep(first, 0.0)
-    leases.keep(second, 0.0)
+    leases, first, second = Leases(SECONDS), entry(pool, "first"), entry(pool, "second", slots=3)
+    first.drafter = object()  # type: ignore[assignment]
+    leases.add(first, 0.0)
+    leases.add(second, 0.0)
     assert leases.drop_oldest()
-    assert (first.aide, pool.free) == (None, 17)
+    assert (first.drafter, pool.free) == (None, 17)
     assert leases.drop_oldest()
     assert not leases.drop_oldest()
     assert pool.free == 20
@@ -92,15 +92,15 @@ def test_room_is_made_at_the_expense_of_who_left_first(pool: SlotPool) -> None:
 
 def test_without_a_lease_nothing_is_kept(pool: SlotPool) -> None:
     leases = Leases(0.0)
-    leases.keep(member(pool, "gone"), 0.0)
+    leases.add(entry(pool, "gone"), 0.0)
     assert (len(leases), leases.next_end, pool.free) == (0, math.inf, 20)
 
 
 def test_at_the_end_nothing_is_left(pool: SlotPool) -> None:
     leases = Leases(SECONDS)
     for index in range(3):
-        leases.keep(member(pool, str(index)), float(index))
+        leases.add(entry(pool, str(index)), float(index))
     leases.end()
     assert (len(leases), leases.next_end, pool.free) == (0, math.inf, 20)
-    leases.keep(member(pool, "late"), 4.0)
+    leases.add(entry(pool, "late"), 4.0)
     assert (len(leases), leases.seconds, pool.free) == (0, 0.0, 20), "nobody is kept any more"

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import FailureCode
 from server.sessions.quotas import Allowance, Bucket, Quotas
-from server.sessions.refusal import Reason, TurnedAwayError
+from server.sessions.refusal import RefusalError, RefusalReason
 
 
-def turned_away(quotas: Quotas, client: str, now: float) -> TurnedAwayError | None:
+def refusal(quotas: Quotas, client: str, now: float) -> RefusalError | None:
     try:
         quotas.check(client, now)
-    except TurnedAwayError as error:
+    except RefusalError as error:
         return error
     return None
 
@@ -60,19 +60,19 @@ def test_requests_and_tokens_are_counted_for_each_client_alone() -> None:
         for client in ("few", "short", "nobody"):
             quotas.requested(client, 0.0)
     quotas.used("few", 10_000, 0.0)
-    few = turned_away(quotas, "few", 0.0)
+    few = refusal(quotas, "few", 0.0)
     assert few is not None
-    assert (few.reason, few.code) == (Reason.QUOTA_REQUESTS, FailureCode.QUOTA)
+    assert (few.reason, few.code) == (RefusalReason.QUOTA_REQUESTS, FailureCode.QUOTA)
     assert few.retry_after == pytest.approx(4 * 30)
     assert str(few) == "'few' has used up its requests, 2 a minute; come back in 120 s"
-    assert turned_away(quotas, "short", 0.0) is None
+    assert refusal(quotas, "short", 0.0) is None
     quotas.used("short", 130, 0.0)
-    short = turned_away(quotas, "short", 0.0)
+    short = refusal(quotas, "short", 0.0)
     assert short is not None
-    assert (short.reason, short.retry_after) == (Reason.QUOTA_TOKENS, pytest.approx(31 * 0.6))
+    assert (short.reason, short.retry_after) == (RefusalReason.QUOTA_TOKENS, pytest.approx(31 * 0.6))
     assert "its tokens, 100 a minute; come back in 19 s" in str(short)
-    assert turned_away(quotas, "short", short.retry_after + 0.001) is None
-    assert turned_away(quotas, "nobody", 0.0) is None
+    assert refusal(quotas, "short", short.retry_after + 0.001) is None
+    assert refusal(quotas, "nobody", 0.0) is None
 
 
 def test_sessions_have_no_limit_unless_one_is_written_down() -> None:

@@ -2,48 +2,48 @@
 
 import pytest
 
-from server.sessions.retry_after import Turnover
+from server.sessions.retry_after import RetryAfterEstimator
 
 
-def measured(seconds: float = 8.0, tokens: int = 100) -> Turnover:
-    turnover = Turnover()
+def measured(seconds: float = 8.0, tokens: int = 100) -> RetryAfterEstimator:
+    retry_after = RetryAfterEstimator()
     for _ in range(50):
-        turnover.ended(seconds, tokens)
-    return turnover
+        retry_after.answer_ended(seconds, tokens)
+    return retry_after
 
 
 def test_answers_are_measured_as_they_end_and_a_change_is_followed() -> None:
-    turnover = Turnover()
-    assert turnover.tokens == 0
-    turnover.ended(8.0, 100)
-    assert turnover.tokens == 100
+    retry_after = RetryAfterEstimator()
+    assert retry_after.answer_tokens == 0
+    retry_after.answer_ended(8.0, 100)
+    assert retry_after.answer_tokens == 100
     for _ in range(50):
-        turnover.ended(8.0, 20)
-    assert turnover.tokens == pytest.approx(20, abs=1)
+        retry_after.answer_ended(8.0, 20)
+    assert retry_after.answer_tokens == pytest.approx(20, abs=1)
 
 
 def test_with_four_at_work_a_place_is_free_in_a_quarter_of_an_answer() -> None:
-    assert measured().wait(4, now=100.0) == pytest.approx(2.0)
+    assert measured().retry_after_s(4, now=100.0) == pytest.approx(2.0)
 
 
 def test_who_comes_behind_others_waits_for_the_places_behind_theirs() -> None:
-    turnover = measured()
-    assert [turnover.wait(4, 100.0) for _ in range(3)] == pytest.approx([2.0, 4.0, 6.0])
-    assert turnover.wait(4, 103.0) == pytest.approx(5.0)
+    retry_after = measured()
+    assert [retry_after.retry_after_s(4, 100.0) for _ in range(3)] == pytest.approx([2.0, 4.0, 6.0])
+    assert retry_after.retry_after_s(4, 103.0) == pytest.approx(5.0)
 
 
 def test_nobody_waits_for_longer_than_an_answer_however_many_were_turned_away() -> None:
-    turnover = measured()
-    assert max(turnover.wait(4, 100.0) for _ in range(1000)) == pytest.approx(8.0)
+    retry_after = measured()
+    assert max(retry_after.retry_after_s(4, 100.0) for _ in range(1000)) == pytest.approx(8.0)
 
 
 def test_who_was_turned_away_long_ago_is_waited_for_no_more() -> None:
-    turnover = measured()
+    retry_after = measured()
     for _ in range(10):
-        turnover.wait(4, 100.0)
-    assert turnover.wait(4, 1000.0) == pytest.approx(2.0)
+        retry_after.retry_after_s(4, 100.0)
+    assert retry_after.retry_after_s(4, 1000.0) == pytest.approx(2.0)
 
 
 def test_before_an_answer_has_ended_and_without_any_at_work_there_is_a_wait_too() -> None:
-    assert 0 < Turnover().wait(0, 0.0) <= 2.0
-    assert measured(seconds=0.001).wait(64, 0.0) > 0.05
+    assert 0 < RetryAfterEstimator().retry_after_s(0, 0.0) <= 2.0
+    assert measured(seconds=0.001).retry_after_s(64, 0.0) > 0.05

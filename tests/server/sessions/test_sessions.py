@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from common.models.segment import Segment
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import (
     FailureCode,
@@ -15,20 +14,29 @@ from common.protocol.messages import (
     Opened,
     Settings,
 )
-from common.protocol.work import Work
-from server.passes import batch
+from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.server_session import ServerSession
 from server.sessions.sessions import Sessions
 from server.sessions.stream import MAX_WAITING, Stream
-from tests.server.assisted import begun, knowing_all, long_pass, new_sessions, truth_of
-from tests.server.clients_of_sessions import BOUNDS, LIMITS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import (
+    LIMITS,
+    SERVING_LIMITS,
+    SETTINGS,
+    TERMS,
+    Client,
+    answer,
+    one_pass,
+    prompt_of,
+)
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, knowing, nothing
+from tests.server.server_drafted import begun, knowing_all, long_pass, new_sessions, truth_of
 from tests.server.thinker import VOCAB, Thinker, decode
 
 
 @pytest.fixture
 def sessions() -> Sessions:
-    return Sessions(TERMS, BOUNDS, capacity=2000)
+    return Sessions(TERMS, SERVING_LIMITS, capacity=2000)
 
 
 def test_sessions_with_every_kind_of_drafter_are_exact_and_nothing_leaks(sessions: Sessions) -> None:
@@ -81,7 +89,7 @@ def test_nodes_that_arrive_during_a_pass_survive_it(sessions: Sessions) -> None:
     batch = sessions.plan(0.0)
     assert batch is not None
     client.say(Grow(0, 3, tuple(GrownNode(i + 1, i, truth[i], -0.1) for i in range(4))))
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     one_pass(sessions, thinker)
     client.hear()
     client.hear()
@@ -97,7 +105,7 @@ def test_a_session_that_leaves_gives_everything_back(sessions: Sessions, leaves_
     assert batch is not None
     if leaves_in_mid_pass:
         sessions.leave(client, 0.0)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     sessions.leave(client, 0.0)
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 
@@ -150,14 +158,14 @@ def test_a_session_that_cannot_be_planned_fails_alone(sessions: Sessions, monkey
     bad, good = Client(sessions, "bad"), Client(sessions, "good")
     bad.open([9, 1])
     good.open([8, 1])
-    make_segment = batch.make_segment
+    plan = ServerSession.plan
 
-    def stumble(work: Work, *held: object) -> Segment:
-        if work.chain[0] == 9:
+    def stumble(session: ServerSession, budget: int) -> ScheduledTokens:
+        if session.tree.tokens[0] == 9:
             raise ArithmeticError("it was not foreseen")
-        return make_segment(work, *held)  # type: ignore[arg-type]
+        return plan(session, budget)
 
-    monkeypatch.setattr("server.sessions.sessions.make_segment", stumble)
+    monkeypatch.setattr(ServerSession, "plan", stumble)
     answer(good, sessions, thinker)
     assert bad.failed is not None
     assert bad.failed.code is FailureCode.INTERNAL
@@ -187,7 +195,7 @@ def test_a_client_that_closes_its_side_is_heard_out(sessions: Sessions, finished
     client.open([3, 4], Settings(max_new_tokens=3))
     if finished:
         answer(client, sessions, thinker)
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     assert client.ended == finished
     answer(client, sessions, thinker)
     assert client.ended
@@ -198,10 +206,10 @@ def test_a_client_that_closes_its_side_is_heard_out(sessions: Sessions, finished
 @pytest.mark.parametrize("idle", ["lockstep", "eager"])
 def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle: str) -> None:
     """For its trees, or for its acknowledgements."""
-    sessions, thinker = Sessions(replace(TERMS, run_ahead=4, end_tokens=frozenset()), BOUNDS, 2000), Thinker()
+    sessions, thinker = Sessions(replace(TERMS, run_ahead=4, end_tokens=frozenset()), SERVING_LIMITS, 2000), Thinker()
     client = Client(sessions, "s")
     client.open([3, 4], Settings(max_new_tokens=40, idle=idle))
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     while not client.ended:
         assert one_pass(sessions, thinker) or client.ended
     assert client.failed is not None
@@ -212,7 +220,7 @@ def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle
 def test_a_silent_client_is_not_blamed_for_what_waits_for_the_servers_own_drafter() -> None:
     sessions, thinker = new_sessions("colocated"), Thinker()
     client, helpers = begun(sessions, thinker, [3, 1], "colocated"), Helpers(knowing_all([3, 1]), thinker)
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     now = 0.0
     while not client.ended:
         now += 1.0

@@ -10,20 +10,25 @@ import pytest
 from common.protocol.messages import FailureCode, Grow, GrownNode, Settings
 from common.protocol.server_session import ServerSession
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, prompt_of
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing
 from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
 
 ASSISTED = replace(
-    TERMS, idle="assist", assists=True, state_kinds=lambda request: STATE_KINDS, end_tokens=frozenset(), max_nodes=512
+    TERMS,
+    idle="assist",
+    server_drafts=True,
+    state_kinds=lambda request: STATE_KINDS,
+    end_tokens=frozenset(),
+    max_nodes=512,
 )
 SETTINGS = Settings(max_new_tokens=40)
 
 
 @pytest.fixture
 def sessions() -> Sessions:
-    return Sessions(ASSISTED, BOUNDS, capacity=3000)
+    return Sessions(ASSISTED, SERVING_LIMITS, capacity=3000)
 
 
 class Clock:
@@ -38,10 +43,10 @@ class Clock:
         self.now = max(self.now, min(self._sessions.next_due(), self.now + 1.0))
         batch = self._sessions.plan(self.now)
         exports = self._sessions.claim_state()
-        self._sessions.send_state(exports, self._thinker.make([each.ask for each in exports]), self.now)
+        self._sessions.send_state(exports, self._thinker.make([each.request for each in exports]), self.now)
         if batch is not None:
             self.now += 0.001 * batch.tokens
-            self._sessions.complete(batch, self._thinker.decide(batch.cases), self.now)
+            self._sessions.complete(batch, self._thinker.verify(batch.scheduled), self.now)
         for client in clients:
             client.hear()
 
@@ -53,7 +58,7 @@ def opened(sessions: Sessions, name: str, length: int) -> Client:
 
 
 def member_of(sessions: Sessions, client: Client) -> Any:
-    return sessions._roster.of(client)
+    return sessions._registry.entry_of(client)
 
 
 def raising(*_: object) -> Any:
@@ -61,27 +66,27 @@ def raising(*_: object) -> Any:
 
 
 def broken_method(name: str) -> Callable[[Any], None]:
-    def break_it(member: Any) -> None:
-        setattr(member.session, name, raising)
+    def break_it(entry: Any) -> None:
+        setattr(entry.session, name, raising)
 
     return break_it
 
 
 def broken_property(name: str) -> Callable[[Any], None]:
-    def break_it(member: Any) -> None:
-        member.session.__class__ = type("Broken", (ServerSession,), {name: property(raising)})
+    def break_it(entry: Any) -> None:
+        entry.session.__class__ = type("Broken", (ServerSession,), {name: property(raising)})
 
     return break_it
 
 
-def broken_tree(member: Any) -> None:
-    member.session.tree.nodes = raising
+def broken_tree(entry: Any) -> None:
+    entry.session.tree.nodes = raising
 
 
 BREAKS = {
-    **{name: broken_method(name) for name in ("due", "plan", "complete", "assistance", "assist")},
+    **{name: broken_method(name) for name in ("due", "plan", "complete", "server_draft_view", "add_server_draft")},
     **{name: broken_method(name) for name in ("next_span", "state_frame")},
-    **{name: broken_property(name) for name in ("asks_for_assistance", "may_be_assisted", "waits_for_its_client")},
+    **{name: broken_property(name) for name in ("wants_server_drafting", "may_server_draft", "waits_for_its_client")},
     "weighing": broken_tree,
 }
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import Settings
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, prompt_of
 from tests.server.flapping import Contact, Flapping
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.thinker import VOCAB, decode
@@ -26,7 +26,7 @@ _CONTACTS = st.lists(
 
 
 def leasing(idle: str) -> Sessions:
-    return Sessions(replace(TERMS, idle=idle), replace(BOUNDS, lease_seconds=LEASE), 2000)
+    return Sessions(replace(TERMS, idle=idle), replace(SERVING_LIMITS, lease_seconds=LEASE), 2000)
 
 
 @settings(max_examples=60, deadline=None)

@@ -45,7 +45,7 @@ def test_absent_sessions_make_room_for_slots_before_finished_ones_and_the_first_
     answer(comer, sessions, thinker)
     assert comer.failed is None
     assert sessions.away == 1
-    held = {member.session.id: len(member.sequence) for member in sessions._roster.members}
+    held = {entry.session.id: len(entry.sequence) for entry in sessions._registry.entries}
     assert held[present.session.id] == 20, "parked although somebody absent could go"
     last = Client(sessions, "last")
     last.open(prompt_of(10, 30), short)

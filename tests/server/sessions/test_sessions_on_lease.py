@@ -7,11 +7,11 @@ import pytest
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, FailureCode, Finished, FromServer, Open, Opened, Settings
-from server.sessions.sessions import Bounds, Sessions
+from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.clients_of_sessions import (
-    BOUNDS,
     CAPACITY,
     LEASE,
+    SERVING_LIMITS,
     SETTINGS,
     TERMS,
     Client,
@@ -64,7 +64,7 @@ def test_an_answer_cut_after_any_pass_is_resumed_and_nothing_is_computed_twice(
     lose(client)
     assert (len(sessions), sessions.away) == (0, 1)
     if batch is not None:
-        sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+        sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     client = returned(client)
     assert (len(sessions), sessions.away) == (1, 0)
     client.hear()
@@ -91,7 +91,7 @@ def test_a_pass_that_ends_after_its_stream_is_told_when_its_client_is_back(sessi
     batch = sessions.plan(0.0)
     assert batch is not None
     lose(client)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     assert client.inbox == []
     assert sessions.counters.finished == {"length": 1}
     client = returned(client)
@@ -110,7 +110,7 @@ def test_a_pass_for_a_session_that_was_dropped_meanwhile_holds_nothing(sessions:
     assert batch is not None
     lose(client)
     assert sessions.plan(LEASE) is None
-    sessions.complete(batch, thinker.decide(batch.cases), LEASE)
+    sessions.complete(batch, thinker.verify(batch.scheduled), LEASE)
     assert nothing_is_held(sessions)
 
 
@@ -141,7 +141,7 @@ def test_the_prompt_of_a_session_that_came_back_in_mid_pass_is_not_computed_agai
     assert batch is not None
     lose(client)
     client = returned(client)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     client.hear()
     assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)[:1]
     answer(client, sessions, thinker)
@@ -161,7 +161,7 @@ def test_a_path_that_was_judged_while_its_client_came_back_is_not_computed_again
     assert batch is not None
     lose(client)
     client = returned(client)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     client.hear()
     assert len(client.session.answer) > 3
     answer(client, sessions, thinker)
@@ -203,7 +203,7 @@ def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Se
     client.open(prompt_of(2, 30))
     answer(client, sessions, thinker)
     packed = sessions.counters.packed_tokens
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     if leaves_after:
         lose(client)
     assert client.ended
@@ -216,12 +216,15 @@ def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Se
 @pytest.mark.parametrize("idle", ["lockstep", "eager"])
 def test_a_connection_that_breaks_while_the_answer_waits_for_its_client_costs_nothing(idle: str) -> None:
     """For its trees, or for its acknowledgements."""
-    sessions, thinker = Sessions(replace(TERMS, run_ahead=4), replace(BOUNDS, lease_seconds=LEASE), CAPACITY), Thinker()
+    sessions, thinker = (
+        Sessions(replace(TERMS, run_ahead=4), replace(SERVING_LIMITS, lease_seconds=LEASE), CAPACITY),
+        Thinker(),
+    )
     client, prompt = Client(sessions, "s"), prompt_of(1, 20)
     client.open(prompt, replace(SETTINGS, idle=idle))
     while one_pass(sessions, thinker):
         pass
-    sessions.hear_out(client, 0.0)
+    sessions.half_close(client, 0.0)
     assert client.ended
     lose(client)
     assert (len(sessions), sessions.away) == (0, 1)
@@ -331,7 +334,7 @@ def test_what_stale_streams_say_of_a_session_that_moved_on_is_ignored(sessions: 
 
 
 def test_a_lease_of_no_seconds_keeps_nothing() -> None:
-    sessions = Sessions(TERMS, Bounds(max_sessions=16, pass_tokens=48), CAPACITY)
+    sessions = Sessions(TERMS, ServingLimits(max_sessions=16, pass_tokens=48), CAPACITY)
     client = Client(sessions, "s")
     client.open(prompt_of(1, 10))
     one_pass(sessions, Thinker())

@@ -11,22 +11,22 @@ from common.protocol.messages import (
     GrownNode,
     Settings,
 )
+from common.protocol.scheduled_tokens import PassResult
 from common.protocol.server_session import ServerSession
 from common.protocol.views import Proposal
-from common.protocol.work import Progress
-from server.sessions.sessions import Bounds, Sessions
-from tests.server.clients_of_sessions import BOUNDS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from server.sessions.sessions import ServingLimits, Sessions
+from tests.server.clients_of_sessions import SERVING_LIMITS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.proposers import guessing, knowing
 from tests.server.thinker import VOCAB, Thinker, decode
 
 
 @pytest.fixture
 def sessions() -> Sessions:
-    return Sessions(TERMS, BOUNDS, capacity=2000)
+    return Sessions(TERMS, SERVING_LIMITS, capacity=2000)
 
 
 def test_what_does_not_fit_is_refused(sessions: Sessions) -> None:
-    small = Sessions(TERMS, Bounds(2, 48), capacity=100)
+    small = Sessions(TERMS, ServingLimits(2, 48), capacity=100)
     first, second, third = (Client(small, name) for name in "abc")
     first.open(prompt_of(1, 60))
     second.open(prompt_of(2, 60))
@@ -43,7 +43,7 @@ def test_what_does_not_fit_is_refused(sessions: Sessions) -> None:
 
 def test_running_out_of_slots_drops_nodes_first_and_then_the_youngest() -> None:
     endless = replace(TERMS, end_tokens=frozenset())
-    sessions, thinker = Sessions(endless, BOUNDS, capacity=64), Thinker()
+    sessions, thinker = Sessions(endless, SERVING_LIMITS, capacity=64), Thinker()
     prompts = [[3, 5], [11, 5]]
     older, younger = (Client(sessions, str(index)) for index in range(2))
     for client, prompt in zip((older, younger), prompts, strict=True):
@@ -63,7 +63,7 @@ def test_running_out_of_slots_drops_nodes_first_and_then_the_youngest() -> None:
 def test_finished_sessions_are_parked_before_anyone_fails() -> None:
     """Least recently served first; what was parked is computed again when its next turn comes."""
     endless = replace(TERMS, end_tokens=frozenset())
-    sessions, thinker = Sessions(endless, BOUNDS, capacity=95), Thinker()
+    sessions, thinker = Sessions(endless, SERVING_LIMITS, capacity=95), Thinker()
     idle = [Client(sessions, str(index)) for index in range(3)]
     for index, client in enumerate(idle):
         client.open(prompt_of(index, 20), Settings(max_new_tokens=2))
@@ -74,7 +74,7 @@ def test_finished_sessions_are_parked_before_anyone_fails() -> None:
     answer(running, sessions, thinker)
     assert running.session.answer == decode(prompt, 20, end=-1)
     assert [client.failed for client in idle] == [None] * 3
-    held = {member.session.id: len(member.sequence) for member in sessions._roster.members}
+    held = {entry.session.id: len(entry.sequence) for entry in sessions._registry.entries}
     assert [held[client.session.id] for client in idle] == [0, 21, 21]
     first = idle[0].session
     idle[0].say(first.extend(first.tree.frontier, [7], Settings(max_new_tokens=5)))
@@ -87,7 +87,7 @@ def test_finished_sessions_are_parked_before_anyone_fails() -> None:
 def test_only_who_holds_slots_is_failed_for_them() -> None:
     """The last to come was parked and holds none."""
     endless = replace(TERMS, end_tokens=frozenset())
-    sessions, thinker = Sessions(endless, BOUNDS, capacity=40), Thinker()
+    sessions, thinker = Sessions(endless, SERVING_LIMITS, capacity=40), Thinker()
     older, younger, newest = (Client(sessions, name) for name in ("older", "younger", "newest"))
     older.open(prompt_of(1, 15), Settings(max_new_tokens=100))
     younger.open(prompt_of(2, 15), Settings(max_new_tokens=100))
@@ -107,7 +107,7 @@ def test_only_who_holds_slots_is_failed_for_them() -> None:
 
 def test_every_packed_token_is_accounted_for() -> None:
     """Once for each token of prompt and answer but the last, and once for each node that the target rejected."""
-    sessions, thinker = Sessions(replace(TERMS, end_tokens=frozenset()), BOUNDS, 2000), Thinker()
+    sessions, thinker = Sessions(replace(TERMS, end_tokens=frozenset()), SERVING_LIMITS, 2000), Thinker()
     client, prompt = Client(sessions, "s"), prompt_of(1, 70)
     propose = knowing(prompt + decode(prompt, 40, end=-1), 0.8, VOCAB)
     client.open(prompt)
@@ -115,10 +115,10 @@ def test_every_packed_token_is_accounted_for() -> None:
     while not client.done:
         planned = sessions.plan(0.0)
         assert planned is not None
-        sessions.complete(planned, thinker.decide(planned.cases), 0.0)
+        sessions.complete(planned, thinker.verify(planned.scheduled), 0.0)
         commits = [message for message in client.inbox if isinstance(message, Commit)]
         accepted = sum(len(commit.tokens) - 1 for commit in commits)
-        rejected += len(planned.parts[0].work.nodes) - accepted
+        rejected += len(planned.scheduled[0].nodes) - accepted
         client.hear()
         if not client.done:
             client.draft(propose)
@@ -127,13 +127,13 @@ def test_every_packed_token_is_accounted_for() -> None:
 
 
 def test_an_accepted_node_that_lost_its_keys_and_values_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    sessions = Sessions(replace(TERMS, end_tokens=frozenset()), BOUNDS, capacity=2000)
+    sessions = Sessions(replace(TERMS, end_tokens=frozenset()), SERVING_LIMITS, capacity=2000)
     complete = ServerSession.complete
 
-    def forgetful(session: ServerSession, *outcome: object) -> Progress:
-        progress = complete(session, *outcome)  # type: ignore[arg-type]
-        session.processed -= len(progress.nodes_kept)
-        return replace(progress, nodes_kept=())
+    def forgetful(session: ServerSession, *outcome: object) -> PassResult:
+        result = complete(session, *outcome)  # type: ignore[arg-type]
+        session.processed -= len(result.nodes_kept)
+        return replace(result, nodes_kept=())
 
     monkeypatch.setattr(ServerSession, "complete", forgetful)
     client, prompt, thinker = Client(sessions, "s"), prompt_of(1, 20), Thinker()
@@ -159,7 +159,7 @@ def test_what_must_be_computed_again_is_no_repeat(sessions: Sessions) -> None:
     overtaken = sessions.plan(0.0)
     assert overtaken is not None
     client.say(client.session.cancel())
-    sessions.complete(overtaken, thinker.decide(overtaken.cases), 0.0)
+    sessions.complete(overtaken, thinker.verify(overtaken.scheduled), 0.0)
     client.hear()
     client.say(client.session.extend(client.session.tree.frontier, [], SETTINGS))
     answer(client, sessions, thinker)

@@ -7,9 +7,9 @@ import pytest
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import Commit, FailureCode, Settings, State
 from common.protocol.terms import no_state
-from server.passes.state_export import POSITIONS_OF_STEP
-from server.sessions.sessions import Bounds, Sessions
-from tests.server.clients_of_sessions import BOUNDS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from server.passes.state_export import MAX_POSITIONS_PER_STEP
+from server.sessions.sessions import ServingLimits, Sessions
+from tests.server.clients_of_sessions import SERVING_LIMITS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
 
@@ -20,7 +20,7 @@ KINDS = tuple(kind.name for kind in STATE_KINDS)
 
 @pytest.fixture
 def sessions() -> Sessions:
-    return Sessions(STATEFUL, BOUNDS, capacity=2000)
+    return Sessions(STATEFUL, SERVING_LIMITS, capacity=2000)
 
 
 def check_states(client: Client) -> None:
@@ -98,7 +98,7 @@ def test_turns_that_rewrite_history_are_sent_what_is_new(sessions: Sessions) -> 
 
 
 def test_a_parked_session_is_sent_state_only_of_what_is_computed_again() -> None:
-    sessions, thinker = Sessions(STATEFUL, Bounds(4, 16), capacity=100), Thinker()
+    sessions, thinker = Sessions(STATEFUL, ServingLimits(4, 16), capacity=100), Thinker()
     parked, other = Client(sessions, "parked", STATE), Client(sessions, "other", STATE)
     parked.open(prompt_of(1, 30), Settings(8))
     answer(parked, sessions, thinker)
@@ -130,8 +130,8 @@ def test_a_new_stream_is_sent_what_the_old_one_may_not_have_carried(sessions: Se
 
 def test_state_that_cannot_be_made_leaves_the_answer_alone(sessions: Sessions) -> None:
     class Stumbling(Thinker):
-        def make(self, asks):  # type: ignore[no-untyped-def]
-            return [None if payload[0] == 9 else payload for payload in super().make(asks) if payload]
+        def make(self, requests):  # type: ignore[no-untyped-def]
+            return [None if payload[0] == 9 else payload for payload in super().make(requests) if payload]
 
     bad, good, thinker = Client(sessions, "bad", STATE), Client(sessions, "good", STATE), Stumbling()
     bad.open([9, 1])
@@ -152,7 +152,7 @@ def test_a_session_that_leaves_while_its_state_is_made_is_forgotten(sessions: Se
     exports = sessions.claim_state()
     assert exports
     sessions.leave(client, 0.0)
-    sessions.send_state(exports, thinker.make([export.ask for export in exports]), 0.0)
+    sessions.send_state(exports, thinker.make([export.request for export in exports]), 0.0)
     assert sessions.counters.state_frames == 0
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 
@@ -166,7 +166,7 @@ def test_a_history_rewritten_while_its_state_is_made_voids_it(sessions: Sessions
     client.say(client.session.cancel())
     client.hear()
     client.say(client.session.extend(3, [5, 6], SETTINGS))
-    sessions.send_state(exports, thinker.make([export.ask for export in exports]), 0.0)
+    sessions.send_state(exports, thinker.make([export.request for export in exports]), 0.0)
     assert sessions.counters.state_frames == 0
     answer(client, sessions, thinker)
     check_states(client)
@@ -174,7 +174,7 @@ def test_a_history_rewritten_while_its_state_is_made_voids_it(sessions: Sessions
 
 def test_a_step_is_short_and_everybody_gets_a_share() -> None:
     wide = replace(STATEFUL, state_kinds=lambda request: (StateKind("lsa", (200,)),))
-    sessions, thinker = Sessions(wide, Bounds(16, 4000), capacity=8000), Thinker()
+    sessions, thinker = Sessions(wide, ServingLimits(16, 4000), capacity=8000), Thinker()
     clients = [Client(sessions, str(index), STATE) for index in range(12)]
     for index, client in enumerate(clients):
         client.open(prompt_of(index, 300))
@@ -185,11 +185,11 @@ def test_a_step_is_short_and_everybody_gets_a_share() -> None:
         if exports:
             largest = max(export.span.count for export in exports)
             assert len(exports) > 1
-            assert sum(export.span.count for export in exports) < POSITIONS_OF_STEP + largest
+            assert sum(export.span.count for export in exports) < MAX_POSITIONS_PER_STEP + largest
         served += [export.owner.session.id for export in exports]
-        sessions.send_state(exports, thinker.make([export.ask for export in exports]), 0.0)
+        sessions.send_state(exports, thinker.make([export.request for export in exports]), 0.0)
         assert batch is not None
-        sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+        sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
         for client in clients:
             client.hear()
     rounds = [set(served[start : start + 12]) for start in range(0, len(served) - 11, 12)]
@@ -198,7 +198,7 @@ def test_a_step_is_short_and_everybody_gets_a_share() -> None:
 
 
 def test_a_server_without_such_drafts_refuses() -> None:
-    sessions = Sessions(replace(TERMS, state_kinds=no_state), BOUNDS, 2000)
+    sessions = Sessions(replace(TERMS, state_kinds=no_state), SERVING_LIMITS, 2000)
     client = Client(sessions, "s", STATE)
     client.open([1, 2])
     assert client.failed is not None

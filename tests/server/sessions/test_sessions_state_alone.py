@@ -6,7 +6,7 @@ import pytest
 
 from common.protocol.messages import Commit, Finished, FinishReason, Settings
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, one_pass, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass, prompt_of
 from tests.server.sessions.test_sessions_state import KINDS, check_states, covered
 from tests.server.thinker import STATE, STATE_KINDS, Thinker, decode
 
@@ -16,7 +16,7 @@ STATE_ALONE = Settings(max_new_tokens=0)
 
 @pytest.fixture
 def sessions() -> Sessions:
-    return Sessions(STATEFUL, BOUNDS, capacity=2000)
+    return Sessions(STATEFUL, SERVING_LIMITS, capacity=2000)
 
 
 def play(sessions: Sessions, thinker: Thinker, *clients: Client) -> None:
@@ -78,8 +78,8 @@ def test_a_turn_that_keeps_a_part_computes_nothing_again_for_its_state(
 
 def test_state_that_cannot_be_made_is_not_waited_for(sessions: Sessions) -> None:
     class Stumbling(Thinker):
-        def make(self, asks):  # type: ignore[no-untyped-def]
-            return [None for _ in super().make(asks)]
+        def make(self, requests):  # type: ignore[no-untyped-def]
+            return [None for _ in super().make(requests)]
 
     client, thinker = Client(sessions, "s", STATE), Stumbling()
     client.open(prompt_of(1, 30), STATE_ALONE)

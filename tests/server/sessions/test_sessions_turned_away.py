@@ -7,9 +7,9 @@ import pytest
 
 from common.protocol.messages import FailureCode, Settings
 from server.sessions.quotas import Allowance, Quotas
-from server.sessions.refusal import Reason
+from server.sessions.refusal import RefusalReason
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.thinker import Thinker, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset())
@@ -18,7 +18,7 @@ SHORT = Settings(max_new_tokens=2)
 
 
 def new_sessions(quotas: dict[str, Allowance] | None = None, capacity: int = 2000, **bounds: Any) -> Sessions:
-    return Sessions(ENDLESS, replace(BOUNDS, **bounds), capacity, Quotas(quotas or {}))
+    return Sessions(ENDLESS, replace(SERVING_LIMITS, **bounds), capacity, Quotas(quotas or {}))
 
 
 def asking(sessions: Sessions, name: str, settings: Settings = LONG, client: str = "", length: int = 3) -> Client:
@@ -59,7 +59,7 @@ def test_no_more_answers_are_made_at_a_time_than_may_be_and_the_next_is_told_whe
     assert "busy with 2 answers" in third.failed.message
     assert 0 < third.failed.retry_after <= 2.0
     assert third.ended
-    assert reasons(sessions) == {Reason.RUNNING: 1}
+    assert reasons(sessions) == {RefusalReason.RUNNING: 1}
     first.hear()
     first.say(first.session.cancel())
     assert asking(sessions, "fourth").failed is None
@@ -114,7 +114,7 @@ def test_a_prompt_is_let_in_only_where_the_answers_that_are_made_will_leave_room
     assert refused.failed is not None
     assert "no room for a prompt of 5 tokens" in refused.failed.message
     assert refused.failed.retry_after > 0
-    assert reasons(sessions) == {Reason.CACHE: 1}
+    assert reasons(sessions) == {RefusalReason.CACHE: 1}
 
 
 def test_whoever_has_no_question_makes_room_for_another_session() -> None:
@@ -127,7 +127,7 @@ def test_whoever_has_no_question_makes_room_for_another_session() -> None:
     refused = asking(sessions, "another")
     assert refused.failed is not None
     assert "no room for another session" in refused.failed.message
-    assert reasons(sessions) == {Reason.SESSIONS: 1}
+    assert reasons(sessions) == {RefusalReason.SESSIONS: 1}
 
 
 def test_of_those_without_a_question_the_one_that_has_had_none_for_longest_goes() -> None:
@@ -153,9 +153,13 @@ QUOTAS = {
 
 @pytest.mark.parametrize(
     ("client", "reason"),
-    [("few", Reason.QUOTA_SESSIONS), ("seldom", Reason.QUOTA_REQUESTS), ("short", Reason.QUOTA_TOKENS)],
+    [
+        ("few", RefusalReason.QUOTA_SESSIONS),
+        ("seldom", RefusalReason.QUOTA_REQUESTS),
+        ("short", RefusalReason.QUOTA_TOKENS),
+    ],
 )
-def test_a_client_that_has_used_up_its_share_is_told_and_others_go_on(client: str, reason: Reason) -> None:
+def test_a_client_that_has_used_up_its_share_is_told_and_others_go_on(client: str, reason: RefusalReason) -> None:
     sessions = new_sessions(QUOTAS)
     clients = [asking(sessions, name, client=client, length=20) for name in ("a", "bb")]
     assert [each.failed for each in clients] == [None, None]
@@ -210,7 +214,10 @@ def test_a_client_with_all_its_sessions_gives_up_one_without_a_question() -> Non
 
 
 def test_a_client_that_says_nothing_for_as_long_as_a_lease_lasts_is_as_good_as_gone() -> None:
-    sessions, thinker = Sessions(replace(ENDLESS, run_ahead=4), replace(BOUNDS, lease_seconds=60.0), 2000), Thinker()
+    sessions, thinker = (
+        Sessions(replace(ENDLESS, run_ahead=4), replace(SERVING_LIMITS, lease_seconds=60.0), 2000),
+        Thinker(),
+    )
     silent = asking(sessions, "silent")
     now = 0.0
     while one_pass(sessions, thinker, now):

@@ -7,12 +7,12 @@ import pytest
 
 from common.protocol.messages import Grow, GrownNode, Settings
 from server.passes.batch import Batch
-from server.sessions.sessions import Bounds, Member, Sessions
+from server.sessions.sessions import ServingLimits, SessionEntry, Sessions
 from tests.server.clients_of_sessions import TERMS, Client, prompt_of
 from tests.server.thinker import Thinker
 
 Cost = Callable[[int], float]
-BOUNDS = Bounds(max_sessions=8, pass_tokens=64)
+SERVING_LIMITS = ServingLimits(max_sessions=8, pass_tokens=64)
 LONG = Settings(max_new_tokens=300)
 FAR = 1000.0
 
@@ -29,17 +29,17 @@ class Server:
     """Sessions on a target whose passes cost what `cost` says."""
 
     def __init__(self, cost: Cost):
-        self.sessions = Sessions(replace(TERMS, end_tokens=frozenset()), BOUNDS, capacity=2000)
+        self.sessions = Sessions(replace(TERMS, end_tokens=frozenset()), SERVING_LIMITS, capacity=2000)
         self._thinker = Thinker()
         self._cost = cost
         self._now = 0.0
 
-    def one_pass(self) -> Batch[Member]:
+    def one_pass(self) -> Batch[SessionEntry]:
         self._now += FAR
         batch = self.sessions.plan(self._now)
         assert batch is not None
         self._now += self._cost(batch.tokens)
-        self.sessions.complete(batch, self._thinker.decide(batch.cases), self._now)
+        self.sessions.complete(batch, self._thinker.verify(batch.scheduled), self._now)
         return batch
 
     def decoding(self, name: str, prompt: list[int]) -> Client:
@@ -62,9 +62,11 @@ def grow(client: Client, count: int, logp: float) -> None:
     client.say(Grow(session.turn, session.tree.frontier, tuple(nodes)))
 
 
-def widths(batch: Batch[Member]) -> dict[object, int]:
+def widths(batch: Batch[SessionEntry]) -> dict[object, int]:
     """The nodes of each client."""
-    return {part.owner.listener: len(part.work.nodes) for part in batch.parts}
+    return {
+        entry.listener: len(scheduled.nodes) for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)
+    }
 
 
 @pytest.mark.parametrize(("cost", "taken"), [(flat, 20), (steep, 0)])
@@ -91,7 +93,8 @@ def test_however_dear_tokens_are_every_prompt_is_read_and_every_session_decodes(
     reading = Client(server.sessions, "reading")
     reading.open(prompt_of(2, 40), LONG)
     batch = server.one_pass()
-    assert {part.owner.listener: len(part.work.chain) for part in batch.parts} == {decoding: 1, reading: 40}
+    chains = [len(scheduled.chain) for scheduled in batch.scheduled]
+    assert dict(zip([entry.listener for entry in batch.owners], chains, strict=True)) == {decoding: 1, reading: 40}
 
 
 def test_before_any_pass_was_measured_all_nodes_are_taken() -> None:

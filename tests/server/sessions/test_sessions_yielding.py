@@ -9,7 +9,7 @@ import pytest
 from common.protocol.messages import Settings
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import BOUNDS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.thinker import Thinker, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset())
@@ -22,7 +22,7 @@ class Street:
 
     def __init__(self, capacity: int = 4000, quotas: dict[str, Allowance] | None = None, **bounds: Any):
         bounds = {"lease_seconds": 60.0} | bounds
-        self.sessions = Sessions(ENDLESS, replace(BOUNDS, **bounds), capacity, Quotas(quotas or {}))
+        self.sessions = Sessions(ENDLESS, replace(SERVING_LIMITS, **bounds), capacity, Quotas(quotas or {}))
         self.thinker, self.now = Thinker(), 0.0
 
     def asks(self, name: str, length: int, settings: Settings, client: str = "") -> Client:

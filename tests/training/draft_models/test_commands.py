@@ -15,6 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from common.draft_kinds import TRAINED_KINDS
 from training import cli
 from training.draft_models import commands, trainer
 from training.draft_models.recipe import Evaluation
@@ -22,7 +23,7 @@ from training.draft_models.trainer import TrainSettings
 
 TRAIN = trainer.train_draft
 
-KINDS = ("moa", "eagle", "medusa", "independent")
+KINDS = [kind.name for kind in TRAINED_KINDS]
 
 
 @pytest.fixture
@@ -83,8 +84,12 @@ def test_every_setting_has_its_option(app: typer.Typer, called: list[Any]) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kinds_options_are_what_its_recipe_takes(kind: str) -> None:
     taken = inspect.signature(importlib.import_module(f"training.draft_models.recipes.{kind}").build).parameters
-    own = inspect.signature(getattr(commands, kind)).parameters
-    assert set(getattr(commands, kind)(**dict.fromkeys(own))) <= set(taken)
+    own = commands.own_options(kind)
+    assert set(own(**dict.fromkeys(inspect.signature(own).parameters))) <= set(taken)
+
+
+def test_a_kind_without_a_file_of_options_has_none() -> None:
+    assert commands.own_options("absent")() == {}
 
 
 @pytest.mark.parametrize("missing", ["--target", "--data", "--out"])

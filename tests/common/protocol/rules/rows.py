@@ -6,7 +6,7 @@ import numpy as np
 
 from common.protocol.noise import gumbel
 from common.protocol.rules import RULES
-from common.protocol.rules.question import Question
+from common.protocol.rules.verify_input import VerifyInput
 
 
 class Choices:
@@ -25,22 +25,22 @@ class Choices:
 class Distributions:
     """Knows the distribution behind the path to each row; its choice is the likeliest token."""
 
-    def __init__(self, question: Question, of: Callable[[Sequence[int]], np.ndarray]):
-        self._question, self._of = question, of
+    def __init__(self, verify_input: VerifyInput, of: Callable[[Sequence[int]], np.ndarray]):
+        self._verify_input, self._of = verify_input, of
 
     def choice(self, row: int) -> int:
         return int(self.probabilities(row).argmax())
 
     def probabilities(self, row: int) -> np.ndarray:
-        return self._of(self._question.path(row)).astype(float)
+        return self._of(self._verify_input.path(row)).astype(float)
 
 
 class Samples(Distributions):
     """Its choice is its sample for the question's seed."""
 
     def choice(self, row: int) -> int:
-        position = self._question.frontier + len(self._question.path(row))
-        return seeded_choice(self.probabilities(row), self._question.sampling.seed, position)
+        position = self._verify_input.frontier + len(self._verify_input.path(row))
+        return seeded_choice(self.probabilities(row), self._verify_input.sampling.seed, position)
 
 
 def seeded_choice(p: np.ndarray, seed: int, position: int) -> int:
@@ -49,6 +49,6 @@ def seeded_choice(p: np.ndarray, seed: int, position: int) -> int:
     return int(kept[(np.log(p[kept]) + gumbel(seed, position, kept)).argmax()])
 
 
-def decide(question: Question | None, choices: Sequence[int]) -> list[int]:
+def decide(verify_input: VerifyInput | None, choices: Sequence[int]) -> list[int]:
     """What the rule makes of a choice at each row; nothing where there is no question."""
-    return [] if question is None else RULES[question.rule].walk(question, Choices(choices))
+    return [] if verify_input is None else RULES[verify_input.rule].walk(verify_input, Choices(choices))

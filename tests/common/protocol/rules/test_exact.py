@@ -2,7 +2,7 @@ import pytest
 
 from common.protocol.messages import GrownNode
 from common.protocol.rules import RULES
-from common.protocol.rules.question import question_about
+from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST
 from common.protocol.tree import TokenTree
 from tests.common.protocol.rules.rows import Choices
@@ -12,7 +12,7 @@ def walk(rule, nodes, choices, processed=None):
     """`nodes` are (parent, token); `choices` those of the root and of each node that the pass processed."""
     tree = TokenTree([9])
     fresh = tree.grow(1, [GrownNode(i + 1, parent, token, -1.0) for i, (parent, token) in enumerate(nodes)])
-    return RULES[rule].walk(question_about(tree, fresh[:processed], rule, LIKELIEST), Choices(choices))
+    return RULES[rule].walk(make_verify_input(tree, fresh[:processed], rule, LIKELIEST), Choices(choices))
 
 
 both = pytest.mark.parametrize("rule", ["greedy", "coupled"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import Draw, GrownNode
 from common.protocol.rules import speculative
-from common.protocol.rules.question import Question, question_about
+from common.protocol.rules.verify_input import VerifyInput, make_verify_input
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from tests.chances import misfit, share_is
@@ -76,7 +76,7 @@ SHAPES = {
 }
 
 
-def question(draft: Draft, seed: int, levels: int = 2) -> Question:
+def verify_input(draft: Draft, seed: int, levels: int = 2) -> VerifyInput:
     """Levels of groups below a root at position 0, for the seed."""
     chance = random.Random(seed)
     tree = TokenTree([0])
@@ -91,21 +91,21 @@ def question(draft: Draft, seed: int, levels: int = 2) -> Question:
                 paths[id_] = (*prefix, token)
         tree.grow(1, nodes)
         above = paths
-    return question_about(tree, list(tree.nodes()), "speculative", Sampling(1.0, seed=seed))
+    return make_verify_input(tree, list(tree.nodes()), "speculative", Sampling(1.0, seed=seed))
 
 
-def walk(asked: Question, before=()) -> list[int]:
+def walk(asked: VerifyInput, before=()) -> list[int]:
     return speculative.walk(asked, Distributions(asked, lambda path: law((*before, *path))))
 
 
 def alone(seed, before) -> list[int]:
-    asked = Question("speculative", Sampling(1.0, seed=seed), 1 + len(before), (0,), (-1,))
+    asked = VerifyInput("speculative", Sampling(1.0, seed=seed), 1 + len(before), (0,), (-1,))
     return walk(asked, before)
 
 
 def two_tokens(draft, seed) -> tuple[int, ...]:
     """A pass over a tree, then passes without one."""
-    tokens = walk(question(draft, seed))
+    tokens = walk(verify_input(draft, seed))
     while len(tokens) < 2:
         tokens += alone(seed, tuple(tokens))
     return tuple(tokens[:2])
@@ -123,7 +123,7 @@ def test_two_tokens_are_distributed_as_the_targets_own(shape, skill):
 def test_a_chains_token_is_accepted_as_often_as_target_and_draft_agree():
     tries, accepted = 8_000, 0
     for seed in range(tries):
-        asked = question(partial(drawn, 1, "sometimes"), seed, levels=1)
+        asked = verify_input(partial(drawn, 1, "sometimes"), seed, levels=1)
         accepted += len(walk(asked)) == 2
     p, q = np.array(ROOT) / 100, np.array(weights_like("sometimes", ())) / 120
     assert share_is(accepted, tries, np.minimum(p, q).sum())
@@ -133,7 +133,7 @@ def test_a_chains_token_is_accepted_as_often_as_target_and_draft_agree():
 def test_siblings_only_add_to_what_is_accepted(width):
     gained = 0
     for seed in range(400):
-        one, more = (walk(question(partial(drawn, count, "sometimes"), seed, levels=1)) for count in (1, width))
+        one, more = (walk(verify_input(partial(drawn, count, "sometimes"), seed, levels=1)) for count in (1, width))
         assert len(more) >= len(one)
         gained += len(more) > len(one)
     assert gained > 20
@@ -142,7 +142,7 @@ def test_siblings_only_add_to_what_is_accepted(width):
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_draft_that_is_the_target_is_accepted_at_once(width):
     for seed in range(300):
-        asked = question(partial(drawn, width, "always"), seed)
+        asked = verify_input(partial(drawn, width, "always"), seed)
         tokens = walk(asked)
         first = asked.children()[0][0]
         second = asked.children()[first][0]
@@ -168,7 +168,9 @@ def test_a_draft_that_is_the_target_to_within_rounding_is_accepted_even_where_ro
 
 def test_the_same_seed_and_tree_give_the_same_tokens():
     draft = partial(drawn, 3, "sometimes")
-    assert [walk(question(draft, seed)) for seed in range(50)] == [walk(question(draft, seed)) for seed in range(50)]
+    assert [walk(verify_input(draft, seed)) for seed in range(50)] == [
+        walk(verify_input(draft, seed)) for seed in range(50)
+    ]
 
 
 @st.composite
@@ -187,7 +189,7 @@ def lies(draw):
 def test_a_draw_that_lies_gives_nothing_that_the_target_would_not_say(lie, seed):
     p, group, draw = lie
     draws = {} if draw is None else {0: draw}
-    asked = Question("speculative", Sampling(1.0, seed=seed), 1, (0, *group), (-1, *[0] * len(group)), draws)
+    asked = VerifyInput("speculative", Sampling(1.0, seed=seed), 1, (0, *group), (-1, *[0] * len(group)), draws)
     tokens = speculative.walk(asked, Distributions(asked, lambda path: p))
     assert 1 <= len(tokens) <= 2
     assert all(p[token] > 0 for token in tokens)
@@ -208,7 +210,7 @@ def test_a_walk_ends_at_a_node_whose_group_is_left_to_the_next_pass():
     above, below = tree.nodes()
     sure = lambda path: np.eye(6)[[3, 4, 5][len(path)]]  # noqa: E731
     for nodes, last, committed in (([above, below], 9, [3, 4, 5]), ([above], 9, [3]), ([above], 2, [3, 4])):
-        asked = question_about(tree, nodes, "speculative", Sampling(1.0), last)
+        asked = make_verify_input(tree, nodes, "speculative", Sampling(1.0), last)
         assert speculative.walk(asked, Distributions(asked, sure)) == committed
 
 
@@ -224,7 +226,7 @@ def pair_of_an_unfair_pass(seed: int) -> tuple[int, int]:
     tokens: list[int] = []
     while len(tokens) < 2:
         nodes = [node for node in tree.nodes() if tokens or node.id == 1 or node.token % 2 == 0]
-        chosen = walk(question_about(tree, nodes, "speculative", Sampling(1.0, seed=seed)), tuple(tokens))
+        chosen = walk(make_verify_input(tree, nodes, "speculative", Sampling(1.0, seed=seed)), tuple(tokens))
         tree.commit(chosen)
         tokens += chosen
     return tokens[0], tokens[1]

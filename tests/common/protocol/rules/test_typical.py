@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import GrownNode
 from common.protocol.rules import exact, typical
-from common.protocol.rules.question import question_about
+from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.tree import TokenTree
 from tests.common.protocol.laws import random_law
@@ -25,7 +25,7 @@ def question_over(paths, sampling=LIKELIEST):
     for path in paths:
         ids[path] = tree.last_id + 1
         tree.grow(1, [GrownNode(ids[path], ids[path[:-1]], path[-1], -1.0)])
-    return question_about(tree, list(tree.nodes()), "typical", sampling)
+    return make_verify_input(tree, list(tree.nodes()), "typical", sampling)
 
 
 def random_paths(chance, count):
@@ -43,9 +43,9 @@ def plausible(p, token):
     return p[token] > min(0.09, 0.3 * np.exp(-entropy))
 
 
-def slowly(question, law, choice):
+def slowly(verify_input, law, choice):
     """All runs of plausible tokens, written down and compared."""
-    paths = [tuple(question.path(row)) for row in range(len(question.tokens))]
+    paths = [tuple(verify_input.path(row)) for row in range(len(verify_input.tokens))]
     at: tuple[int, ...] = ()
     while True:
         below = [path for path in paths if path[: len(at)] == at]
@@ -70,21 +70,23 @@ def slowly(question, law, choice):
 def test_the_walk_is_the_longest_plausible_run_then_the_targets_choice(seed, count, temperature):
     sampling = Sampling(temperature, seed=seed)
     law = random_law(seed, VOCABULARY, sampling)
-    question = question_over(random_paths(random.Random(seed), count), sampling)
-    rows = Samples(question, lambda path: law(tuple(path)))
+    verify_input = question_over(random_paths(random.Random(seed), count), sampling)
+    rows = Samples(verify_input, lambda path: law(tuple(path)))
 
     def choice(path):
-        return next(rows.choice(row) for row in range(len(question.tokens)) if tuple(question.path(row)) == path)
+        return next(
+            rows.choice(row) for row in range(len(verify_input.tokens)) if tuple(verify_input.path(row)) == path
+        )
 
-    assert typical.walk(question, rows) == slowly(question, law, choice)
+    assert typical.walk(verify_input, rows) == slowly(verify_input, law, choice)
 
 
 # Behind the root 1 is plausible, 2 just so, and 3 is not.
 FLAT = np.array([0.0, 0.82, 0.10, 0.08])
 
 
-def flat_rows(question):
-    return Distributions(question, lambda path: FLAT)
+def flat_rows(verify_input):
+    return Distributions(verify_input, lambda path: FLAT)
 
 
 @pytest.mark.parametrize(
@@ -98,20 +100,20 @@ def flat_rows(question):
     ids=["the longest, not the likeliest", "the first of equals", "not past what is implausible", "nor inside a run"],
 )
 def test_which_run_is_taken(paths, tokens):
-    question = question_over(paths)
-    assert typical.walk(question, flat_rows(question)) == tokens
+    verify_input = question_over(paths)
+    assert typical.walk(verify_input, flat_rows(verify_input)) == tokens
 
 
 def test_a_choice_that_was_drafted_though_implausible_carries_the_walk_on():
-    question = question_over([(3,), (3, 1)])
+    verify_input = question_over([(3,), (3, 1)])
 
     class Whim(Distributions):
         def choice(self, row):
             return 3 if row == 0 else 1
 
-    rows = Whim(question, lambda path: FLAT)
+    rows = Whim(verify_input, lambda path: FLAT)
     # Behind the root the target itself samples 3; below it 1 is plausible, and behind that the target says 1.
-    assert typical.walk(question, rows) == [3, 1, 1]
+    assert typical.walk(verify_input, rows) == [3, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,6 @@ def test_the_threshold_falls_with_entropy_and_never_exceeds_its_cap(p, least):
 @given(seed=st.integers(0, 2**31), count=st.integers(0, 14))
 def test_where_all_probability_lies_on_one_token_it_is_greedy(seed, count):
     chance = random.Random(seed)
-    question = question_over(random_paths(chance, count))
-    rows = Choices([chance.randrange(VOCABULARY) for _ in question.tokens], VOCABULARY)
-    assert typical.walk(question, rows) == exact.walk(question, rows)
+    verify_input = question_over(random_paths(chance, count))
+    rows = Choices([chance.randrange(VOCABULARY) for _ in verify_input.tokens], VOCABULARY)
+    assert typical.walk(verify_input, rows) == exact.walk(verify_input, rows)

@@ -1,19 +1,30 @@
 import pytest
 
+from common.draft_kinds import DRAFT_KINDS
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device import states
-from netem.experiments.one_device.contenders import Contender
-from netem.experiments.one_device.states import Extent, Setting, bytes_per_round, chosen, make_points, make_report
+from netem.experiments.one_device.compared_drafts import ComparedDraft
+from netem.experiments.one_device.states import (
+    StateSetting,
+    StatesExtent,
+    bytes_per_round,
+    chosen,
+    make_points,
+    make_report,
+)
 from tests.netem.experiments.one_device.measured import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
-EXTENT = Extent(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
-MOA = Contender("moa", "moa", None)
+EXTENT = StatesExtent(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
+MOA = ComparedDraft("moa", DRAFT_KINDS["moa"], None)
 
 
 def test_of_a_draft_of_many_depths_the_ends_are_taken(folder):
-    deep = [Contender(f"moa, N={depth}", "moa", folder / "moa", depth) for depth in (0, 1, 3)]
-    others = [Contender("draft", "independent", folder / "draft"), Contender("eagle", "eagle", folder / "eagle")]
+    deep = [ComparedDraft(f"moa, N={depth}", DRAFT_KINDS["moa"], folder / "moa", depth) for depth in (0, 1, 3)]
+    others = [
+        ComparedDraft(name, DRAFT_KINDS[kind], folder / name)
+        for name, kind in (("draft", "independent"), ("eagle", "eagle"))
+    ]
     assert [each.name for each in chosen([*others, *deep])] == ["eagle", "moa, N=0", "moa, N=3"]
 
 
@@ -23,13 +34,13 @@ def test_a_round_lasts_as_long_as_it_is_stated_to():
 
 def test_every_point_is_held_against_its_study_s_first():
     settings = [
-        Setting("lag", MOA, "lacking", 0, "none"),
-        Setting("lag", MOA, "lacking", 8, "newest 8"),
-        Setting("order", MOA, "at once", float("inf"), "at once"),
-        Setting("order", MOA, "newest", 4, "newest first, 4 Mbit/s"),
-        Setting("order", MOA, "prefix", 4, "prefix first, 4 Mbit/s"),
-        Setting("bits", MOA, "lsa", 4, "lsa in int4"),
-        Setting("bits", MOA, "lsa, static scales", 4, "lsa in int4, static scales"),
+        StateSetting("lag", MOA, "lacking", 0, "none"),
+        StateSetting("lag", MOA, "lacking", 8, "newest 8"),
+        StateSetting("order", MOA, "at once", float("inf"), "at once"),
+        StateSetting("order", MOA, "newest", 4, "newest first, 4 Mbit/s"),
+        StateSetting("order", MOA, "prefix", 4, "prefix first, 4 Mbit/s"),
+        StateSetting("bits", MOA, "lsa", 4, "lsa in int4"),
+        StateSetting("bits", MOA, "lsa, static scales", 4, "lsa in int4, static scales"),
     ]
     accepted = (4, 2, 8, 4, 2, 2, 4)
     answers = {setting: {"code": [measured(each)]} for setting, each in zip(settings, accepted, strict=True)}

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, Apps, Question, ask_together
+from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, AppRequest, Apps, run_apps
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = "one two three four"
@@ -53,27 +53,27 @@ async def endpoint():
     await serving
 
 
-async def judged(question: Question, seconds: float = 0.6) -> Apps:
+async def judged(question: AppRequest, seconds: float = 0.6) -> Apps:
     async with endpoint() as address:
         apps = Apps(address, [question])
-        await ask_together(apps, 2, time.monotonic() + seconds, seed=1)
+        await run_apps(apps, 2, time.monotonic() + seconds, seed=1)
     return apps
 
 
 async def test_the_right_text_is_identical_and_its_beginning_is_left():
-    apps = await judged(Question(BODY, TEXT))
+    apps = await judged(AppRequest(BODY, TEXT))
     assert set(apps.verdicts) == {IDENTICAL, LEFT}
     assert not apps.troubles
     assert apps.first_seconds
 
 
 async def test_another_text_is_different_even_where_it_was_left():
-    apps = await judged(Question(BODY, "something else"))
+    apps = await judged(AppRequest(BODY, "something else"))
     assert set(apps.verdicts) == {DIFFERENT}
     assert apps.verdicts == Counter({DIFFERENT: len(apps.troubles)})
 
 
 async def test_what_is_refused_has_failed():
-    apps = await judged(Question({**BODY, "user": "refuse"}, TEXT))
+    apps = await judged(AppRequest({**BODY, "user": "refuse"}, TEXT))
     assert set(apps.verdicts) == {FAILED}
     assert "BadRequestError" in apps.troubles[0]

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from netem.experiments.service.overload import Seen, make_report
+from netem.experiments.service.overload import LoadObservations, make_report
 
-ALONE = Seen(10.0, 20, 400, gaps=[0.03] * 50)
-CROWDED = Seen(10.0, 20, 400, gaps=[0.04] * 50, refused=[0.01] * 30, hints=[1.5] * 30)
+ALONE = LoadObservations(10.0, 20, 400, gaps=[0.03] * 50)
+CROWDED = LoadObservations(10.0, 20, 400, gaps=[0.04] * 50, refused=[0.01] * 30, hints=[1.5] * 30)
 
 
 def faults(**more) -> list[str]:

@@ -6,31 +6,33 @@ from dataclasses import replace
 import pytest
 
 from netem.experiments.service.apps import DIFFERENT, IDENTICAL, LEFT, Apps
-from netem.experiments.service.gauges import Reading
-from netem.experiments.service.soak_report import Soaked, make_report
-from netem.experiments.torture.plan import Kind
+from netem.experiments.service.process_monitor import ProcessReading
+from netem.experiments.service.soak_report import SoakResult, make_report
+from netem.experiments.torture.plan import FaultKind
 
 HELD = {"sessions": 0, "leases": 0, "slots": 0, "tasks": 9}
 
 
-def readings(end: int = 100, threads: int = 4, files: int = 10) -> list[Reading]:
-    before = [Reading(second, 100 * 10**6, 4, 10) for second in range(12)]
-    return before + [Reading(second, end * 10**6, threads, files) for second in range(12, 18)]
+def readings(end: int = 100, threads: int = 4, files: int = 10) -> list[ProcessReading]:
+    before = [ProcessReading(second, 100 * 10**6, 4, 10) for second in range(12)]
+    return before + [ProcessReading(second, end * 10**6, threads, files) for second in range(12, 18)]
 
 
-def soaked(**more) -> Soaked:
+def result(**more) -> SoakResult:
     apps = Apps("", [], Counter({IDENTICAL: 8, LEFT: 2}), [], [0.2, 0.4, 0.3])
     words = {"held": HELD, "recomputed_tokens": 0}
-    return replace(Soaked(apps, Counter({Kind.RESET: 3}), {"outriderd": readings()}, words, words, 1800.0), **more)
+    return replace(
+        SoakResult(apps, Counter({FaultKind.RESET: 3}), {"outriderd": readings()}, words, words, 1800.0), **more
+    )
 
 
 def faults(**more) -> list[str]:
-    return list(make_report(soaked(**more), 4, 40).faults)
+    return list(make_report(result(**more), 4, 40).faults)
 
 
 def test_a_run_in_which_all_went_well_is_valid():
     assert faults() == []
-    report = make_report(soaked(), 4, 40)
+    report = make_report(result(), 4, 40)
     assert report.rows == [["outriderd", "100", "100", "+0.0%", "4 to 4", "10 to 10"]]
     assert "10 answers: 8 identical" in report.remarks[1]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from netem.experiments.speed.runs import Run, Timed
+from netem.experiments.speed.runs import Run, TimedAnswer
 from server.sessions.counters import Counters
 from tests.client.demo.answers import answer
 
@@ -17,4 +17,4 @@ def run(
 ) -> Run:
     """One answer of these tokens at `speed`, its first token after 0.1 s."""
     given = replace(answer(tuple(tokens), seconds=len(tokens) / speed, ttft=0.1), failure=failure, note=note)
-    return Run([Timed(given, 0.0, tuple(commits))], Counters())
+    return Run([TimedAnswer(given, 0.0, tuple(commits))], Counters())

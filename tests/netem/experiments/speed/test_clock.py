@@ -8,20 +8,20 @@ from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Request
 from netem.experiments.speed import clock
-from netem.experiments.speed.clock import Setting, play_virtually
-from netem.experiments.speed.ground import open_ground
-from netem.experiments.speed.runs import Asker, Timed
+from netem.experiments.speed.clock import ClockSetting, play_virtually
+from netem.experiments.speed.runs import Asker, TimedAnswer
 from netem.experiments.speed.systems import CLOUD_DECODING, EAGER
-from netem.virtual.datacenter import PACE
+from netem.experiments.speed.testbed import open_testbed
+from netem.virtual.server import PACE
 from tests.client.demo.answers import answer, counted
 
-ONCE = Setting("4g", clients=1, slower=1, systems=(CLOUD_DECODING,))
+ONCE = ClockSetting("4g", clients=1, slower=1, systems=(CLOUD_DECODING,))
 TOKENS = 8
 
 
 @pytest.fixture(scope="module")
-def ground():
-    return open_ground(Request(0, quick=True), 2)
+def testbed():
+    return open_testbed(Request(0, quick=True), 2)
 
 
 def test_both_sides_costs_are_as_many_times_as_high():
@@ -32,27 +32,27 @@ def test_both_sides_costs_are_as_many_times_as_high():
     assert slower.level_seconds == pytest.approx(4 * DRAFT_SECONDS)
 
 
-def test_costs_slow_a_run_down_and_links_stay_as_they_are(ground):
-    prompts = ground.prompts["code"][:1]
+def test_costs_slow_a_run_down_and_links_stay_as_they_are(testbed):
+    prompts = testbed.prompts["code"][:1]
     passes = TOKENS * PACE.per_pass
     once, slower = (
-        TOKENS / play_virtually(ground, replace(ONCE, slower=times), CLOUD_DECODING, prompts, TOKENS)
+        TOKENS / play_virtually(testbed, replace(ONCE, slower=times), CLOUD_DECODING, prompts, TOKENS)
         for times in (1, 4)
     )
     assert once > passes
     assert slower - once == pytest.approx(3 * passes, rel=0.05)
 
 
-def test_as_many_clients_ask_every_prompt_each_beginning_with_another(ground, monkeypatch):
+def test_as_many_clients_ask_every_prompt_each_beginning_with_another(testbed, monkeypatch):
     asked = []
 
     async def noted(asker, profile, tokens):
         asked.append((profile.seed, tuple(tokens), asker.options))
-        return Timed(answer((1, 2), seconds=0.5), 0.0, ())
+        return TimedAnswer(answer((1, 2), seconds=0.5), 0.0, ())
 
     monkeypatch.setattr(Asker, "ask_timed", noted)
-    two = Setting("4g", clients=2, slower=4, systems=(EAGER,))
-    assert play_virtually(ground, two, EAGER, [[1], [2]], TOKENS) == pytest.approx(4.0)
+    two = ClockSetting("4g", clients=2, slower=4, systems=(EAGER,))
+    assert play_virtually(testbed, two, EAGER, [[1], [2]], TOKENS) == pytest.approx(4.0)
     assert {options for *_, options in asked} == {EAGER.options(TOKENS, 4 * DRAFT_SECONDS)}
     by_seed = {seed: tokens for seed, tokens, _ in asked}
     assert len(by_seed) == len(asked) == 3 * 2 * 2, "draws, clients, prompts, each on a link of its own"
@@ -64,21 +64,21 @@ def test_as_many_clients_ask_every_prompt_each_beginning_with_another(ground, mo
     ]
 
 
-def test_an_answer_that_is_not_sound_has_no_speed(ground, monkeypatch):
+def test_an_answer_that_is_not_sound_has_no_speed(testbed, monkeypatch):
     async def failing(*_):
-        return Timed(replace(answer(), note="the drafter failed"), 0.0, ())
+        return TimedAnswer(replace(answer(), note="the drafter failed"), 0.0, ())
 
     monkeypatch.setattr(Asker, "ask_timed", failing)
     with pytest.raises(OutriderError, match="the drafter failed"):
-        play_virtually(ground, ONCE, EAGER, [[1]], TOKENS)
+        play_virtually(testbed, ONCE, EAGER, [[1]], TOKENS)
 
 
 def test_late_levels_of_both_sides_count():
     real = [[answer((1, 2, 3, 4), seconds=2.0, levels=30, late=3)], [answer((1, 2, 3, 4), levels=10, late=0)]]
     counters = {**counted(passes=50, overrun=1), "assisted_levels": 60, "overrun_levels": 7}
-    held = clock._held(ONCE, "eager", 3.0, real, counters)
-    assert list(held.real) == [2.0, 4.0]
-    assert held.late_levels == pytest.approx((3 + 7) / (30 + 10 + 60))
-    assert held.late_passes == pytest.approx(1 / 50)
-    assert held.ratio == pytest.approx(1.0)
-    assert not held.counts
+    compared = clock._compared(ONCE, "eager", 3.0, real, counters)
+    assert list(compared.real) == [2.0, 4.0]
+    assert compared.late_levels == pytest.approx((3 + 7) / (30 + 10 + 60))
+    assert compared.late_passes == pytest.approx(1 / 50)
+    assert compared.ratio == pytest.approx(1.0)
+    assert not compared.counts

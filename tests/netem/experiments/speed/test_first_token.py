@@ -6,16 +6,16 @@ from client.errors import BrokenOffError
 from netem.experiments.experiment import Request
 from netem.experiments.speed import first_token
 from netem.experiments.speed.first_token import COMPARED, QUICK
-from netem.experiments.speed.first_token_report import JUDGED, Place, make_report, ratios
+from netem.experiments.speed.first_token_report import JUDGED, LinkAndLength, make_report, ratios
 from netem.experiments.speed.runs import Asker
 from netem.experiments.speed.systems import EAGER
 from netem.links.profiles import find_profile
-from netem.virtual.datacenter import PACE
+from netem.virtual.server import PACE
 from tests.client.demo.answers import answer
 from tests.netem.experiments.one_device.running import check, run_quick
 
 CLOUD = [0.1, 0.2, 0.3]
-SHORT = Place("4g", 60)
+SHORT = LinkAndLength("4g", 60)
 
 
 def waits(**changed):

@@ -5,22 +5,22 @@ from netem.experiments.speed import load
 from netem.experiments.speed.load import COMPARED, QUICK, make_loads
 from netem.experiments.speed.load_report import ARRIVING, TOGETHER, Load, gains_with, make_report
 from tests.netem.experiments.one_device.running import check, run_quick
-from tests.netem.experiments.speed.crowds import crowd, timed
+from tests.netem.experiments.speed.fake_load_runs import run, timed
 
-LONGEST = {ARRIVING: 96, TOGETHER: 64}
+MAX_NEW_TOKENS = {ARRIVING: 96, TOGETHER: 64}
 EIGHT = Load(TOGETHER, 8)
 
 
 def systems(**changed):
     """All systems alike, but for those of `changed`, whose names are written with '_'."""
-    same = {system.name: crowd(timed(0.0, 2.0), timed(0.0, 4.0)) for system in COMPARED}
+    same = {system.name: run(timed(0.0, 2.0), timed(0.0, 4.0)) for system in COMPARED}
     return same | {name.replace("_", " "): each for name, each in changed.items()}
 
 
 def report(**changed):
-    quick = crowd(timed(0.0, 1.0), timed(0.0, 2.0), busy=0.5, levels=30)
+    quick = run(timed(0.0, 1.0), timed(0.0, 2.0), busy=0.5, levels=30)
     loads = {Load(ARRIVING, 2): systems(), EIGHT: systems(**({"auto": quick} | changed))}
-    return make_report(loads, LONGEST, "4g")
+    return make_report(loads, MAX_NEW_TOKENS, "4g")
 
 
 def row_of(made, load, name):
@@ -43,14 +43,14 @@ def test_the_promise_is_measured_and_not_asserted():
     assert kept.results["promised"]["measured"] == {"patient": 1.0, "auto": 2.0}
     assert kept.results["promised"]["kept"]
     assert "1.00 for patient and 2.00 for auto; kept" in kept.remarks[0]
-    broken = report(auto=crowd(timed(0.0, 1.0), timed(0.0, 1.0), busy=0.7))
+    broken = report(auto=run(timed(0.0, 1.0), timed(0.0, 1.0), busy=0.7))
     assert not broken.results["promised"]["kept"]
     assert "NOT kept" in broken.remarks[0]
     assert broken.faults == []
 
 
 def test_without_eight_clients_nothing_is_promised():
-    made = make_report({Load(ARRIVING, 2): systems(), Load(TOGETHER, 1): systems()}, LONGEST, "4g")
+    made = make_report({Load(ARRIVING, 2): systems(), Load(TOGETHER, 1): systems()}, MAX_NEW_TOKENS, "4g")
     check(made)
     assert gains_with({}, EIGHT) == {}
     assert not any("Promised" in remark for remark in made.remarks)
@@ -58,7 +58,7 @@ def test_without_eight_clients_nothing_is_promised():
 
 
 def test_other_texts_and_broken_answers_are_faults():
-    made = report(eager=crowd(timed(0.0, 1.0, (1, 2, 3, 5)), timed(0.0, 1.0, failure="gone")))
+    made = report(eager=run(timed(0.0, 1.0, (1, 2, 3, 5)), timed(0.0, 1.0, failure="gone")))
     assert made.faults == [
         "the answers differ between systems at 8 clients, which must never happen",
         "at 8 clients, with eager: an answer broke off: gone",
@@ -76,7 +76,7 @@ def test_loads_are_the_same_for_a_seed():
 
 
 async def test_a_small_load_on_the_demo_family(monkeypatch):
-    few = replace(QUICK, rates=(8,), seconds=0.1, least=2, clients=(2,), each=1, stagger=0.0, prompts=2)
+    few = replace(QUICK, rates=(8,), seconds=0.1, least_arrivals=2, clients=(2,), each=1, stagger_s=0.0, prompts=2)
     monkeypatch.setattr(load, "QUICK", replace(few, tokens={ARRIVING: 8, TOGETHER: 8}))
     made = await run_quick(load, Request(seed=0, quick=True))
     assert made.faults == []

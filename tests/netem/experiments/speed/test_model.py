@@ -9,8 +9,8 @@ from netem.experiments.speed.model import Costs, coverage_of, predict
 
 PASS = 0.03
 SERVER_LEVEL = 0.005 / 3
-COSTS = Costs(up=0.02, down=0.02, pass_seconds=PASS, level=0.005)
-ASSISTED = replace(COSTS, server_level=SERVER_LEVEL)
+COSTS = Costs(up_s=0.02, down_s=0.02, pass_s=PASS, level_s=0.005)
+ASSISTED = replace(COSTS, server_level_s=SERVER_LEVEL)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 8, 24])
@@ -25,7 +25,7 @@ def test_an_accept_length_that_no_coverage_gives_is_the_nearest_that_one_does(ac
     assert coverage_of(accept_length, 8) == pytest.approx(coverage, abs=1e-6)
 
 
-@pytest.mark.parametrize("costs", [COSTS, ASSISTED, replace(COSTS, up=0.3), replace(COSTS, level=1e-4)])
+@pytest.mark.parametrize("costs", [COSTS, ASSISTED, replace(COSTS, up_s=0.3), replace(COSTS, level_s=1e-4)])
 def test_without_coverage_a_pass_commits_one_token(costs):
     assert predict(0.0, costs) == pytest.approx(1 / PASS)
 
@@ -38,25 +38,25 @@ def test_drafts_that_never_miss_come_as_fast_as_they_are_drafted(level, delay):
 
 
 def test_a_laptop_slower_than_the_passes_does_not_slow_them():
-    assert predict(1.0, replace(COSTS, level=10.0)) == pytest.approx(1 / PASS, rel=0.01)
+    assert predict(1.0, replace(COSTS, level_s=10.0)) == pytest.approx(1 / PASS, rel=0.01)
 
 
-@pytest.mark.parametrize("server_level", [None, SERVER_LEVEL])
+@pytest.mark.parametrize("server_level_s", [None, SERVER_LEVEL])
 @pytest.mark.parametrize("coverage", [0.3, 0.7, 0.9, 1.0])
-def test_more_delay_is_never_faster(coverage, server_level):
+def test_more_delay_is_never_faster(coverage, server_level_s):
     delays = [0.0, 0.002, 0.01, 0.03, 0.1, 0.3]
-    costs = Costs(0.02, 0.02, PASS, 0.005, server_level)
+    costs = Costs(0.02, 0.02, PASS, 0.005, server_level_s)
     for lengthened in (
-        [replace(costs, up=delay) for delay in delays],
-        [replace(costs, down=delay) for delay in delays],
-        [replace(costs, up=delay, down=delay) for delay in delays],
+        [replace(costs, up_s=delay) for delay in delays],
+        [replace(costs, down_s=delay) for delay in delays],
+        [replace(costs, up_s=delay, down_s=delay) for delay in delays],
     ):
         speeds = [predict(coverage, each) for each in lengthened]
         assert all(later <= earlier for earlier, later in pairwise(speeds))
 
 
 def test_over_an_endless_link_a_laptops_drafts_are_worth_nothing():
-    assert predict(0.9, replace(COSTS, up=1e4, down=1e4)) == pytest.approx(1 / PASS)
+    assert predict(0.9, replace(COSTS, up_s=1e4, down_s=1e4)) == pytest.approx(1 / PASS)
 
 
 def test_more_coverage_is_faster():
@@ -70,5 +70,5 @@ def test_the_server_alone_drafts_as_many_levels_in_a_pass_as_fit():
     alone = Costs(1e4, 1e4, PASS, 10.0, SERVER_LEVEL)
     # Each pass judges what was drafted during the last one, and adds a token.
     assert predict(1.0, alone) == pytest.approx(18 / PASS, rel=0.01)
-    assert predict(1.0, replace(alone, server_level=PASS / 17.6)) == pytest.approx(17 / PASS, rel=0.01)
-    assert predict(1.0, replace(alone, server_level=2 * PASS)) == pytest.approx(1 / PASS, rel=0.01)
+    assert predict(1.0, replace(alone, server_level_s=PASS / 17.6)) == pytest.approx(17 / PASS, rel=0.01)
+    assert predict(1.0, replace(alone, server_level_s=2 * PASS)) == pytest.approx(1 / PASS, rel=0.01)

@@ -3,10 +3,10 @@
 import pytest
 
 from netem.experiments.experiment import Request
-from netem.experiments.speed.ground import models
-from netem.experiments.speed.real import stage, turned
+from netem.experiments.speed.real import rotated, start_system
 from netem.experiments.speed.systems import EAGER
-from server.stated_pace import Pace
+from netem.experiments.speed.testbed import models
+from server.options import Pace
 from tests.netem.links.here import needs_tun
 
 PROMPT = [40, 41, 42, 43]
@@ -16,15 +16,15 @@ LEVEL = 0.002
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_every_place_begins_with_another_prompt_and_asks_all(place):
     prompts = [[1], [2], [3]]
-    assert turned(prompts, place)[0] == prompts[place]
-    assert sorted(turned(prompts, place)) == prompts
+    assert rotated(prompts, place)[0] == prompts[place]
+    assert sorted(rotated(prompts, place)) == prompts
 
 
 @needs_tun
 async def test_two_clients_are_answered_alike_over_links_of_their_own():
     target, *drafts = models(Request(0, quick=True)).values()
     pace = Pace(per_pass=0.01, per_token=0.0001, per_level=0.001)
-    async with stage(target, drafts, "lan", EAGER, 2, pace, LEVEL) as opened:
+    async with start_system(target, drafts, "lan", EAGER, 2, pace, LEVEL) as opened:
         await opened.warm_up(PROMPT)
         answers = await opened.play([PROMPT, PROMPT[1:]], 6)
     assert len(answers) == 4

@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 
 from netem.experiments.experiment import Report
 from netem.experiments.speed import clock, controller, frontier, network, sets
-from netem.experiments.speed.runs import Extent
+from netem.experiments.speed.runs import Workload
 from netem.experiments.speed.systems import AUTO, EAGER, SYSTEMS
 from tests.netem.experiments.speed.fake_runs import run
 
-EXTENT = Extent(("4g",), prompts=1, tokens=4)
+WORKLOAD = Workload(("4g",), prompts=1, tokens=4)
 
 
 def drawn(report: Report) -> Report:
@@ -22,7 +22,7 @@ def drawn(report: Report) -> Report:
 
 def test_network_divides_by_its_baselines():
     runs = {"4g": {name: run(10.0 * place) for place, name in enumerate(SYSTEMS, start=1)}}
-    report = drawn(network.make_report(runs, EXTENT))
+    report = drawn(network.make_report(runs, WORKLOAD))
     row = dict(zip(report.headings, report.rows[-1], strict=True))
     names = list(SYSTEMS)
     assert row["system"] == "auto"
@@ -33,9 +33,9 @@ def test_network_divides_by_its_baselines():
 
 def test_network_refuses_answers_that_differ():
     runs = {"4g": {name: run(10.0) for name in SYSTEMS}}
-    assert "systems and links: yes" in network.make_report(runs, EXTENT).remarks[0]
+    assert "systems and links: yes" in network.make_report(runs, WORKLOAD).remarks[0]
     runs["4g"]["auto"] = run(10.0, tokens=(4, 3, 2, 1))
-    report = network.make_report(runs, EXTENT)
+    report = network.make_report(runs, WORKLOAD)
     (fault,) = report.faults
     assert "the answers differ" in fault
     assert "systems and links: NO" in report.remarks[0]
@@ -52,7 +52,7 @@ def test_frontier_has_rounds_of_every_length_and_no_system_twice():
 
 def test_frontier_draws_rounds_as_one_line():
     runs = {"4g": {name: run(10.0 + place) for place, name in enumerate(frontier.systems())}}
-    report = drawn(frontier.make_report(runs, EXTENT))
+    report = drawn(frontier.make_report(runs, WORKLOAD))
     assert [row[3] for row in report.rows] == [f"{10 + place}.0" for place in range(len(runs["4g"]))]
     axes = Figure().subplots()
     report.draw(axes)
@@ -65,30 +65,30 @@ def test_the_controller_is_held_against_the_best_tree():
         return {kind: run(speed) for kind in controller.CATEGORIES}
 
     fixed = {tree: of(10.0 + place) for place, tree in enumerate(controller.TREES)}
-    swept = [controller.Swept("4g", system.name, of(9.0), fixed) for system in (EAGER, AUTO)]
-    assert swept[0].best == controller.TREES[-1]
-    assert swept[0].ratio == pytest.approx(9.0 / (9.0 + len(controller.TREES)))
-    assert drawn(controller.make_report(swept, EXTENT)).rows[0][5] == f"{swept[0].ratio:.2f}"
+    sweeps = [controller.TreeSweep("4g", system.name, of(9.0), fixed) for system in (EAGER, AUTO)]
+    assert sweeps[0].best == controller.TREES[-1]
+    assert sweeps[0].ratio == pytest.approx(9.0 / (9.0 + len(controller.TREES)))
+    assert drawn(controller.make_report(sweeps, WORKLOAD)).rows[0][5] == f"{sweeps[0].ratio:.2f}"
 
 
 def test_a_prediction_takes_the_first_token_as_it_was():
     measured = run(40.0)  # four tokens, the first after 0.1 s
     assert sets.with_first_token(measured, 30.0) == pytest.approx(4 / (0.1 + 3 / 30.0))
-    found = [sets.Predicted("4g", "code", system.name, 0.9, measured, 50.0) for system in (EAGER, AUTO)]
+    found = [sets.Prediction("4g", "code", system.name, 0.9, measured, 50.0) for system in (EAGER, AUTO)]
     assert found[0].ratio == pytest.approx(0.8)
-    drawn(sets.make_report(found, EXTENT))
+    drawn(sets.make_report(found, WORKLOAD))
 
 
 def test_what_overran_its_costs_says_nothing_of_the_clock():
-    setting = clock.Setting("4g", 1, 1, (EAGER, AUTO))
+    setting = clock.ClockSetting("4g", 1, 1, (EAGER, AUTO))
 
-    def held(system: str, virtual: float, late: float) -> clock.Held:
-        return clock.Held(setting, system, virtual, (10.0, 9.0, 11.0), late_passes=0.0, late_levels=late)
+    def compared(system: str, virtual: float, late: float) -> clock.ClockComparison:
+        return clock.ClockComparison(setting, system, virtual, (10.0, 9.0, 11.0), late_passes=0.0, late_levels=late)
 
-    extent = clock.Extent((setting,), 1, 4, 3)
-    near = drawn(clock.make_report([held("eager", 10.9, 0.0), held("auto", 9.1, 0.0)], extent, {}))
+    workload = clock.ClockWorkload((setting,), 1, 4, 3)
+    near = drawn(clock.make_report([compared("eager", 10.9, 0.0), compared("auto", 9.1, 0.0)], workload, {}))
     assert near.faults == []
-    far = clock.make_report([held("eager", 12.0, 0.0), held("auto", 20.0, 0.5)], extent, {})
+    far = clock.make_report([compared("eager", 12.0, 0.0), compared("auto", 20.0, 0.5)], workload, {})
     assert ["1.20" in fault for fault in far.faults] == [True, False]
     assert far.rows[1][7] == "(2.00)"
     assert "auto never kept its costs" in far.faults[1]

@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 
 from netem.experiments.experiment import Request
-from netem.experiments.speed.ground import open_ground
 from netem.experiments.speed.runs import drawn, faults_of, quantile, run_alone
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, LOCKSTEP_MOA
+from netem.experiments.speed.testbed import open_testbed
 from netem.links.profiles import find_profile
 from tests.netem.experiments.speed.fake_runs import run
 
@@ -43,20 +43,20 @@ def test_links_are_drawn_anew_for_other_numbers_and_alike_for_the_same():
 
 
 @pytest.fixture(scope="module")
-def ground():
-    return open_ground(Request(0, quick=True), 1)
+def testbed():
+    return open_testbed(Request(0, quick=True), 1)
 
 
-def test_a_run_is_reported_the_same_when_it_is_run_again(ground):
-    profile, prompts = find_profile("4g"), ground.prompts["code"]
-    first, again = (run_alone(ground, profile, AUTO, prompts, 24) for _ in range(2))
+def test_a_run_is_reported_the_same_when_it_is_run_again(testbed):
+    profile, prompts = find_profile("4g"), testbed.prompts["code"]
+    first, again = (run_alone(testbed, profile, AUTO, prompts, 24) for _ in range(2))
     assert first.counters.state_frames > 0
     assert json.dumps(first.as_dict()) == json.dumps(again.as_dict())
 
 
-def test_systems_answer_alike_and_ours_is_faster(ground):
-    profile, prompts = find_profile("4g"), ground.prompts["code"]
-    runs = [run_alone(ground, profile, system, prompts, 40) for system in (CLOUD_DECODING, LOCKSTEP_MOA, AUTO)]
+def test_systems_answer_alike_and_ours_is_faster(testbed):
+    profile, prompts = find_profile("4g"), testbed.prompts["code"]
+    runs = [run_alone(testbed, profile, system, prompts, 40) for system in (CLOUD_DECODING, LOCKSTEP_MOA, AUTO)]
     assert faults_of(runs) == []
     cloud, rounds, auto = (each.stats.tokens_per_second for each in runs)
     assert cloud < rounds < auto

@@ -10,7 +10,7 @@ from netem.experiments.speed.systems import AUTO, EAGER
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import find_profile
 from netem.links.way import both_ways
-from netem.virtual.datacenter import PACE
+from netem.virtual.server import PACE
 
 UNEVEN = LinkProfile("uneven", "for a test", Direction(1.2e6, delay_ms=20), Direction(1.2e6, delay_ms=50))
 
@@ -33,7 +33,7 @@ def test_lost_packets_are_left_out():
 
 
 def test_only_auto_drafts_on_the_server():
-    for system, server_level in ((EAGER, None), (AUTO, PACE.per_level)):
+    for system, server_level_s in ((EAGER, None), (AUTO, PACE.per_level)):
         costs = costs_of(system, UNEVEN)
-        assert (costs.pass_seconds, costs.level, costs.server_level) == (PACE.per_pass, DRAFT_SECONDS, server_level)
+        assert (costs.pass_seconds, costs.level, costs.server_level_s) == (PACE.per_pass, DRAFT_SECONDS, server_level_s)
         assert (costs.up, costs.down) == (pytest.approx(0.021), pytest.approx(0.051))

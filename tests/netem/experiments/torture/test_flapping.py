@@ -1,4 +1,4 @@
-"""Links that flap: how they are drawn, what makes a run invalid, and a run on tiny models."""
+"""Links that link: how they are drawn, what makes a run invalid, and a run on tiny models."""
 
 from dataclasses import replace
 
@@ -6,20 +6,21 @@ import pytest
 
 from netem.experiments.experiment import Request
 from netem.experiments.torture import flapping
-from netem.experiments.torture.fault_injector import BROKEN_OFF
-from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Cut, draw_flap
-from netem.experiments.torture.flapping_report import Batch, Ended, Setting, make_report
+from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Disconnection, draw_flapping_link
+from netem.experiments.torture.flapping_report import Batch, FlappingAnswer, FlappingSetting, make_report
+from netem.experiments.torture.outcome import BROKEN_OFF
 from tests.netem.experiments.one_device.folder import make_folder
 from tests.netem.experiments.one_device.running import check, run_quick
 
-SETTING = Setting(2, ("auto", "eager"), 120.0, 0.24, 0.04)
-WELL = Ended(draw_flap(0, 3, 10, Cut.BREAK), "greedy", "moa", "identical", "length", 0, 4, 7.5, 40)
+SETTING = FlappingSetting(2, ("auto", "eager"), 120.0, 0.24, 0.04)
+LINK = draw_flapping_link(0, 3, 10, Disconnection.BREAK)
+WELL = FlappingAnswer(3, "greedy", "moa", "identical", "length", 0, 4, link=LINK, seconds=7.5, tokens=40)
 NOTHING = {"sessions": 0, "leases": 0, "slots": 0}
 
 
-def report(*answers: Ended, planned: int | None = None, twice: int = 0, rebuilt: int = 0, **left: int):
+def report(*answers: FlappingAnswer, planned: int | None = None, twice: int = 0, rebuilt: int = 0, **left: int):
     batch = Batch(
-        Cut.BREAK, answers, resumed=9, rebuilt=rebuilt, recomputed_tokens=twice, passes=5, left=NOTHING | left
+        Disconnection.BREAK, answers, resumed=9, rebuilt=rebuilt, recomputed_tokens=twice, passes=5, left=NOTHING | left
     )
     found = make_report([batch], len(answers) if planned is None else planned, SETTING)
     check(found)
@@ -28,13 +29,13 @@ def report(*answers: Ended, planned: int | None = None, twice: int = 0, rebuilt:
 
 @pytest.mark.parametrize("index", range(20))
 def test_a_link_is_up_and_down_for_as_long_as_was_said(index: int) -> None:
-    flap = draw_flap(7, index, 6, Cut.LATE)
-    assert flap == draw_flap(7, index, 6, Cut.LATE)
-    assert flap.link.outages != draw_flap(8, index, 6, Cut.LATE).link.outages
-    assert flap.question == index % 6
-    assert 2 * WAY_MS[0] <= flap.round_trip_ms <= 2 * WAY_MS[1]
+    link = draw_flapping_link(7, index, 6, Disconnection.LATE)
+    assert link == draw_flapping_link(7, index, 6, Disconnection.LATE)
+    assert link.profile.outages != draw_flapping_link(8, index, 6, Disconnection.LATE).profile.outages
+    assert link.question == index % 6
+    assert 2 * WAY_MS[0] <= link.round_trip_ms <= 2 * WAY_MS[1]
     up_since = 0.0
-    for down, back in flap.link.outages.gaps:
+    for down, back in link.profile.outages.gaps:
         assert UP_S[0] <= down - up_since <= UP_S[1] + 1e-9
         assert DOWN_S[0] <= back - down <= DOWN_S[1] + 1e-9
         up_since = back
@@ -51,7 +52,7 @@ def test_a_run_in_which_all_went_well_is_valid_and_what_was_rebuilt_is_told() ->
 @pytest.mark.parametrize(
     "answer", [replace(WELL, verdict="different"), replace(WELL, verdict=BROKEN_OFF), replace(WELL, retracted=1)]
 )
-def test_an_answer_that_is_not_the_uninterrupted_one_is_a_fault(answer: Ended) -> None:
+def test_an_answer_that_is_not_the_uninterrupted_one_is_a_fault(answer: FlappingAnswer) -> None:
     (fault,) = report(WELL, answer).faults
     assert "answer 3 (greedy, moa)" in fault
 
@@ -68,7 +69,7 @@ async def test_a_run_on_tiny_models_ends_well_however_connections_are_cut(tmp_pa
     monkeypatch.setattr(flapping, "TOGETHER", 2)
     found = await run_quick(flapping, Request(0, quick=True, models=make_folder(tmp_path)))
     assert found.faults == []
-    assert [row[0] for row in found.rows] == [*Cut, "all"]
+    assert [row[0] for row in found.rows] == [*Disconnection, "all"]
     every = found.results["all"]
     assert every["verdicts"] == {"identical": 6}
     assert every["resumed"] > 0

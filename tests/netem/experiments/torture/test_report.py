@@ -1,31 +1,43 @@
-"""What makes a tortured run invalid."""
+"""What makes a run with faults invalid."""
 
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from netem.experiments.torture.fault_injector import BROKEN_OFF, Outcome, Torment
-from netem.experiments.torture.plan import Generation, Kind
+from netem.experiments.torture.fault_injector import FaultedAnswer, FaultInjector
+from netem.experiments.torture.outcome import BROKEN_OFF
+from netem.experiments.torture.plan import FaultKind, FaultPlan
 from netem.experiments.torture.report import make_report
 
 HELD = {"sessions": 0, "leases": 0, "slots": 0, "tasks": 9}
-WELL = Outcome(
-    Generation(4, 0, ()), "greedy", "moa", "identical", "length", 0, 1, 9, {Kind.RESET: 2}, [(Kind.RESET, 0.25)]
+WELL = FaultedAnswer(
+    4,
+    "greedy",
+    "moa",
+    "identical",
+    "length",
+    retracted=0,
+    reconnects=1,
+    plan=FaultPlan(4, 0, ()),
+    hits={FaultKind.RESET: 2},
+    waits=[(FaultKind.RESET, 0.25)],
 )
 
 
-def report(*outcomes: Outcome, planned: int | None = None, made=tuple(Kind), twice: int = 0, **held: int):
-    torment = Torment((), None, made=Counter(made))  # type: ignore[arg-type]
-    torment.outcomes.extend(outcomes)
+def report(
+    *outcomes: FaultedAnswer, planned: int | None = None, injected=tuple(FaultKind), twice: int = 0, **held: int
+):
+    injector = FaultInjector((), None, injected=Counter(injected))  # type: ignore[arg-type]
+    injector.outcomes.extend(outcomes)
     planned = len(outcomes) if planned is None else planned
-    return make_report(torment, planned, {"held": HELD | held, "recomputed_tokens": twice}, {"held": HELD})
+    return make_report(injector, planned, {"held": HELD | held, "recomputed_tokens": twice}, {"held": HELD})
 
 
 def test_a_run_in_which_all_went_well_is_valid():
     found = report(WELL, replace(WELL, rule="coupled", verdict="near-tie"))
     assert not found.faults
-    assert [row[0] for row in found.rows] == ["greedy", "coupled", *map(str, Kind)]
+    assert [row[0] for row in found.rows] == ["greedy", "coupled", *map(str, FaultKind)]
     assert found.results["hits"]["reset"] == 4
     assert [each["generation"]["index"] for each in found.results["unlike"]] == [4]
 
@@ -44,11 +56,11 @@ def test_what_is_left_on_the_server_is_a_fault(what):
     assert fault == f"1 {what} are left on the server"
 
 
-def test_answers_that_were_not_begun_and_cuts_that_were_not_made_are_faults():
+def test_answers_that_were_not_begun_and_faults_that_were_not_injected_are_faults():
     assert report(WELL, planned=3).faults == ["2 answers were not begun in time"]
-    made = [kind for kind in Kind if kind is not Kind.MOVE]
-    assert report(*[WELL] * 200, made=made).faults == ["nothing was cut by 'move'"]
-    assert not report(WELL, made=made).faults, "a short run may miss one"
+    injected = [kind for kind in FaultKind if kind is not FaultKind.MOVE]
+    assert report(*[WELL] * 200, injected=injected).faults == ["nothing was cut by 'move'"]
+    assert not report(WELL, injected=injected).faults, "a short run may miss one"
 
 
 def test_what_was_computed_twice_is_a_fault():

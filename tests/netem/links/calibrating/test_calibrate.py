@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.errors import MisuseError
-from netem.links.calibrating.calibrate import Plan, calibrate, measure
+from netem.links.calibrating.calibrate import MeasuringPlan, calibrate, measure
 from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import find_profile
@@ -19,8 +19,8 @@ LINK = LinkProfile(
 )
 
 
-def short(profile: LinkProfile) -> Plan:
-    return Plan(profile, seconds=0.3, longest_warm_s=0.1, stalls_watched=0)
+def short(profile: LinkProfile) -> MeasuringPlan:
+    return MeasuringPlan(profile, seconds=0.3, longest_warm_s=0.1, stalls_watched=0)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ async def test_a_backend_that_it_cannot_measure_is_refused() -> None:
 
 
 def test_jitter_asks_for_more_pings() -> None:
-    assert Plan(find_profile("satellite")).pings == 20
-    assert Plan(find_profile("4g")).pings > 500
-    assert Plan.quick(find_profile("4g")).pings == 60
+    assert MeasuringPlan(find_profile("satellite")).pings == 20
+    assert MeasuringPlan(find_profile("4g")).pings > 500
+    assert MeasuringPlan.quick(find_profile("4g")).pings == 60

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from netem.links.calibrating.calibration import Calibration, RoundTrips, WayMeasured
+from netem.links.calibrating.calibration import Calibration, DirectionMeasured, RoundTrips
 
-WAY = WayMeasured(rate=19.5e6, nominal_rate=20e6, tcp_goodput=5e6, loss=0.002, nominal_loss=0.001)
+WAY = DirectionMeasured(rate=19.5e6, nominal_rate=20e6, tcp_goodput=5e6, loss=0.002, nominal_loss=0.001)
 GOOD = Calibration("4g", "tun", "cubic", RoundTrips(100, 20.0, 45.0, 80.0), 43.5, WAY, WAY, 0)
 
 
@@ -30,7 +30,7 @@ def test_every_measure_that_is_off_is_named(bad: Calibration, fault: str) -> Non
 
 
 def test_what_has_no_nominal_value_is_not_judged() -> None:
-    free = WayMeasured(None, None, 1e9, 0.0, 0.0)
+    free = DirectionMeasured(None, None, 1e9, 0.0, 0.0)
     assert replace(GOOD, up=free, down=free, nominal_rtt_ms=0.1, rtt=RoundTrips(20, 0.1, 3.0, 9.0)).faults() == []
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from common.protocol.errors import MisuseError
 from netem.links.burst_loss import Bursts
+from netem.links.namespaces.messages import PacketCounters
 from netem.links.namespaces.netem import counters_of, netem_arguments, require_expressible
-from netem.links.namespaces.talk import Counters
 from netem.links.outages import Outages
 from netem.links.profile import Direction
 from netem.links.profiles import find_profile
@@ -43,4 +43,4 @@ def test_what_sch_netem_cannot_do_is_refused() -> None:
 
 def test_its_statistics_are_read() -> None:
     said = '[{"kind":"netem","handle":"8001:","root":true,"bytes":98,"packets":2,"drops":1,"overlimits":0}]'
-    assert counters_of(said) == Counters(packets=2, bytes=98, dropped=1)
+    assert counters_of(said) == PacketCounters(packets=2, bytes=98, dropped=1)

@@ -1,0 +1,190 @@
+"""What is said in one chat, and the session underneath it that answers.
+
+Every text goes to the server through a `PrivacyRouter` or not at all. May know tokenizers and sessions; it may not know
+screens, files or commands.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from client.answer import OFFLINE, Answer, TokenListener
+from client.answering import AnswerOptions
+from client.assembly import Client
+from client.chat.transcript import DraftedAnswer, Exchange, Transcript, answered, messages
+from client.drafting.policies import Policy
+from client.errors import TooLongError
+from client.link.offline import OfflineOptions
+from client.link.reconnecting_stream import LinkListener
+from client.stats import Stats
+from client.stops import before_stop
+from client.text import answer_text, chat_prompt, chat_tokens
+from common.protocol.errors import MisuseError
+from common.protocol.messages import FinishReason
+
+_WHOLE = (FinishReason.END, FinishReason.LENGTH)
+
+
+class ChatSession:
+    """`begin` it before anything is asked, and `close` it."""
+
+    def __init__(self, client: Client, policy: Policy, offline: OfflineOptions):
+        """Raises OutriderError where its draft cannot be loaded or the target has no chat template."""
+        chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])
+        self.exchanges: Transcript = ()
+        self.stats: list[Stats] = []  # of each answer
+        self._client = client
+        self._policy = policy
+        self._offline = offline
+        self._make_drafter = client.load_draft() if policy.drafts else None
+        self._session = AsyncExitStack()
+        self._is_held = False
+
+    async def begin(self) -> None:
+        """A new session, of which the server does not know that it follows another; the only way out of privacy."""
+        await self.close()
+        drafter = None if self._make_drafter is None else self._make_drafter()
+        conversation = self._client.converse(self._policy, drafter, offline=self._offline)
+        self._conversation = await self._session.enter_async_context(conversation)
+        self._router = self._client.privacy_router(self._conversation)
+        if self._is_held:
+            self._conversation.hold()
+
+    async def begin_anew(self) -> None:
+        """As `begin`, with nothing said yet."""
+        self.exchanges, self.stats = (), []
+        await self.begin()
+
+    async def close(self) -> None:
+        await self._session.aclose()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nothing goes to the server any more, whatever is asked."""
+        return self._router.is_private or any(each.private for each in answered(self.exchanges))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a person wants no server."""
+        return self._is_held
+
+    @property
+    def offline(self) -> OfflineOptions:
+        return self._offline
+
+    @offline.setter
+    def offline(self, offline: OfflineOptions) -> None:
+        self._offline = self._conversation.offline = offline
+
+    def hold(self) -> None:
+        """Answers without the server until `release`. Raises MisuseError where nothing drafts."""
+        if self._make_drafter is None:
+            raise MisuseError(f"the policy {self._policy.name} drafts nothing, so nothing would be written offline")
+        self._is_held = True
+        self._conversation.hold()
+
+    def release(self) -> None:
+        self._is_held = False
+        self._conversation.release()
+
+    def cancel(self) -> None:
+        self._router.cancel()
+
+    def retry_now(self) -> None:
+        self._router.retry_now()
+
+    async def ask(self, question: str, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
+        """The answer, which is part of what was said from now on, as much of it as came.
+
+        Raises OutriderError as a router does, and TooLongError; then the question may be asked again.
+        """
+        exchange = Exchange(question, private=self.is_private)
+        return await self._say(answered(self.exchanges), exchange, options, watch, told)
+
+    async def ask_again(self, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
+        """Another answer to the last question; the one before stays where no other came. Raises as `ask` does, and
+        MisuseError where nothing was asked."""
+        if not self.exchanges:
+            raise MisuseError("nothing was asked yet")
+        return await self._say(self.exchanges[:-1], self.exchanges[-1], options, watch, told)
+
+    @property
+    def unverified(self) -> list[int]:
+        """Which exchanges end in what no target has judged, and are built upon by none that is judged."""
+        found: list[int] = []
+        for at, each in reversed(list(enumerate(self.exchanges))):
+            if each.answer is not None and (each.confirmed or each.private):
+                break
+            found += [] if each.answer is None else [at]
+        return found[::-1]
+
+    async def verify(self, at: int, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
+        """Has exchange `at` of those that are unverified answered again, with what was drafted offered to the target.
+
+        What was asked before it was asked then; `options` where that is not known. An answer that is not whole changes
+        nothing. Raises as `ask` does.
+        """
+        exchange = self.exchanges[at]
+        drafted = exchange.drafted or DraftedAnswer((), options)
+        before = self.exchanges[:at]
+        answer = await self._answer(before, exchange.question, drafted.options, watch, told, drafted.tokens)
+        if answer.finish_reason in _WHOLE:
+            self.exchanges = (*before, self._exchange(exchange, answer, drafted.options), *self.exchanges[at + 1 :])
+        return answer
+
+    async def _say(
+        self, before: Transcript, exchange: Exchange, options: AnswerOptions, watch: TokenListener, told: LinkListener
+    ) -> Answer:
+        """Asks what the exchange asks; where nothing comes it stays as it is."""
+        seen: list[int] = []
+
+        def see(committed: Sequence[int], provisional: Sequence[int]) -> None:
+            seen.extend(committed)
+            watch(committed, provisional)
+
+        self.exchanges = (*before, exchange)
+        try:
+            answer = await self._answer(before, exchange.question, options, see, told)
+        except asyncio.CancelledError:  # a person waits no longer
+            if seen:
+                self.exchanges = (*before, Exchange(exchange.question, self._text(seen, options)))
+            raise
+        self.exchanges = (*before, self._exchange(exchange, answer, options))
+        return answer
+
+    async def _answer(
+        self,
+        before: Iterable[Exchange],
+        question: str,
+        options: AnswerOptions,
+        watch: TokenListener,
+        told: LinkListener,
+        offered: Sequence[int] = (),
+    ) -> Answer:
+        prompt = chat_prompt(self._client.tokenizer, messages(before, question))
+        tokens, context = len(prompt.tokens), self._client.description.context
+        if tokens >= context:
+            raise TooLongError(tokens, context)
+        try:
+            answer = await self._router.answer(prompt, options.settings(), watch, told, offered)
+        finally:
+            # One that failed answers nothing more, so that what comes next goes to another.
+            if not (self._router.is_private or self._conversation.is_sound):
+                await self.begin()
+        self.stats.append(answer.stats)
+        return answer
+
+    def _exchange(self, asked: Exchange, answer: Answer, options: AnswerOptions) -> Exchange:
+        tokens = (*answer.tokens, *answer.provisional)
+        text = self._text(tokens, options)
+        if not text and answer.finish_reason not in _WHOLE:
+            return asked
+        exchange = Exchange(asked.question, text, private=self.is_private)
+        if answer.private or not (answer.provisional or answer.finish_reason == OFFLINE):
+            return exchange
+        return replace(exchange, confirmed=False, drafted=DraftedAnswer(tokens, options))
+
+    def _text(self, tokens: Sequence[int], options: AnswerOptions) -> str:
+        """What a person has read of it, which is what the target will read."""
+        return before_stop(answer_text(self._client.tokenizer, tokens), options.stop)

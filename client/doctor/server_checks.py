@@ -1,0 +1,119 @@
+"""What a server says once it is reached: whether it takes us, which target and drafts it has, and whether its bundle is
+here.
+
+It may not know sockets or certificates.
+"""
+
+import asyncio
+import time
+from pathlib import Path
+
+from client.cache.bundles import bundle_directory, choose_bundle, is_complete
+from client.cache.known_servers import recall
+from client.cache.pins import keep_pin
+from client.link.stream import Access
+from common.address import Address
+from common.bundle import BundleManifest, first_damaged
+from common.programs.findings import Finding
+from common.programs.machine import check_folder, format_bytes
+from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.messages import PROTOCOL_VERSION
+from common.rpc.description import ServerDescription
+from common.rpc.stub import Connection
+
+_SECONDS = 20.0
+_ROUND_TRIPS = 5
+_SHOWN = 12  # characters of a fingerprint, for a person
+
+
+async def check_server_description(access: Access, draft: str | None, cache: Path) -> list[Finding]:
+    """Findings up to the first that leaves nothing more to ask. `draft` is None for the server's first."""
+    findings: list[Finding] = []
+    try:
+        async with access.connect() as connection, asyncio.timeout(_SECONDS):
+            findings.append(await _check_health(connection))
+            description = await _described(connection, access, findings)
+    except TimeoutError:
+        return [*findings, Finding("server", f"{access.address} does not answer within {_SECONDS:.0f} s", _LATER)]
+    except OutriderError as error:
+        return [*findings, Finding("server", f"{access.address} is of no use", str(error))]
+    if description is None:
+        return findings
+    findings.append(_check_version(description, access.address))
+    if findings[-1].mend:
+        return findings
+    try:
+        manifest = choose_bundle(description.bundles, draft)
+    except OutriderError as error:
+        return [*findings, Finding("draft", f"{draft or 'a draft'} is not to be had", str(error))]
+    findings.append(await _check_target(description, manifest, access.address, cache))
+    findings.append(await asyncio.to_thread(_check_bundle, manifest, cache))
+    return findings
+
+
+_LATER = "try again later, or tell its operator"
+
+
+async def _check_health(connection: Connection) -> Finding:
+    """Whether the server takes new sessions, and the round trip on a connection that stands."""
+    takes_sessions = await connection.check()
+    taken = []
+    for _ in range(_ROUND_TRIPS):
+        began = time.perf_counter()
+        await connection.check()
+        taken.append(time.perf_counter() - began)
+    detail = f"round trip {min(taken) * 1000:.1f} ms, the best of {_ROUND_TRIPS}"
+    if not takes_sessions:
+        return Finding("health", f"the server is going away and takes no new sessions; {detail}", _LATER)
+    return Finding("health", f"the server takes sessions; {detail}")
+
+
+async def _described(connection: Connection, access: Access, findings: list[Finding]) -> ServerDescription | None:
+    """None where it does not say, and a finding says why. Raises OutriderError for what has nothing to do with who we
+    are."""
+    try:
+        return await connection.describe(_SECONDS)
+    except MisuseError:
+        given = "the one that was given is wrong" if access.token else "none was given"
+        mend = "give --token-file, or --token, with what the server's operator issued"
+        findings.append(Finding("token", f"the server asks for a bearer token, and {given}", mend))
+        return None
+
+
+def _check_version(description: ServerDescription, address: Address) -> Finding:
+    theirs = f"{description.model} at {address}, release {description.release}, protocol {description.version}"
+    if description.version == PROTOCOL_VERSION:
+        return Finding("server", theirs)
+    ours = f"this client speaks protocol {PROTOCOL_VERSION}"
+    older = "upgrade this client" if description.version > PROTOCOL_VERSION else "have its operator upgrade the server"
+    return Finding("server", f"{theirs}, but {ours}", older)
+
+
+async def _check_target(
+    description: ServerDescription, manifest: BundleManifest, address: Address, cache: Path
+) -> Finding:
+    named = f"{description.model}, fingerprint {description.fingerprint[:_SHOWN]}"
+    try:
+        await keep_pin(cache, address, description, manifest)
+    except OutriderError as error:
+        return Finding("target", f"{named}, is not as it was", str(error))
+    known = recall(cache, str(address))
+    if known is not None and known.fingerprint != description.fingerprint:
+        detail = f"{named}, but {known.fingerprint[:_SHOWN]} when it was last used; its draft is another one too"
+        return Finding("target", detail, "run `outrider pull`", is_minor=True)
+    return Finding("target", named)
+
+
+def _check_bundle(manifest: BundleManifest, cache: Path) -> Finding:
+    name = f"draft {manifest.draft} ({manifest.kind})"
+    directory = bundle_directory(cache, manifest)
+    if is_complete(cache, manifest):
+        damaged = first_damaged(directory, manifest)
+        if damaged is None:
+            return Finding("bundle", f"{name} is here and whole")
+        return Finding("bundle", f"{name} is here, but {damaged} is damaged", "run `outrider pull`")
+    missing = sum(file.size for file in manifest.files if not (directory / file.path).is_file())
+    room = check_folder("bundle", cache, missing, "choose another place with --cache-dir")
+    return Finding(
+        "bundle", f"{name} is not here yet, {format_bytes(missing)} are fetched when needed; {room.detail}", room.mend
+    )

@@ -1,0 +1,71 @@
+"""The registry of draft kinds: what each is called, what it needs, and where its parts are found.
+
+What may live here: facts about kinds, as plain data. It imports no torch and no module of any kind, so that a laptop
+loads the code of the kind that it runs and no other.
+
+The parts of a kind are found by its name, and imported when they are used:
+
+- `common/drafters/NAME.py`: the drafter, and `load(config: DrafterConfig) -> DrafterFactory`;
+- `common/draft_models/NAME.py`, for a kind on the target's tail: the network, and
+  `read_depths(directory, target_config)`, which checks its sizes against the target's;
+- `training/draft_models/recipes/NAME.py`, for every kind with weights: `build(target, **options) -> Recipe`, and
+  beside it `NAME_options.py` where `outrider-train NAME` has options of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from common.protocol.draft_state import HIDDEN, LSA
+
+
+class Weights(Enum):
+    """What a draft of a kind consists of, which decides what is in its bundle and how a server checks it."""
+
+    NONE = "none"
+    """Nothing is loaded or trained; the bundle holds the target's tokenizer."""
+
+    CAUSAL_LM = "causal LM"
+    """A whole checkpoint, which must share the target's tokenizer."""
+
+    ON_TAIL = "on tail"
+    """A network that runs on the target's embedding, last layers and head: the bundle brings this tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftKind:
+    """One kind of draft. `name` is what drafts' configurations, bundles and commands say; `title` says in a few words
+    what is trained. `state` is the kind of draft state that it needs of every token (one of
+    `common.protocol.draft_state.DIMENSIONS`), None for none. A draft of a kind that `runs_target_layers` is trained
+    for one or several numbers of the target's last layers, its depths, and needs their K/V as well."""
+
+    name: str
+    title: str
+    weights: Weights
+    state: str | None = None
+    runs_target_layers: bool = False
+
+
+LOOKUP = "lookup"
+"""The kind that needs no model, which every server offers."""
+
+DRAFT_KINDS: Mapping[str, DraftKind] = {
+    kind.name: kind
+    for kind in (
+        DraftKind(
+            "moa",
+            "a Mixture of Attentions draft, with target-layer inference",
+            Weights.ON_TAIL,
+            state=LSA,
+            runs_target_layers=True,
+        ),
+        DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", Weights.ON_TAIL, HIDDEN),
+        DraftKind("medusa", "Medusa heads on the target's last hidden state", Weights.ON_TAIL, HIDDEN),
+        DraftKind("independent", "a small model of its own, distilled from the target", Weights.CAUSAL_LM),
+        DraftKind(LOOKUP, "nothing", Weights.NONE),
+    )
+}
+"""By name, in the order of preference: of several drafts beside a target, the first kind is the default."""
+
+TRAINED_KINDS = tuple(kind for kind in DRAFT_KINDS.values() if kind.weights is not Weights.NONE)
+"""Those with weights; also the names of the folders beside a shipped target."""

@@ -1,0 +1,82 @@
+"""What a rule is asked: one session's rows of a pass, and the target at each of them. Pure; nothing is decided here."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.protocol.messages import Draw
+from common.protocol.sampling import Sampling
+from common.protocol.tree import Node, TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyInput:
+    """Row 0 is the root, which carries the last of `frontier` committed tokens; the other rows are nodes, parents
+    first and siblings in the order of their ids. A picture, so that it may be answered beside the session."""
+
+    rule: str
+    sampling: Sampling
+    frontier: int
+    tokens: tuple[int, ...]  # of each row
+    parents: tuple[int, ...]  # the row of each row's parent, -1 for the root's
+    draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row's children were drawn from
+    seen: tuple[int, ...] = ()  # the committed tokens, where a repetition penalty asks for them
+    deferred: frozenset[int] = frozenset()
+    """Rows of nodes whose group is in the tree, but not in this pass: it is judged by the next, and not without it."""
+
+    def children(self) -> list[list[int]]:
+        """The rows below each row."""
+        below: list[list[int]] = [[] for _ in self.tokens]
+        for row, parent in enumerate(self.parents[1:], start=1):
+            below[parent].append(row)
+        return below
+
+    def path(self, row: int) -> list[int]:
+        """The tokens from below the root to this row's own."""
+        tokens = []
+        while row > 0:
+            tokens.append(self.tokens[row])
+            row = self.parents[row]
+        return tokens[::-1]
+
+
+def make_verify_input(
+    tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling, last: float = math.inf
+) -> VerifyInput:
+    """What a pass over the tree's root and `nodes` asks; `nodes` are parents first, siblings as they came. Nodes at
+    positions from `last` on are of no use to any pass."""
+    rows = {node: row for row, node in enumerate(nodes, start=1)}
+    parents = [0 if node.parent is None else rows.get(node.parent, 0) for node in nodes]
+    return VerifyInput(
+        rule,
+        sampling,
+        tree.frontier,
+        (tree.tokens[-1], *(node.token for node in nodes)),
+        (-1, *parents),
+        {parent: node.draw for parent, node in zip(parents, nodes, strict=True) if node.draw},
+        tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else (),
+        frozenset(row for node, row in rows.items() if _waits(node, rows, last)) if tree.grouped else frozenset(),
+    )
+
+
+def _waits(node: Node, rows: Mapping[Node, int], last: float) -> bool:
+    """Whether the group below a node is left to a later pass: it comes whole or not at all."""
+    first = next(iter(node.children.values()), None)
+    return first is not None and first not in rows and first.position < last
+
+
+class TargetRows(Protocol):
+    """The target at the rows of a question. Only what is asked for is computed."""
+
+    def choice(self, row: int) -> int:
+        """The token that the target, decoding alone, puts behind this row: the likeliest at temperature 0, else its
+        sample for the seed."""
+        ...
+
+    def probabilities(self, row: int) -> NDArray[np.float64]:
+        """The target's distribution behind this row, after all processors: `[vocabulary]`, the caller's own."""
+        ...

@@ -1,0 +1,72 @@
+"""The target's logits as a rule sees them: row by row, and only visited rows are processed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.protocol.noise import GUMBEL, UNIT, random_bits
+from common.protocol.rules.verify_input import VerifyInput
+from common.sampling.processors import Processors
+
+
+class UnusableLogitsError(Exception):
+    """A row that the walk visits has no finite largest logit."""
+
+
+class LogitRows:
+    """The target at the rows of one verify input."""
+
+    def __init__(
+        self,
+        verify_input: VerifyInput,
+        logits: torch.Tensor,
+        likeliest: Sequence[int],
+        usable: Sequence[int] | None = None,
+    ):
+        """`logits [rows, vocabulary]`, one row for each of the verify input's; `likeliest` is their argmax, and
+        `usable` says whose maximum is finite, None that all are. Walks raise UnusableLogitsError at one that is not."""
+        self._usable = usable
+        self._verify_input = verify_input
+        self._logits = logits
+        self._likeliest = likeliest
+        self._processors = Processors(verify_input.sampling)
+        self._processed: dict[int, torch.Tensor] = {}
+
+    def choice(self, row: int) -> int:
+        self._check(row)
+        sampling = self._verify_input.sampling
+        if not sampling.temperature:
+            return int(self._scores(row).argmax()) if self._processors.penalise else self._likeliest[row]
+        scores = self._scores(row)
+        kept = scores.isfinite().nonzero().squeeze(-1)
+        noise = gumbel(sampling.seed, self._verify_input.frontier + len(self._verify_input.path(row)), kept)
+        return int(kept[(scores[kept].double() + noise).argmax()])
+
+    def probabilities(self, row: int) -> NDArray[np.float64]:
+        self._check(row)
+        if self._verify_input.sampling.temperature:
+            chances: NDArray[np.float64] = self._scores(row).double().softmax(-1).cpu().numpy()
+            return chances
+        certain = np.zeros(self._logits.shape[-1])
+        certain[self.choice(row)] = 1.0
+        return certain
+
+    def _check(self, row: int) -> None:
+        if self._usable is not None and not self._usable[row]:
+            raise UnusableLogitsError
+
+    def _scores(self, row: int) -> torch.Tensor:
+        """Processed logits, float32 `[vocabulary]`."""
+        if row not in self._processed:
+            before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.penalise else ()
+            self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
+        return self._processed[row]
+
+
+def gumbel(seed: int, positions: torch.Tensor | int, tokens: torch.Tensor) -> torch.Tensor:
+    """Standard Gumbel noise of each token, on the device of `tokens`: float64 in the shape of `tokens` (int64), which
+    `positions` broadcast to. The bits are those of `common.protocol.noise`, the floats within 2 ulp of 1."""
+    bits = random_bits(seed, GUMBEL, positions, tokens)
+    return -torch.log(-torch.log((bits.double() + 0.5) * UNIT))

@@ -1,0 +1,42 @@
+"""`outrider-lab run`: runs an experiment with a progress bar on stderr, and writes its results."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from client.demo.children import ended_by_signals
+from common.programs.console import PlainConsole
+from netem.experiments.experiment import Advance, Experiment, Report, Request
+from netem.experiments.provenance import provenance
+from netem.experiments.report import prepare, write_report
+
+
+def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
+    """Runs it, writes its files into `out` and prints its table. Returns whether the run is valid.
+
+    Raises OutriderError where a file is missing or the experiment cannot run.
+    """
+    prepare(out)
+    origin = provenance(request.seed, experiment.checkpoints(request))
+    with _progress_bar(experiment.name) as advance:
+        report = asyncio.run(_measure(experiment, request, advance))
+    write_report(report, origin, out)
+    typer.echo((out / "table.md").read_text(encoding="utf-8"))
+    return not report.faults
+
+
+async def _measure(experiment: Experiment, request: Request, advance: Advance) -> Report:
+    with ended_by_signals():
+        return await experiment.run(request, advance)
+
+
+@contextmanager
+def _progress_bar(name: str) -> Iterator[Advance]:
+    columns = (TextColumn(name), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=PlainConsole(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting", total=1.0)
+        yield lambda doing, share: progress.update(task, description=doing, completed=share)

@@ -1,0 +1,123 @@
+"""Which drafts an experiment compares, found by their folders. Reads configurations, loads nothing.
+
+It may not know how a draft runs or what is measured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
+from common.draft_models.directory import read_draft_depths, read_draft_kind
+from common.models.shipped import FAMILIES, HOW_TO_RESTORE, shipped_family
+from common.models.source import CONFIG
+from common.protocol.errors import MisuseError
+from netem.experiments.experiment import Request
+
+_TARGET, _PROMPTS = "target", "prompts.jsonl"
+_DEFAULT = next(iter(DRAFT_KINDS))
+"""What to train where no kind was named."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedDraft:
+    """A draft at one depth: it runs the last `depth` layers of the target itself. `directory` is None for `lookup`."""
+
+    name: str
+    kind: DraftKind
+    directory: Path | None
+    depth: int = 0
+
+
+_LOOKUP = ComparedDraft(LOOKUP, DRAFT_KINDS[LOOKUP], None)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPaths:
+    """What all drafts are measured on."""
+
+    target: Path
+    prompts: Path
+    drafts: Path
+
+
+def find_model_paths(request: Request) -> ModelPaths:
+    """The folder of the request's models; target and prompts are the shipped ones where it has none.
+
+    Raises MisuseError where there is no such folder, or neither has them.
+    """
+    shipped = FAMILIES["demo"].folder
+    if request.models is None:
+        shipped_family("demo")  # raises where they are absent
+    models = request.models or shipped
+    if not models.is_dir():
+        raise MisuseError(f"there is no folder {models}; --models names one whose subfolders are drafts")
+    target, prompts = (
+        next((folder / name for folder in (models, shipped) if (folder / name).exists()), models / name)
+        for name in (_TARGET, _PROMPTS)
+    )
+    if not (target.is_dir() and prompts.is_file()):
+        raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}, nor has {shipped}: {HOW_TO_RESTORE}")
+    return ModelPaths(target, prompts, models)
+
+
+def find_drafts(request: Request, with_lookup: bool = True) -> list[ComparedDraft]:
+    """The drafts that the request names, in its order; else all, `lookup` first. One of several depths comes once for
+    each. Raises MisuseError where one is missing, with what to train."""
+    folder = find_model_paths(request).drafts
+    if request.drafts:
+        return [compared for name in request.drafts for compared in _named(folder, name)]
+    names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.parent.name != _TARGET)
+    found = [compared for name in names for compared in _in_folder(folder, name)]
+    if not found:
+        raise MisuseError(f"{folder} holds no draft; {_advice(folder, _DEFAULT)}")
+    kinds = [*DRAFT_KINDS][::-1]
+    rest = sorted(found, key=lambda compared: kinds.index(compared.kind.name))
+    return [_LOOKUP, *rest] if with_lookup else rest
+
+
+def models(request: Request) -> Mapping[str, Path]:
+    """The target and every draft by its folder's name, which is what a run loads."""
+    paths = find_model_paths(request)
+    found = [compared.directory for compared in find_drafts(request) if compared.directory is not None]
+    return {_TARGET: paths.target, **{directory.name: directory for directory in found}}
+
+
+def need(compared_drafts: Sequence[ComparedDraft], kind: str, folder: Path) -> list[ComparedDraft]:
+    """Those of one kind. Raises MisuseError where there is none, with what to train."""
+    found = [compared for compared in compared_drafts if compared.kind.name == kind]
+    if not found:
+        raise MisuseError(f"this experiment needs a draft of kind '{kind}'; {_advice(folder, kind)}")
+    return found
+
+
+def _named(folder: Path, name: str) -> Iterator[ComparedDraft]:
+    """`name` may end in `:N`, which chooses a depth."""
+    base, _, depth = name.partition(":")
+    if base == LOOKUP:
+        yield _LOOKUP
+        return
+    if base == _TARGET or not (folder / base / CONFIG).is_file():
+        raise MisuseError(f"{folder} holds no draft '{base}'; {_advice(folder, base)}")
+    found = list(_in_folder(folder, base))
+    chosen = [compared for compared in found if not depth or str(compared.depth) == depth]
+    if not chosen:
+        depths = ", ".join(str(compared.depth) for compared in found)
+        raise MisuseError(f"the draft '{base}' has no depth {depth}; choose one of {depths}")
+    yield from chosen
+
+
+def _in_folder(folder: Path, name: str) -> Iterator[ComparedDraft]:
+    directory = folder / name
+    kind = read_draft_kind(directory)
+    depths = read_draft_depths(directory)
+    if not depths:
+        yield ComparedDraft(name, kind, directory)
+    for depth in depths:
+        yield ComparedDraft(f"{name}, N={depth}", kind, directory, depth)
+
+
+def _advice(folder: Path, name: str) -> str:
+    kind = name if name in DRAFT_KINDS else _DEFAULT
+    target = folder / _TARGET if (folder / _TARGET).is_dir() else "demo"
+    return f"train one with `outrider-train {kind} --target {target} --data FILE --out {folder / name}`"

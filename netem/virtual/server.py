@@ -1,0 +1,82 @@
+"""The server of virtual runs: target, exporters and draft models are loaded once, and each run has an engine of its
+own.
+
+May know how a server is assembled. It may not know clients, links or what is measured.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.stated_costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
+from netem.virtual.clock import VirtualWorker
+from server.engine import Engine
+from server.events import EventListener, ignore_event
+from server.models.draft_models import load_exporters
+from server.models.offer import Offer, make_offer
+from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
+from server.options import Pace, SessionOptions
+from server.passes.state_maker import StateMaker
+from server.passes.target import Target, load_target
+from server.sessions.admission import ServingLimits
+from server.sessions.sessions import Sessions
+
+PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000, SERVER_LEVEL_MS / 1000)
+
+_CACHE_TOKENS = 32768
+
+
+@dataclass(frozen=True)
+class VirtualServer:
+    """Loaded models of a server."""
+
+    offer: Offer
+    target: Target
+    maker: StateMaker
+
+    @asynccontextmanager
+    async def serve(
+        self,
+        pace: Pace = PACE,
+        max_sessions: int = 64,
+        lease_seconds: float = 0.0,
+        on_event: EventListener = ignore_event,
+    ) -> AsyncIterator[Engine]:
+        """Runs a new engine on the running virtual loop until the block ends.
+
+        lease_seconds: how long a session whose stream is gone is kept for its client. on_event: called with each event
+        of a
+        session.
+        """
+        options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
+        terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
+        sessions = Sessions(
+            terms, ServingLimits(max_sessions, options.pass_tokens, lease_seconds), _CACHE_TOKENS, on_event=on_event
+        )
+        drafter_factory = StateFedDrafterFactory(
+            self.offer.draft_models, self.maker, DrafterPlacement("cpu", "float32", terms.context, terms.vocab_size)
+        )
+        clock = asyncio.get_running_loop().time
+        engine = Engine(sessions, self.target, pace, self.maker, drafter_factory, clock, VirtualWorker)
+        running = asyncio.create_task(engine.run())
+        try:
+            yield engine
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def load_virtual_server(target: Path, drafts: Sequence[Path]) -> VirtualServer:
+    """Loads checkpoints. Raises CheckpointError where they do not fit together."""
+    offer = make_offer(str(target), tuple(map(str, drafts)))
+    loaded = load_target(
+        str(offer.directory),
+        device="cpu",
+        dtype="float32",
+        capacity=_CACHE_TOKENS,
+        threads=HALF_THE_CORES,
+        keep_hidden=offer.needs_hidden,
+    )
+    return VirtualServer(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))

@@ -1,0 +1,69 @@
+"""A session's stream in virtual time: frames with their size on the wire, over an emulated connection.
+
+It replaces gRPC. May know messages, streams and flows; it may not know what sessions do.
+"""
+
+import asyncio
+from collections import Counter
+from functools import partial
+
+from client.stats import Traffic
+from common.protocol.messages import FromClient, FromServer, State
+from common.rpc.convert import frame_from_client, frame_from_server
+from common.rpc.errors import LinkError
+from netem.virtual.tcp import Flow
+from server.engine import Engine
+from server.sessions.stream import Stream
+
+_GRPC_PREFIX_BYTES = 5
+_HTTP2_HEADER_BYTES = 9
+
+
+class VirtualStream:
+    """The client's end of a stream, which also feeds the server's end. Needs a running loop."""
+
+    def __init__(self, engine: Engine, up: Flow, down: Flow):
+        self._engine = engine
+        self._up = up
+        self._down = down
+        self._far = Stream()
+        self._arrived: asyncio.Queue[FromServer | None] = asyncio.Queue()  # None ends it
+        self._bytes_up = 0
+        self._bytes_down = 0
+        self._state_bytes: Counter[str] = Counter()
+        self._carrying = asyncio.create_task(self._carry())
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self._bytes_up, self._bytes_down, dict(self._state_bytes))
+
+    def send(self, message: FromClient) -> None:
+        size_bytes = frame_from_client(message).ByteSize() + _GRPC_PREFIX_BYTES
+        self._bytes_up += size_bytes
+        self._up.write(size_bytes + _HTTP2_HEADER_BYTES, lambda: self._engine.receive(self._far, message))
+
+    async def receive(self) -> FromServer:
+        """The next message. Raises LinkError once the client has closed the stream."""
+        message = await self._arrived.get()
+        if message is None:
+            raise LinkError("the stream was given up")
+        return message
+
+    def close(self) -> None:
+        """Ends both ends at once; what is under way is dropped."""
+        self._arrived.put_nowait(None)
+        self._carrying.cancel()
+        self._far.end()
+        self._engine.leave(self._far)
+
+    async def _carry(self) -> None:
+        async for message in self._far:
+            await self._down.writable()
+            size_bytes = frame_from_server(message).ByteSize() + _GRPC_PREFIX_BYTES
+            self._down.write(size_bytes + _HTTP2_HEADER_BYTES, partial(self._deliver, message, size_bytes))
+
+    def _deliver(self, message: FromServer, size_bytes: int) -> None:
+        self._bytes_down += size_bytes
+        if isinstance(message, State):
+            self._state_bytes[message.kind] += size_bytes
+        self._arrived.put_nowait(message)

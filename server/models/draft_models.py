@@ -1,0 +1,84 @@
+"""The draft models of this server: checked against the target before any client comes, and the exporters of their
+draft state once the target runs.
+
+It may not know any kind (`common/draft_kinds.py` does), bundles, sessions or how state travels.
+"""
+
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from transformers import PreTrainedConfig
+
+from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
+from common.draft_models.directory import check_fingerprint
+from common.draft_models.exporters import KeyValueExporter, StateExporter, load_exporter
+from common.models.checkpoint import load_config
+from common.models.errors import CheckpointError
+from common.models.packed import PackedModel
+from common.protocol.draft_state import HIDDEN
+from server.passes.state_maker import Exporters
+
+
+@dataclass(frozen=True, slots=True)
+class DraftModel:
+    """A draft that clients may use and that can run beside the target. `depths` are the numbers of target layers that
+    it may run itself; `tail` is where the target's tail lies, None where it needs none."""
+
+    name: str
+    kind: DraftKind
+    directory: Path
+    depths: tuple[int, ...] = (0,)
+    tail: Path | None = None
+
+
+LOOKUP_MODEL = DraftModel(LOOKUP, DRAFT_KINDS[LOOKUP], Path())
+
+
+class NetworkModule(Protocol):
+    """What the module of a kind on the target's tail offers in `common.draft_models`."""
+
+    def read_depths(self, directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
+        """The numbers of target layers that the draft may run; None where its sizes are not the target's. Raises
+        CheckpointError where the directory holds no draft of the kind."""
+        ...
+
+
+def read_draft_model(name: str, kind: DraftKind, directory: Path, target: Path, fingerprint: str) -> DraftModel:
+    """A draft that runs on the target's tail. Raises CheckpointError for one of another target or of sizes that do not
+    fit."""
+    check_fingerprint(directory, fingerprint)
+    network = cast(NetworkModule, importlib.import_module(f"common.draft_models.{kind.name}"))
+    depths = network.read_depths(directory, load_config(target))
+    if depths is None:
+        raise CheckpointError(f"the draft in {directory} was made for a target of other sizes; train one for this.")
+    return DraftModel(name, kind, directory, depths)
+
+
+def needs_hidden(drafts: Iterable[DraftModel]) -> bool:
+    """Whether the target must keep its last hidden states for one of `drafts`."""
+    return any(draft.kind.state == HIDDEN for draft in drafts)
+
+
+def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporters:
+    """The exporters of each draft that needs draft state, at each of its depths, on the target's device and in its
+    dtype.
+
+    Raises CheckpointError where the server's half of a draft is missing or broken.
+    """
+    # Those without weights of a draft are shared, so that one forward serves the sessions of several drafts.
+    shared: dict[str, StateExporter] = {}
+    key_width = target.pool.keys_SX[0].shape[1]
+    key_values = {layers: KeyValueExporter(layers, key_width) for draft in drafts for layers in draft.depths if layers}
+    exporters: dict[tuple[str, int], Sequence[StateExporter]] = {}
+    for draft in drafts:
+        if draft.kind.state is None:
+            continue
+        first = shared.get(draft.kind.state) or load_exporter(draft.kind.state, draft.directory, target)
+        if draft.kind.state == HIDDEN:
+            shared[HIDDEN] = first
+        for layers in draft.depths:
+            exporters[draft.name, layers] = [first, key_values[layers]] if layers else [first]
+    return exporters

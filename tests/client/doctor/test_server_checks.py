@@ -1,0 +1,189 @@
+"""What a server that is reached says: its health, its version, who may ask, its target and drafts."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2_grpc
+
+from client.cache.bundles import bundle_directory, pull
+from client.cache.known_servers import remember
+from client.doctor import welcome
+from client.doctor.server_checks import check_server_description
+from client.link.stream import Access
+from common.address import Address
+from common.bundle import BundleFile, describe_file, make_manifest
+from common.programs import machine
+from common.programs.findings import Finding, Verdict
+from common.protocol.messages import PROTOCOL_VERSION
+from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.service import OutriderService, register
+from server.observe.health_service import HealthService
+from server.security.call_gate import CallGate
+from server.security.call_pools import CallPools
+from server.security.tokens import read_tokens
+
+CONTENT = b"weights"
+
+
+class Server(OutriderService):
+    def __init__(self, description: ServerDescription):
+        self.description = description
+
+    def describe(self) -> ServerDescription:
+        return self.description
+
+    async def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
+        yield CONTENT[request.offset :]
+
+    def generate(self, messages: Any, metadata: Any) -> AsyncGenerator[Any]:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def description(tmp_path) -> ServerDescription:
+    (tmp_path / "weights").write_bytes(CONTENT)
+    manifest = make_manifest("small", "lookup", "f" * 64, [describe_file("weights", tmp_path / "weights")])
+    return ServerDescription(
+        version=PROTOCOL_VERSION,
+        release="9.9",
+        model="big",
+        fingerprint="f" * 64,
+        vocab_size=300,
+        context=2048,
+        max_nodes=64,
+        end_tokens=(0,),
+        rules=("greedy",),
+        idle_policies=("eager",),
+        bundles=(manifest,),
+    )
+
+
+@asynccontextmanager
+async def serving(
+    description: ServerDescription, *, token_file: Path | None = None, draining: bool = False
+) -> AsyncIterator[Address]:
+    tokens = read_tokens(token_file, None)
+    server = grpc.aio.server(interceptors=[CallGate(tokens, CallPools())])
+    register(Server(description), server)
+    health = HealthService()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    if draining:
+        health.go_away()
+    try:
+        yield Address("127.0.0.1", port)
+    finally:
+        await server.stop(None)
+
+
+async def found(address: Address, cache: Path, *, token: str | None = None, draft: str | None = None):
+    findings = await check_server_description(Access(address, token=token), draft, cache)
+    return {finding.subject: finding for finding in findings}
+
+
+async def test_a_server_without_faults_and_a_bundle_that_is_not_here(description, tmp_path):
+    async with serving(description) as address:
+        findings = await found(address, tmp_path / "cache")
+    assert {finding.verdict for finding in findings.values()} == {Verdict.OK}
+    assert "round trip" in findings["health"].detail
+    assert f"big at {address}, release 9.9, protocol {PROTOCOL_VERSION}" in findings["server"].detail
+    assert findings["target"].detail == "big, fingerprint ffffffffffff"
+    assert "draft small (lookup) is not here yet, 7 bytes are fetched when needed" in findings["bundle"].detail
+
+
+async def test_a_bundle_that_is_here_whole_or_damaged(description, tmp_path):
+    (manifest,) = description.bundles
+    async with serving(description) as address:
+        async with Access(address).connect() as connection:
+            await pull(connection, description, manifest, tmp_path, lambda _: None)
+        assert (await found(address, tmp_path))["bundle"].detail == "draft small (lookup) is here and whole"
+        (bundle_directory(tmp_path, manifest) / "weights").write_bytes(b"wEights")
+        damaged = (await found(address, tmp_path))["bundle"]
+    assert (damaged.verdict, damaged.mend) == (Verdict.FAIL, "run `outrider pull`")
+    assert "weights is damaged" in damaged.detail
+
+
+async def test_a_disk_without_room_for_the_bundle(description, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
+    large = make_manifest("large", "moa", "f" * 64, [BundleFile("weights", 3 * 10**9, "0" * 64)])
+    async with serving(replace(description, bundles=(large,))) as address:
+        bundle = (await found(address, tmp_path))["bundle"]
+    assert bundle.verdict is Verdict.FAIL
+    assert "has 1.0 GB free, but 3.0 GB are to come" in bundle.detail
+    assert "--cache-dir" in bundle.mend
+
+
+@pytest.mark.parametrize(("newer", "mend"), [(1, "upgrade this client"), (-1, "have its operator upgrade the server")])
+async def test_another_version_of_the_protocol_says_which_end_is_older(description, tmp_path, newer, mend):
+    async with serving(replace(description, version=PROTOCOL_VERSION + newer)) as address:
+        findings = await found(address, tmp_path)
+    assert list(findings) == ["health", "server"]
+    assert (findings["server"].verdict, findings["server"].mend) == (Verdict.FAIL, mend)
+    assert f"this client speaks protocol {PROTOCOL_VERSION}" in findings["server"].detail
+
+
+async def test_a_token_that_is_missing_or_wrong(description, tmp_path):
+    (tmp_path / "token").write_text("right\n")
+    async with serving(description, token_file=tmp_path / "token") as address:
+        missing = (await found(address, tmp_path))["token"]
+        wrong = (await found(address, tmp_path, token="left"))["token"]
+        right = await found(address, tmp_path, token="right")
+    assert missing.detail == "the server asks for a bearer token, and none was given"
+    assert wrong.detail == "the server asks for a bearer token, and the one that was given is wrong"
+    assert "--token-file" in wrong.mend
+    assert "token" not in right
+
+
+async def test_a_server_that_is_going_away(description, tmp_path):
+    async with serving(description, draining=True) as address:
+        findings = await found(address, tmp_path)
+    assert findings["health"].verdict is Verdict.FAIL
+    assert "takes no new sessions" in findings["health"].detail
+
+
+async def test_a_target_that_changed_since_it_was_last_used(description, tmp_path):
+    async with serving(description) as address:
+        before = make_manifest("small", "lookup", "e" * 64, description.bundles[0].files)
+        remember(tmp_path, str(address), replace(description, fingerprint="e" * 64, bundles=(before,)))
+        target = (await found(address, tmp_path))["target"]
+    assert (target.verdict, target.mend) == (Verdict.WARN, "run `outrider pull`")
+    assert "ffffffffffff, but eeeeeeeeeeee when it was last used" in target.detail
+
+
+async def test_a_draft_that_the_server_has_not(description, tmp_path):
+    async with serving(description) as address:
+        draft = (await found(address, tmp_path, draft="eagle"))["draft"]
+    assert draft.verdict is Verdict.FAIL
+    assert "choose from: small" in draft.mend
+
+
+async def test_a_server_that_is_none_of_ours(tmp_path):
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    findings = await found(Address("127.0.0.1", port), tmp_path)
+    await server.stop(None)
+    assert findings["server"].verdict is Verdict.FAIL
+    assert "is not an Outrider server" in findings["server"].mend
+
+
+async def test_a_server_that_never_answers(description, tmp_path, monkeypatch):
+    async def sleep(*_: object) -> Finding:
+        raise TimeoutError
+
+    monkeypatch.setattr(welcome, "_check_health", sleep)
+    async with serving(description) as address:
+        assert "does not answer within" in (await found(address, tmp_path))["server"].detail
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    finding = machine.check_folder("cache", tmp_path / "file" / "in", 0, "choose another")
+    assert (finding.verdict, finding.mend) == (Verdict.FAIL, "choose another")

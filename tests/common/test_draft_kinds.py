@@ -1,0 +1,69 @@
+"""The registry of draft kinds: every part that it promises is there, and reading it imports none of them."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from common.draft_kinds import DRAFT_KINDS, LOOKUP, TRAINED_KINDS, DraftKind, Weights
+from common.draft_models.exporters import _LOADERS
+from common.drafters.load import DrafterConfig
+from common.protocol.draft_state import DIMENSIONS
+from training.draft_models.recipe import Recipe
+
+EVERY = pytest.mark.parametrize("kind", DRAFT_KINDS.values(), ids=list(DRAFT_KINDS))
+TRAINED = pytest.mark.parametrize("kind", TRAINED_KINDS, ids=[kind.name for kind in TRAINED_KINDS])
+ON_TAIL = [kind for kind in TRAINED_KINDS if kind.weights is Weights.ON_TAIL]
+
+
+@EVERY
+def test_a_kind_has_a_drafter_that_can_be_loaded(kind: DraftKind) -> None:
+    load = importlib.import_module(f"common.drafters.{kind.name}").load
+    (config,) = inspect.signature(load).parameters.values()
+    assert config.annotation in (DrafterConfig, "DrafterConfig")
+
+
+@pytest.mark.parametrize("kind", ON_TAIL, ids=[kind.name for kind in ON_TAIL])
+def test_a_kind_on_the_tail_has_a_network_of_its_name_that_tells_its_depths(kind: DraftKind) -> None:
+    network = importlib.import_module(f"common.draft_models.{kind.name}")
+    assert kind.name == network.KIND
+    assert list(inspect.signature(network.read_depths).parameters) == ["directory", "target"]
+
+
+@TRAINED
+def test_a_kind_with_weights_has_a_recipe_whose_command_offers_its_options(kind: DraftKind) -> None:
+    recipe = importlib.import_module(f"training.draft_models.recipes.{kind.name}")
+    target, *options = inspect.signature(recipe.build).parameters.values()
+    made = inspect.signature(recipe.build, eval_str=True).return_annotation
+    assert target.name == "target"
+    assert made.kind == kind.name
+    assert all(hasattr(made, name) for name in vars(Recipe) if not name.startswith("_"))
+    own = importlib.import_module("training.draft_models.commands").own_options(kind.name)
+    assert set(own()) == {option.name for option in options}, "all of them None or False: the recipe's defaults stand"
+
+
+@EVERY
+def test_the_state_of_a_kind_can_be_exported_and_sent(kind: DraftKind) -> None:
+    assert kind.state is None or (kind.state in DIMENSIONS and kind.state in _LOADERS)
+    assert kind.weights is Weights.ON_TAIL or (kind.state is None and not kind.runs_target_layers)
+
+
+def test_the_kind_without_a_model_is_nobodys_default() -> None:
+    assert next(iter(DRAFT_KINDS)) != LOOKUP
+    assert DRAFT_KINDS[LOOKUP] not in TRAINED_KINDS
+
+
+@pytest.mark.parametrize("kind", DRAFT_KINDS)
+def test_loading_a_kind_imports_no_other(kind: str) -> None:
+    others = [name for name in DRAFT_KINDS if name != kind]
+    program = (
+        "import sys, importlib\nimport common.draft_kinds\nassert 'torch' not in sys.modules\n"
+        f"importlib.import_module('common.drafters.{kind}')\n"
+        f"found = [name for name in {others!r} for part in ('drafters', 'draft_models')\n"
+        "         if f'common.{part}.{name}' in sys.modules]\n"
+        "assert not found, found\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,113 @@
+"""A session's stream in virtual time: frames of their own size, both ways, in order."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from common.protocol.client_session import ClientSession
+from common.protocol.messages import Cancel, Commit, Finished, Opened, Settings, State
+from common.rpc.convert import frame_from_client, frame_from_server
+from netem.links.profile import Direction, LinkProfile
+from netem.links.way import both_ways
+from netem.virtual.clock import VirtualWorker, run_virtually
+from netem.virtual.stream import VirtualStream
+from netem.virtual.tcp import connect
+from server.engine import Engine
+from server.options import Pace
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import LIMITS, SERVING_LIMITS, TERMS
+from tests.server.thinker import STATE, STATE_KINDS, Thinker, decode
+
+PREFIX = 5
+"""Bytes that gRPC puts before a message."""
+WAY = 0.04
+PROMPT = [3, 4, 5]
+
+
+def link(delay_s: float) -> LinkProfile:
+    direction = Direction(delay_ms=delay_s * 1000)
+    return LinkProfile("plain", "a delay alone", direction, direction)
+
+
+def make_engine() -> Engine:
+    terms = replace(TERMS, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
+    thinker = Thinker()
+    sessions = Sessions(terms, SERVING_LIMITS, 500)
+    clock = asyncio.get_running_loop().time
+    return Engine(sessions, thinker, Pace(per_pass=0.01), thinker, clock=clock, make_worker=VirtualWorker)
+
+
+async def talk(profile: LinkProfile) -> tuple[list[tuple[float, object]], VirtualStream, int, list[int]]:
+    """One answer of 6 tokens: what came when, the stream, the bytes that were sent, and the answer."""
+    loop = asyncio.get_running_loop()
+    engine = make_engine()
+    running = asyncio.create_task(engine.run())
+    stream = VirtualStream(engine, *connect(*both_ways(profile)))
+    session = ClientSession("a session on a wire", LIMITS, STATE)
+    sent, heard = 0, list[tuple[float, object]]()
+    messages = [session.open(PROMPT, Settings(6))]
+    while session.finished is None:
+        for message in messages:
+            if message is not None:
+                sent += frame_from_client(message).ByteSize() + PREFIX
+                stream.send(message)
+        received = await stream.receive()
+        heard.append((loop.time(), received))
+        session.receive(received)
+        messages = [session.acknowledge(), session.acknowledge_state()]
+    stream.close()
+    assert len(engine.sessions) == 0
+    running.cancel()
+    return heard, stream, sent, session.answer
+
+
+def test_an_answer_comes_over_the_link_and_takes_its_time() -> None:
+    heard, _, _, answer = run_virtually(talk(link(WAY)))
+    assert answer == decode(PROMPT, 6, end=-1)
+    assert isinstance(heard[0][1], Opened)
+    assert heard[0][0] == pytest.approx(2 * WAY, abs=1e-6)
+    commits = [at for at, message in heard if isinstance(message, Commit)]
+    assert commits == pytest.approx([2 * WAY + 0.01 * (number + 1) for number in range(6)], abs=1e-6)
+    assert isinstance(heard[-1][1], Finished)
+
+
+def test_traffic_is_counted_in_the_sizes_of_frames_as_grpc_carries_them() -> None:
+    heard, stream, sent, _ = run_virtually(talk(link(WAY)))
+    sizes = {kind.name: 0 for kind in STATE_KINDS}
+    everything = 0
+    for _, message in heard:
+        size = frame_from_server(message).ByteSize() + PREFIX  # type: ignore[arg-type]
+        everything += size
+        if isinstance(message, State):
+            sizes[message.kind] += size
+    assert min(sizes.values()) > 0
+    assert stream.traffic.up == sent
+    assert (stream.traffic.down, dict(stream.traffic.state)) == (everything, sizes)
+
+
+@pytest.mark.parametrize("heard", [0, 1, 3])
+def test_what_is_under_way_when_the_stream_is_closed_is_nobodys_failure(heard: int) -> None:
+    async def leave_early() -> Engine:
+        engine = make_engine()
+        running = asyncio.create_task(engine.run())
+        stream = VirtualStream(engine, *connect(*both_ways(link(WAY))))
+        session = ClientSession("a session that is left", LIMITS, STATE)
+        stream.send(session.open(PROMPT, Settings(6)))
+        for _ in range(heard):
+            session.receive(await stream.receive())
+        stream.send(Cancel(session.turn))
+        stream.close()
+        await asyncio.sleep(10 * WAY)
+        running.cancel()
+        return engine
+
+    engine = run_virtually(leave_early())
+    assert engine.counters.failures == 0
+    assert engine.counters.sessions == min(heard, 1)
+    assert len(engine.sessions) == 0
+
+
+def test_where_there_is_no_link_nothing_but_passes_takes_time() -> None:
+    heard, _, _, _ = run_virtually(talk(link(0.0)))
+    assert heard[-1][0] == pytest.approx(6 * 0.01, abs=1e-5)

@@ -1,0 +1,126 @@
+"""server.passes.scheduler: a pass is as wide as it is worth, and no client's word takes from the others."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.passes.scheduler import node_budgets
+
+
+def flat(tokens: int) -> float:
+    return 0.03
+
+
+def rising(tokens: int) -> float:
+    """As stated for the demo: 30 ms, and 0.1 ms a token."""
+    return 0.03 + 0.0001 * tokens
+
+
+def stepping(tokens: int) -> float:
+    """Memory-bound for long, then in steps, as kernels are."""
+    return 0.03 + 0.004 * (max(0, tokens - 40) // 25)
+
+
+def taken(chances, max_nodes=400, cost=flat):
+    return node_budgets(chances, roots=len(chances), other_tokens=0, max_nodes=max_nodes, cost=cost)
+
+
+sessions = st.lists(
+    st.lists(st.floats(0.001, 1.0), max_size=60).map(lambda own: sorted(own, reverse=True)), min_size=1, max_size=9
+)
+
+
+def test_nobody_decodes():
+    assert taken([]) == []
+
+
+def test_where_others_leave_room_one_takes_it():
+    assert taken([[0.5] * 200] + [[]] * 7) == [200, 0, 0, 0, 0, 0, 0, 0]
+    assert taken([[0.5] * 900] + [[0.4] * 10] * 7) == [330, *[10] * 7]
+
+
+def test_where_all_want_more_none_gets_more_than_twice_its_even_share():
+    counts = taken([[1.0] * 400] + [[0.1] * 400] * 7)
+    assert sum(counts) == 400
+    assert counts[0] == 89  # below the 100 that are twice the 50 of everyone
+
+
+@given(chances=sessions, max_nodes=st.integers(0, 120), cost=st.sampled_from([flat, rising, stepping]))
+def test_above_its_share_a_session_gets_only_what_the_others_do_not_want(chances, max_nodes, cost):
+    counts = taken(chances, max_nodes, cost)
+    assert sum(counts) <= max_nodes
+    share = math.ceil(2 * max_nodes / (len(chances) + 1))
+    for place, count in enumerate(counts):
+        assert 0 <= count <= len(chances[place])
+        wanted = sum(min(len(own), share) for other, own in enumerate(chances) if other != place)
+        assert count <= max(share, max_nodes - wanted)
+
+
+@given(chances=sessions, max_nodes=st.integers(0, 600))
+def test_nodes_that_cost_nothing_are_all_taken(chances, max_nodes):
+    assert sum(taken(chances, max_nodes)) == min(max_nodes, sum(map(len, chances)))
+
+
+@pytest.mark.parametrize("others", [1, 2, 7])
+@pytest.mark.parametrize(("cost", "kept"), [(flat, 12), (rising, 5)])
+def test_one_that_says_all_its_nodes_are_certain_does_not_starve_the_others(others, cost, kept):
+    """It takes no place of a node that they want. Where passes rise by 0.1 ms a token from 30 ms, 400 that are certain
+    would bring 0.58 in the time of one, and every node above that is still worth its own."""
+    honest = [0.9**depth for depth in range(1, 13)]
+    counts = taken([[1.0] * 400] + [honest] * others, cost=cost)
+    assert all(kept <= count <= 12 for count in counts[1:])
+
+
+def test_of_two_a_liar_leaves_the_other_a_third():
+    assert taken([[1.0] * 400, [0.5] * 400], max_nodes=300) == [200, 100]
+
+
+def test_what_a_liar_gets_beyond_its_share_lifts_the_bar_for_nobody():
+    """Its later nodes are weighed after the others' own, however likely it says they are."""
+    honest = [[0.3] * 20] * 7
+    modest, greedy = (taken([[1.0] * max_nodes, *honest], cost=rising) for max_nodes in (89, 400))
+    assert modest[1:] == greedy[1:] == [20] * 7
+    assert greedy[0] == 400 - 7 * 20
+
+
+@pytest.mark.parametrize("cost", [flat, rising, stepping])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_width_brings_most_tokens_a_second(seed, cost):
+    """Against every width there is, of all sessions' nodes by chance; no share binds."""
+    draws = random.Random(seed)
+    chances = [sorted((draws.random() ** 2 for _ in range(30)), reverse=True) for _ in range(8)]
+    others, max_nodes = 50, 8 * 60
+    counts = node_budgets(chances, roots=8, other_tokens=others, max_nodes=max_nodes, cost=cost)
+
+    ranked = sorted((chance for own in chances for chance in own), reverse=True)
+
+    def speed(width: int) -> float:
+        return (8 + sum(ranked[:width])) / cost(8 + others + width)
+
+    width = sum(counts)
+    assert counts == [sum(chance in ranked[:width] for chance in own) for own in chances]
+    widths = range(len(ranked) + 1)
+    assert speed(width) == pytest.approx(max(speed(each) for each in [*widths[::8], len(ranked)]))
+    best = max(widths, key=speed)
+    # The step below the best has at most 7 tokens less, in no more time.
+    assert speed(width) >= (8 + sum(ranked[: best - best % 8])) / cost(8 + others + best)
+    if cost is rising:
+        assert abs(width - best) <= 8
+
+
+def test_a_pass_is_not_widened_by_what_costs_more_than_it_adds():
+    def steep(tokens: int) -> float:
+        return 0.001 * tokens
+
+    assert taken([[0.9] * 50, [0.2] * 50], cost=steep) == [0, 0]
+
+
+def test_tokens_of_others_make_a_node_worth_more():
+    """The longer a pass takes anyway, the less a node adds to it."""
+    chances = [[0.1] * 80]
+    alone = node_budgets(chances, roots=1, other_tokens=0, max_nodes=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
+    beside = node_budgets(chances, roots=1, other_tokens=300, max_nodes=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
+    assert (alone, beside) == ([0], [80])

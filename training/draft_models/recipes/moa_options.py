@@ -1,0 +1,48 @@
+"""The options of `outrider-train moa` alone. It may not import torch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from common.protocol.errors import MisuseError
+from training.draft_models.commands import Options
+
+
+def options(
+    layers: Annotated[
+        str | None,
+        typer.Option(help="Numbers of the target's last layers that the client may run.", show_default="0,1,3"),
+    ] = None,
+    size: Annotated[float | None, typer.Option(help="Trained parameters for each number, in target layers.")] = None,
+    mixer: Annotated[
+        str | None, typer.Option(help="How all layers become a token's state: mixture, attention or mean.")
+    ] = None,
+    missing: Annotated[
+        float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
+    ] = None,
+    alone: Annotated[
+        float | None, typer.Option(help="Share of samples whose state stops for good, as at a cut or private text.")
+    ] = None,
+    published: Annotated[bool, typer.Option("--published", help="The form and training of the paper.")] = False,
+    draft_vocabulary: Annotated[int | None, typer.Option(min=1, help="Most frequent tokens to propose from.")] = None,
+) -> Options:
+    depths = numbers("--layers", layers) if layers is not None else None
+    return {
+        "layers": depths,
+        "size": size,
+        "mixer": mixer,
+        "missing": missing,
+        "alone": alone,
+        "published": published,
+        "draft_vocabulary": draft_vocabulary,
+    }
+
+
+def numbers(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers from 0 that commas separate, in order, each once. Raises `MisuseError`."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise MisuseError(f"{option} {text} must be whole numbers with commas between them, such as 0,1,3")
+    return tuple(sorted({int(part) for part in parts}))

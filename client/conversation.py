@@ -23,7 +23,7 @@ from client.link.stream import Stream
 from client.stats import Clock, Meter, Traffic
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.pacing import Hire, PacedThread
+from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import (
     Commit,
@@ -69,13 +69,13 @@ class Conversation:
         pace: float = 0.0,
         tree: Expansion | None = None,
         clock: Clock = time.perf_counter,
-        hire: Hire = PacedThread,
+        make_worker: WorkerFactory = PacedThread,
         dial: Dial | None = None,
         offline: OfflineOptions = OfflineOptions(),  # noqa: B008
     ):
         self._link = ReconnectingStream(stream, dial, self._link_changed, clock)
         self._loop = loop
-        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, hire)
+        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, make_worker)
         self._tree_controller: TreeController = Controller() if tree is None else FixedTree(tree)
         self._draft_name = draft_name
         self._clock = clock

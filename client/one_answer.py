@@ -11,8 +11,7 @@ from client.answer import OFFLINE, Answer
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.conversation import Conversation
-from client.link.link_log import LinkLog
-from client.link.link_state import LinkState
+from client.link.link_state import LinkLog, LinkState
 from client.private.spans import Prompt
 from client.stops import before_stop
 from client.terminal.outcome import Outcome

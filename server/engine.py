@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Protocol
 
-from common.pacing import Hire, PacedThread
+from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
 from common.protocol.scheduled_tokens import ScheduledTokens
@@ -59,7 +59,7 @@ class Engine:
         maker: ExportMaker | None = None,
         drafter_factory: ServerDrafterFactory | None = None,
         clock: Clock = time.monotonic,
-        hire: Hire = PacedThread,
+        make_worker: WorkerFactory = PacedThread,
     ):
         """`maker` may be None where the sessions' terms offer no draft state, `aides` where the server does not
         draft."""
@@ -69,7 +69,7 @@ class Engine:
         self._maker = maker
         self._drafter_factory = drafter_factory
         self._clock = clock
-        self._hire = hire
+        self._make_worker = make_worker
         self._pass_may_be_due = asyncio.Event()
         self._draft_may_be_due = asyncio.Event()
 
@@ -121,7 +121,7 @@ class Engine:
 
     async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
-        with closing(self._hire("target")) as worker:
+        with closing(self._make_worker("target")) as worker:
             while True:
                 self._pass_may_be_due.clear()
                 batch = self.sessions.plan(self._clock())
@@ -142,7 +142,7 @@ class Engine:
 
     async def _run_server_drafting(self, drafter_factory: ServerDrafterFactory) -> None:
         """Drafts a level at a time, beside the passes."""
-        with closing(self._hire("assistant")) as worker:
+        with closing(self._make_worker("assistant")) as worker:
             while True:
                 self._draft_may_be_due.clear()
                 asked = self.sessions.claim_draft_task()

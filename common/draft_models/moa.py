@@ -98,7 +98,7 @@ class MoaDraft(nn.Module):
 
 
 def make_lsa(config: MoaConfig) -> StateMixer:
-    """The server's half, fresh. Raises KeyError for an unknown mixer."""
+    """A new, untrained server's half. Raises KeyError for an unknown mixer."""
     return MIXERS[config.mixer](config.target_layers, config.lsa)
 
 

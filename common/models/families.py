@@ -20,7 +20,7 @@ def check_family(model_type: str) -> None:
 
 def check_positions(directory: object, config: Any) -> None:
     """Raises `CheckpointError` for rotary positions that are scaled by the largest position of a forward: a pass holds
-    many sessions, so that strangers would choose the factors, and K/V that were computed by others are kept."""
+    many sessions, so that one session's length would change the factors of the others and of the K/V that it keeps."""
     for rope_type in _rope_types(getattr(config, "rope_parameters", None)):
         if rope_type == "longrope" or "dynamic" in rope_type:
             raise CheckpointError(
@@ -31,7 +31,7 @@ def check_positions(directory: object, config: Any) -> None:
 
 
 def _rope_types(parameters: object) -> Iterator[str]:
-    """Of all layers, which may have parameters of their own."""
+    """The rope types of all layers, each of which may have parameters of its own."""
     if isinstance(parameters, dict):
         yield str(parameters.get("rope_type"))
         for each in parameters.values():

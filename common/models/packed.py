@@ -1,7 +1,7 @@
 """Runs an unmodified causal LM over one packed row of several sessions' tokens.
 
-The face of this folder: a model, its K/V pool, and passes over segments. It may not know who owns a slot, what
-a token means, or how a token is chosen.
+The main class of this folder: a model, its K/V pool, and passes over segments. It may not know who owns a slot, what a
+token means, or how tokens are chosen.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class PackedModel:
     def __init__(self, model: CausalLm, capacity: int, keep_hidden: bool = False) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool.
 
-        Raises `CheckpointError` for a foreign family and `ValueError` for a capacity below one slot.
+        Raises `CheckpointError` for an unsupported family and `ValueError` for a capacity below one slot.
         """
         config = model.config
         check_family(config.model_type)

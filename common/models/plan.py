@@ -1,4 +1,4 @@
-"""Turns segments into the index tensors and masks of one pass, once, so that no layer has to.
+"""The index tensors and masks of one pass, computed from its segments once for all layers.
 
 It may not know models, layers, K/V contents or sessions' lifecycles.
 """
@@ -25,12 +25,12 @@ GATHER_WORK = 8
 CALL_WORK_ON_CPU = 4_096
 CALL_WORK_ELSEWHERE = 262_144
 """How many query-key pairs cost about as much as one more attention call: measured on a CPU with 6 heads of 32,
-estimated for a GPU from the price of a kernel's launch. Segments share a call while padding wastes less."""
+estimated for a GPU from the cost of a kernel launch. Segments share a call while padding costs less than one."""
 
 
 @dataclass(frozen=True, eq=False)
 class TracedSegment:
-    """A segment with its integers as arrays and its ancestry known."""
+    """A segment with its integers as arrays and its ancestry computed."""
 
     first_row: int
     tokens: np.ndarray
@@ -41,12 +41,12 @@ class TracedSegment:
 
     @property
     def new(self) -> int:
-        """How many rows it has in the pass."""
+        """The number of its rows in the pass."""
         return len(self.tokens)
 
     @property
     def written_slots(self) -> np.ndarray:
-        """Where its new tokens' K/V go."""
+        """The slots for its new tokens' K/V."""
         return self.context_slots[len(self.context_slots) - self.new :]
 
     @property
@@ -61,7 +61,7 @@ class TracedSegment:
 
     @property
     def work(self) -> int:
-        """What its attention costs alone, in query-key pairs."""
+        """The cost of its attention in a call of its own, in query-key pairs."""
         return _work(1, self.new, len(self.context_slots))
 
 
@@ -73,7 +73,7 @@ class Group:
     rows: torch.Tensor | None
     """`[B * Q]` packed rows of its queries; `None` where they are all rows of the pass in order."""
     context_slots: torch.Tensor
-    """`[B * C]`; padding repeats a slot of the same segment: sessions never touch each other's values."""
+    """`[B * C]`; padding repeats a slot of the same segment, so that no session reads another one's values."""
     queries: int
     """Q."""
     context: int
@@ -177,7 +177,7 @@ def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
 
 
 def _check(segments: Sequence[TracedSegment], tokens: np.ndarray, written: np.ndarray, limits: PlanLimits) -> None:
-    # A GPU answers a bad index with an abort of the whole process, so nothing unchecked may reach it.
+    # A bad index on a GPU aborts the whole process, so every index is checked before.
     if tokens.min() < 0 or tokens.max() >= limits.vocabulary:
         raise ValueError(f"a token id lies outside the vocabulary of {limits.vocabulary}")
     for segment in segments:

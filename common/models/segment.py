@@ -1,4 +1,4 @@
-"""What one session asks of one pass: its new tokens, where their K/V go, and what each of them sees.
+"""One session's part of a pass: its new tokens, the slots of their K/V, and what each of them attends to.
 
 Plain data and its consistency checks. It may not know torch, models, or who made it.
 """

@@ -1,4 +1,4 @@
-"""Where the demo's models lie: in the folder `models` beside the packages, in a clone as in an installed wheel.
+"""Finds the demo's models: in the folder `models` beside the packages, in a clone as in an installed wheel.
 
 Nothing else may live here.
 """

@@ -12,7 +12,7 @@ from common.sampling.processors import Processors
 
 
 class UnusableLogitsError(Exception):
-    """A row that the walk visits has no finite maximum."""
+    """A row that the walk visits has no finite largest logit."""
 
 
 class LogitRows:

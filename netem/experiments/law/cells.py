@@ -98,7 +98,7 @@ async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answe
     clock = asyncio.get_running_loop().time
     sessions = Sessions(_TERMS, ServingLimits(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
     target = TableTarget(tables, _CAPACITY)
-    engine = Engine(sessions, target, timing.pace, clock=clock, hire=VirtualWorker)
+    engine = Engine(sessions, target, timing.pace, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     sampled = Sampled()
     seeds = iter(range(seed * answers, (seed + 1) * answers))

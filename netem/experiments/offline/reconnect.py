@@ -157,7 +157,7 @@ def go_away(
             gone = replace(link, outages=Outages(((outage.begins, outage.ends),)))
             shown = field.ask(compared, gone, prompt, extent.most)
             tokens, ends = shown.answer.tokens, frozenset(field.server.offer.card.end_tokens)
-            seen = watch_outage(shown.pictures, tokens, outage, ends, Bounds(OFFLINE.limit, extent.most))
+            seen = watch_outage(shown.pictures, tokens, outage, ends, Bounds(OFFLINE.limit_tokens, extent.most))
             identical = tokens == whole.answer.tokens
             found.append(Absence(compared.name, lasts, seen, shown.answer.stats.reconnects, identical))
     return found

@@ -114,12 +114,13 @@ class DraftLoader:
         return lambda: DeepeningDrafter(best.make(), make_deepest(), request)
 
     def _accept_lengths(self) -> dict[int, float]:
-        from common.draft_models.directory import read_accept_lengths
         from common.models.errors import CheckpointError
         from common.models.source import CONFIG
 
         if not (self.bundle / CONFIG).is_file():
             return {}
+        from common.draft_models.directory import read_accept_lengths
+
         try:
             return read_accept_lengths(self.bundle)
         except CheckpointError as error:

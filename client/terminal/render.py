@@ -16,7 +16,7 @@ from client.text import IncrementalText
 from common.protocol.plain import printable
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from common.models.tokenizer import Tokenizer
 
 _MARKS = {LinkState.SUSPECT: " [?]", LinkState.OFFLINE: " [offline]", LinkState.RESUMING: " [offline]"}
 """What a person sees behind provisional text of the link."""

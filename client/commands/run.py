@@ -13,8 +13,7 @@ from client.answering import AnswerOptions
 from client.assembly import client_for
 from client.drafting.draft_loader import DraftChoice
 from client.errors import BrokenOffError
-from client.link.link_log import LinkLog
-from client.link.link_state import LinkState
+from client.link.link_state import LinkLog, LinkState
 from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from client.stops import before_stop

@@ -126,7 +126,7 @@ class DraftLoader:
             raise self._fault_of_bundle(error) from error
 
     def _try(self, layers: int, accept_length: float) -> "_Trial":
-        from client.drafting.level_time import level_seconds
+        from client.drafting.depth import level_seconds
 
         make = self._load_named(layers)
         seconds = level_seconds(make(), self.vocab_size, time.perf_counter)

@@ -7,7 +7,9 @@ streams; it says when to ask for a sign of life, when to give a stream up and wh
 import math
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
+from client.stats import Clock
 from common.protocol.response_time import ResponseTime
 
 
@@ -206,3 +208,23 @@ class LinkWatch:
         after = TRANSITIONS[self.state][event]
         if after is not self.state:
             self.state, self._since = after, now
+
+
+class LinkLog:
+    """The states of the link during an answer, for a program to read. A link listener; times are in seconds since it
+    was made. Failed attempts to reconnect are left out."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self._began = clock()
+        self._states: list[tuple[float, LinkState]] = []
+
+    def __call__(self, state: LinkState) -> None:
+        before = [each for _, each in self._states[-2:]]
+        if state is LinkState.OFFLINE and before == [LinkState.OFFLINE, LinkState.RESUMING]:
+            self._states.pop()
+        else:
+            self._states.append((self._clock() - self._began, state))
+
+    def as_list(self) -> list[dict[str, Any]]:
+        return [{"seconds": round(seconds, 3), "state": state.value} for seconds, state in self._states]

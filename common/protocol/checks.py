@@ -12,6 +12,7 @@ from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import (
     LEAST_LOGP,
     PROTOCOL_VERSION,
+    Commit,
     Draw,
     FailureCode,
     GrownNode,
@@ -34,6 +35,22 @@ _MOST_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MOST_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
 
 _MOST_AXES = 1 + max(DIMENSIONS.values())
+
+
+def check_commit(commit: Commit, tokens: Sequence[int], prompt_length: int, room: int, vocab_size: int) -> int:
+    """How many of a Commit's tokens the client has already, of whose sequence `tokens` are known and `room` may follow.
+    Raises PeerError for a Commit that does not fit them."""
+    if not prompt_length <= commit.start <= len(tokens):
+        raise PeerError(f"a Commit starts at {commit.start}, but {len(tokens)} tokens are known")
+    known = len(tokens) - commit.start
+    if len(commit.tokens) > known + room:
+        more = len(commit.tokens) - known
+        raise PeerError(f"a Commit brings {more} more tokens, but the answer has room for {room}")
+    if not commit.tokens or not all(0 <= token < vocab_size for token in commit.tokens):
+        raise PeerError("a Commit is empty or carries a token outside the vocabulary")
+    if tuple(tokens[commit.start : commit.start + len(commit.tokens)]) != commit.tokens[:known]:
+        raise PeerError(f"a Commit changes tokens at {commit.start} that were final")
+    return known
 
 
 def check_open(opened: Open, terms: Terms) -> None:

@@ -6,6 +6,9 @@ It may not know what a K/V slot is: the server fills in the slots and reads them
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from common.protocol.messages import FromServer
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.tree import Node
@@ -28,7 +31,7 @@ class ScheduledTokens:
     verify_input: VerifyInput | None
     epoch: int
     slots: Sequence[int] = ()  # the K/V slot of each token
-    past_slots: Sequence[int] = ()  # and of the sequence before `start`
+    past_slots: Sequence[int] | NDArray[np.int64] = ()  # and of each position before `start`
 
     def __len__(self) -> int:
         return len(self.chain) + len(self.nodes)

@@ -93,10 +93,9 @@ def _settings_frame(settings: Settings) -> pb.Settings:
     )
 
 
-def _settings(frame: pb.Open | pb.Extend) -> Settings:
-    if not frame.HasField("settings"):
-        raise PeerError(f"{frame.DESCRIPTOR.name} comes without settings")
-    settings = frame.settings
+def _settings(settings: pb.Settings | None) -> Settings:
+    if settings is None:
+        raise PeerError("an answer is asked for without settings")
     sampling = _sampling(settings.sampling) if settings.HasField("sampling") else LIKELIEST
     return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle, sampling)
 
@@ -128,7 +127,7 @@ def _open(frame: pb.Open) -> Open:
         turn=frame.turn,
         tokens=tuple(frame.tokens),
         prompt_length=frame.prompt_length,
-        settings=_settings(frame),
+        settings=_settings(frame.settings if frame.HasField("settings") else None),
         state=_state_request(frame.state) if frame.HasField("state") else None,
     )
 
@@ -149,7 +148,8 @@ def _extend_frame(message: Extend) -> pb.ClientFrame:
 
 
 def _extend(frame: pb.Extend) -> Extend:
-    return Extend(frame.turn, frame.keep, tuple(frame.tokens), _settings(frame))
+    settings = frame.settings if frame.HasField("settings") else None
+    return Extend(frame.turn, frame.keep, tuple(frame.tokens), _settings(settings))
 
 
 def _grow_frame(message: Grow) -> pb.ClientFrame:

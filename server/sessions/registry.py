@@ -4,11 +4,11 @@ No asyncio, grpc, torch or clock: time is an argument. It may not know passes or
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from common.models.slots import SlotPool
 from common.protocol.checks import check_open
-from common.protocol.messages import Extend, Open, Settings
+from common.protocol.messages import Extend, Open
 from common.protocol.pass_timings import PassTimings
 from common.protocol.prefix import common_prefix
 from common.protocol.scheduled_tokens import Replies
@@ -31,7 +31,7 @@ class SessionRegistry:
         self._limits = limits
         self._pool = pool
         self._accounting = accounting
-        self._admission = Admission(limits, pool.capacity, quotas, accounting.retry_after)
+        self._admission = Admission(limits, terms.context, pool.capacity, quotas, accounting.retry_after)
         self._entries: dict[SessionKey, SessionEntry] = {}
         self._by_listener: dict[Listener, SessionEntry] = {}
 
@@ -74,7 +74,9 @@ class SessionRegistry:
         else:
             session = ServerSession(opened, self._terms, now, self.pass_timings)
             replies = session.greet()
-            self._admit_answer(listener.client, opened.tokens, opened.settings, now)
+            running = self._running()
+            evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
+            self._evict_all(evicted, now)
             self._free_session(listener.client, now)
             entry, is_new = SessionEntry(session, HeldSequence(self._pool), listener, served, opened.state), True
             self._entries[key] = entry
@@ -87,7 +89,9 @@ class SessionRegistry:
     def admit_next_turn(self, entry: SessionEntry, extend: Extend, now: float) -> None:
         """Raises TurnedAwayError where a next answer cannot be begun now."""
         tokens = (*entry.session.tree.tokens[: extend.keep], *extend.tokens)
-        self._admit_answer(entry.client, tokens, extend.settings, now, besides=entry)
+        running = self._running(besides=entry)
+        evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
+        self._evict_all(evicted, now)
 
     def _resume(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
         try:
@@ -110,7 +114,9 @@ class SessionRegistry:
         which there is no room."""
         check_open(opened, self._terms)
         if not entry.session.resumes(opened):
-            self._admit_answer(listener.client, opened.tokens, opened.settings, now, besides=entry)
+            running = self._running(besides=entry)
+            evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
+            self._evict_all(evicted, now)
 
     def _reopen(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.
@@ -140,16 +146,6 @@ class SessionRegistry:
             entry.listener.end()
         while len(self._entries) + len(self.leases) >= self._limits.max_sessions and self.leases.drop_oldest():
             pass
-
-    def _admit_answer(
-        self, client: str, prompt: Sequence[int], settings: Settings, now: float, besides: SessionEntry | None = None
-    ) -> None:
-        """For an answer to that prompt. Raises TurnedAwayError where there is none."""
-        self._admission.check_quota(client, now)
-        limit = min(self._terms.context, len(prompt) + settings.max_new_tokens)
-        # A client that was turned away may come back on another session: it is known by what it asks.
-        who = hash((client, tuple(prompt[: self._terms.context])))
-        self._evict_all(self._admission.evicted_for_answer(who, len(prompt), limit, self._running(besides), now), now)
 
     def _running(self, besides: SessionEntry | None = None) -> list[SessionEntry]:
         return [each for each in self.entries if each.is_running and each is not besides]

@@ -1,6 +1,6 @@
-"""Every field of a frame, checked before it is used. Each fault is one plain sentence with a code.
+"""Checks every field of a frame before it is used. Each error is one plain sentence with a code.
 
-Knows what a server offers, and no session.
+It may know the terms that a server offers, and no session.
 """
 
 import math
@@ -143,7 +143,8 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
 
 
 def _check_draws(nodes: Sequence[GrownNode], terms: Terms) -> None:
-    """A Draw may lie about where its tokens came from, which harms nobody else; what it says must make sense."""
+    """Checks each Draw for consistency. Whether its tokens were really sampled from it cannot be checked, and concerns
+    only the client that sent it."""
     groups: dict[int, list[GrownNode]] = {}
     for node in nodes:
         groups.setdefault(node.parent, []).append(node)
@@ -168,7 +169,7 @@ def _check_draw(draw: Draw, terms: Terms) -> None:
 
 
 def check_state(state: State, request: StateRequest | None) -> None:
-    """A server's frame, as far as it can be judged without the sequence that it belongs to."""
+    """Checks a server's State frame, as far as that is possible without its sequence. Raises PeerError."""
     if request is None:
         raise PeerError("the server sends draft state that was not asked for")
     if state.kind not in DIMENSIONS:

@@ -1,4 +1,5 @@
-"""What a drafter sees of a session and what it gives back. Immutable, so that drafting may run beside the session."""
+"""A drafter's input and output: views of a session, and proposals. Immutable, so that drafting may run beside the
+session."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from common.protocol.sampling import LIKELIEST, Sampling
 class NodeView(NamedTuple):
     """A live node as a drafter sees it; `parent` is 0 where it hangs from the root.
 
-    A tuple, because all of them are made anew for every level.
+    A tuple, which is cheap: all of them are created anew for every level.
     """
 
     id: int
@@ -23,8 +24,8 @@ class NodeView(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TreeView:
     """An immutable picture of the committed sequence and the live nodes, parents first, and of how the target will
-    choose: by which `rule`, from what `sampling` makes of its logits. A drafter that writes `alone` is not judged for
-    now: the last `provisional` tokens of the sequence are its own, or private, and no target has seen them."""
+    choose: by which `rule`, from what `sampling` makes of its logits. A drafter that decodes `alone` is not verified
+    for now: the last `provisional` tokens of the sequence are its own, or private, and no target has seen them."""
 
     tokens: tuple[int, ...]
     nodes: tuple[NodeView, ...]

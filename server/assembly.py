@@ -22,7 +22,7 @@ from server.events import Event, EventListener
 from server.models.draft_models import load_exporters
 from server.models.offer import describe, make_offer
 from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
-from server.observe import log as journal
+from server.observe import log
 from server.observe.health_service import HealthService
 from server.observe.metrics import Metrics, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
@@ -35,7 +35,7 @@ from server.security.call_gate import CallGate
 from server.security.call_pools import CallPools
 from server.security.connections import max_connections
 from server.security.memory_ceiling import Ceiling
-from server.security.reset_call import remember_who_begins_tasks
+from server.security.reset_call import track_task_parents
 from server.security.tokens import Tokens, read_tokens
 from server.servicer import Servicer
 from server.sessions.admission import ServingLimits
@@ -61,7 +61,7 @@ def assemble(options: ServeOptions) -> Assembled:
     credentials = port_credentials(options.access)
     tokens = read_tokens(options.access.token_file, options.access.tokens_file)
     warn_of_readable(options.access.token_file, options.access.tokens_file, options.access.key)
-    pools, connections = CallPools(on_event=journal.handle_event), max_connections()
+    pools, connections = CallPools(on_event=log.handle_event), max_connections()
     server = _make_server(CallGate(tokens, pools), connections)
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics
@@ -74,7 +74,7 @@ def assemble(options: ServeOptions) -> Assembled:
 
 
 def _make_server(gate: CallGate, connections: int) -> grpc.aio.Server:
-    remember_who_begins_tasks(asyncio.get_running_loop())
+    track_task_parents(asyncio.get_running_loop())
     options = (*SERVER_OPTIONS, (INCOMING_CONNECTIONS, connections))
     return grpc.aio.server(interceptors=[gate], options=options, compression=NO_COMPRESSION)
 
@@ -105,7 +105,7 @@ def _add_outrider(
     limits = ServingLimits(asked.max_sessions, asked.pass_tokens, asked.lease_seconds, asked.max_running)
     metrics = Metrics(registry, offer.card.model)
     quotas = Quotas({} if tokens is None else tokens.allowances)
-    sessions = Sessions(terms, limits, capacity, quotas, _to_all(metrics.handle_event, journal.handle_event))
+    sessions = Sessions(terms, limits, capacity, quotas, _to_all(metrics.handle_event, log.handle_event))
     metrics.add_counted(read_on(asyncio.get_running_loop(), partial(read, sessions)))
     metrics.add_calls(read_on(asyncio.get_running_loop(), partial(read_calls, pools)))
     drafter_factory = StateFedDrafterFactory(offer.draft_models, maker, site)

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from server.assembly import Assembled, assemble
-from server.observe.log import keep_journal, note
+from server.observe.log import configure_logging, note
 from server.options import ServeOptions
 from server.sessions.sessions import Sessions
 
@@ -22,7 +22,7 @@ _LAST_WORDS_SECONDS = 1.0
 
 def serve(options: ServeOptions) -> None:
     """Serves until a signal ends it. Raises MisuseError where it cannot begin."""
-    keep_journal(options.report.log)
+    configure_logging(options.report.log)
     asyncio.run(_live(options))
 
 

@@ -38,7 +38,7 @@ _FAULT = "fault"
 _log = logging.getLogger(__name__)
 
 
-def keep_journal(form: str) -> None:
+def configure_logging(form: str) -> None:
     """From now on. `json` tells of every session, `text` of what people are to read alone."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else PlainLines("outriderd: %(message)s"))

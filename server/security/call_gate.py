@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 
 from common.rpc.service import SERVICE_NAME
-from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, Place
-from server.security.reset_call import hang_up
+from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, CallSlot
+from server.security.reset_call import reset_call
 from server.security.tokens import NOBODY, Tokens
 from server.sessions.stream import on_stream_end
 
@@ -75,7 +75,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
         async def answer(requests: Any, context: Any) -> None:
             if not await self._admit(handler, kind, client or NOBODY, requests, context):
-                await hang_up()
+                await reset_call()
 
         deserializer = handler.request_deserializer if handler.request_streaming else None
         return grpc.stream_stream_rpc_method_handler(answer, deserializer, handler.response_serializer)
@@ -83,7 +83,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     def _refusing(self, kind: CallKind, call_refusal: CallRefusal) -> Any:
         async def refuse(_: Any, context: Any) -> None:
             if not await self._refuse(kind, call_refusal, _StallTimedContext(context, self._stall_seconds)):
-                await hang_up()
+                await reset_call()
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
@@ -95,7 +95,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 call = _Call(self._pools, self._clock, patience, context.peer(), client)
                 try:
                     call.enter(kind)
-                    reader.place = call.place
+                    reader.slot = call.slot
                     await self._answer(handler, call, requests, reader)
                     return True
                 finally:
@@ -159,7 +159,7 @@ class _StallTimedContext:
         self._context = context
         self._stall_seconds = stall_seconds
         self.is_writing = False
-        self.place: Place | None = None
+        self.slot: CallSlot | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -170,8 +170,8 @@ class _StallTimedContext:
         async with asyncio.timeout(self._stall_seconds):
             await self._context.write(message)
         self.is_writing = False
-        if self.place is not None:
-            self.place.moved_bytes += message.ByteSize()
+        if self.slot is not None:
+            self.slot.moved_bytes += message.ByteSize()
 
 
 @dataclass(slots=True)
@@ -183,31 +183,31 @@ class _Call:
     patience: asyncio.Timeout
     peer: str
     client: str
-    place: Place | None = None
+    slot: CallSlot | None = None
     given_up: CallRefusal | None = None
     is_over: bool = False
 
     @property
     def kind(self) -> CallKind:
-        assert self.place is not None
-        return self.place.kind
+        assert self.slot is not None
+        return self.slot.kind
 
     def enter(self, kind: CallKind) -> None:
         """Raises NoPlaceError."""
         if self.is_over:
             return
         self.leave()
-        place = Place(kind, self.peer, self.client, self.clock(), self._give_up)
-        self.pools.enter(place, self.clock())
-        self.place = place
+        slot = CallSlot(kind, self.peer, self.client, self.clock(), self._give_up)
+        self.pools.enter(slot, self.clock())
+        self.slot = slot
         seconds = self.pools.limits[kind].seconds
         if isfinite(seconds) and not self.patience.expired():
             self.patience.reschedule(asyncio.get_running_loop().time() + seconds)
 
     def leave(self) -> None:
-        if self.place is not None:
-            self.pools.leave(self.place)
-            self.place = None
+        if self.slot is not None:
+            self.pools.leave(self.slot)
+            self.slot = None
 
     def end(self) -> None:
         self.leave()
@@ -215,12 +215,12 @@ class _Call:
 
     async def left_when_opened(self, requests: Any) -> AsyncIterator[Any]:
         async for request in requests:
-            if self.place is not None and self.place.kind is CallKind.OPENING:
+            if self.slot is not None and self.slot.kind is CallKind.OPENING:
                 self.leave()
             yield request
 
     def _give_up(self, call_refusal: CallRefusal) -> None:
-        self.given_up, self.place = call_refusal, None
+        self.given_up, self.slot = call_refusal, None
         if not self.patience.expired():
             self.patience.reschedule(asyncio.get_running_loop().time())
 

@@ -63,7 +63,7 @@ LIMITS: Mapping[CallKind, PoolLimits] = {
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class CallSlot:
     """What a call holds while it lasts."""
 
     kind: CallKind
@@ -88,29 +88,29 @@ class CallPools:
     on_event: EventListener = ignore_event
     refused: Counter[tuple[CallKind, CallRefusal]] = field(default_factory=Counter)  # since the start
     _told: dict[tuple[CallKind, CallRefusal], tuple[float, int]] = field(default_factory=dict)  # when, and of how many
-    _places: dict[CallKind, list[Place]] = field(default_factory=lambda: {kind: [] for kind in CallKind})
+    _slots: dict[CallKind, list[CallSlot]] = field(default_factory=lambda: {kind: [] for kind in CallKind})
 
     def held(self, kind: CallKind) -> int:
-        return len(self._places[kind])
+        return len(self._slots[kind])
 
-    def enter(self, place: Place, now: float) -> None:
+    def enter(self, slot: CallSlot, now: float) -> None:
         """Raises NoPlaceError where its own connection or token has as many as it may; displaces another call where
         everybody together has."""
-        limits, others = self.limits[place.kind], self._places[place.kind]
-        if sum(other.peer == place.peer for other in others) >= limits.of_a_connection:
+        limits, others = self.limits[slot.kind], self._slots[slot.kind]
+        if sum(other.peer == slot.peer for other in others) >= limits.of_a_connection:
             raise CallRefusedError(CallRefusal.CONNECTION)
-        if place.client and sum(other.client == place.client for other in others) >= limits.of_a_client:
+        if slot.client and sum(other.client == slot.client for other in others) >= limits.of_a_client:
             raise CallRefusedError(CallRefusal.CLIENT)
         if len(others) >= limits.calls:
             displaced = _least_deserving(others, now)
             others.remove(displaced)
             displaced.give_up(CallRefusal.DISPLACED)
-        others.append(place)
+        others.append(slot)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, slot: CallSlot) -> None:
         """Again, too: a call that was displaced has left."""
-        if place in self._places[place.kind]:
-            self._places[place.kind].remove(place)
+        if slot in self._slots[slot.kind]:
+            self._slots[slot.kind].remove(slot)
 
     def count(self, kind: CallKind, call_refusal: CallRefusal, now: float) -> None:
         """What is refused is told at once, and then together with what follows within some seconds."""
@@ -122,7 +122,7 @@ class CallPools:
             self.on_event(CallsRefused(kind, call_refusal, self.refused[key] - told))
 
 
-def _least_deserving(places: list[Place], now: float) -> Place:
+def _least_deserving(slots: list[CallSlot], now: float) -> CallSlot:
     """Of the connection with the most calls, the one that moves least, the oldest of several."""
-    calls = Counter(place.peer for place in places)
-    return min(places, key=lambda each: (-calls[each.peer], each.moved_bytes / max(now - each.began, 1e-3), each.began))
+    calls = Counter(slot.peer for slot in slots)
+    return min(slots, key=lambda each: (-calls[each.peer], each.moved_bytes / max(now - each.began, 1e-3), each.began))

@@ -15,20 +15,20 @@ from typing import Any
 _COLLECT_SECONDS = 1.0
 """How soon: many calls that hang together are collected at once."""
 
-_begun_by: "weakref.WeakKeyDictionary[asyncio.Task[Any], weakref.ref[asyncio.Task[Any]]]" = weakref.WeakKeyDictionary()
+_parents: "weakref.WeakKeyDictionary[asyncio.Task[Any], weakref.ref[asyncio.Task[Any]]]" = weakref.WeakKeyDictionary()
 _collecting: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.TimerHandle]" = weakref.WeakKeyDictionary()
 
 
-def remember_who_begins_tasks(loop: asyncio.AbstractEventLoop) -> None:
+def track_task_parents(loop: asyncio.AbstractEventLoop) -> None:
     """From now on; before the server starts."""
     loop.set_task_factory(_begin)
 
 
-async def hang_up() -> None:
+async def reset_call() -> None:
     """Ends the call whose handler runs in the current task, and does not return."""
     task = asyncio.current_task()
     assert task is not None
-    waiting = _begun_by.get(task, lambda: None)()
+    waiting = _parents.get(task, lambda: None)()
     if waiting is not None:
         waiting.cancel()
     task.cancel()
@@ -49,5 +49,5 @@ def _begin(loop: asyncio.AbstractEventLoop, coroutine: Any, /, **options: Any) -
     task = asyncio.Task(coroutine, loop=loop, **options)
     beginner = asyncio.current_task(loop)
     if beginner is not None:
-        _begun_by[task] = weakref.ref(beginner)
+        _parents[task] = weakref.ref(beginner)
     return task

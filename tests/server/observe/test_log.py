@@ -10,8 +10,8 @@ import pytest
 from common.protocol.messages import Settings
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.server_session import ServerSession
-from server.observe import log as journal
-from server.observe.log import keep_journal
+from server.observe import log
+from server.observe.log import configure_logging
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
@@ -28,7 +28,7 @@ def busy_sessions() -> None:
     """Everything that may happen to sessions, at second 5."""
     quotas, thinker = Quotas({"alice": Allowance(), "bob": Allowance(requests_per_minute=1)}), Thinker(poison=49)
     terms = replace(TERMS, end_tokens=frozenset())
-    sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=10.0), 2000, quotas, journal.handle_event)
+    sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=10.0), 2000, quotas, log.handle_event)
     asked = Client(sessions, "asked", client="alice")
     asked.open(prompt_of(1, 20), SHORT)
     answer(asked, sessions, thinker)
@@ -44,7 +44,7 @@ def busy_sessions() -> None:
 
 
 def test_every_session_is_told_of_by_what_happened_to_it(capsys: pytest.CaptureFixture[str]) -> None:
-    keep_journal("json")
+    configure_logging("json")
     busy_sessions()
     told = objects(capsys)
     assert [each["event"] for each in told] == [
@@ -76,7 +76,7 @@ def test_every_session_is_told_of_by_what_happened_to_it(capsys: pytest.CaptureF
 
 
 def test_no_token_and_no_whole_name_of_a_session_is_written(capsys: pytest.CaptureFixture[str]) -> None:
-    keep_journal("json")
+    configure_logging("json")
     busy_sessions()
     values = [value for each in objects(capsys) for value in each.values()]
     assert not [value for value in values if isinstance(value, list | dict)]
@@ -90,7 +90,7 @@ def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
         raise ArithmeticError(f"the secret tokens {session.tree.tokens} were not foreseen")
 
     monkeypatch.setattr(ServerSession, "plan", stumble)
-    keep_journal("json")
+    configure_logging("json")
     busy = Client(Sessions(TERMS, SERVING_LIMITS, 2000), "busy")
     busy.open([41, 42], SHORT)
     one_pass(busy.sessions, Thinker())
@@ -100,9 +100,9 @@ def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
 
 
 def test_people_are_told_of_faults_and_of_what_has_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    keep_journal("text")
+    configure_logging("text")
     busy_sessions()
-    journal.note("serving", "there is room for 7 tokens", tokens=7)
+    log.note("serving", "there is room for 7 tokens", tokens=7)
     logging.getLogger("server.engine").error("a pass failed: %s", "it was not foreseen")
     logging.getLogger("another.library").info("nobody asked")
     assert capsys.readouterr().err.splitlines() == [
@@ -112,9 +112,9 @@ def test_people_are_told_of_faults_and_of_what_has_a_sentence(capsys: pytest.Cap
 
 
 def test_faults_are_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
-    keep_journal("json")
+    configure_logging("json")
     logging.getLogger("server.engine").error('a "pass"\nfailed')
-    journal.note("serving", "there is room", seconds=1 / 3)
+    log.note("serving", "there is room", seconds=1 / 3)
     fault, note = objects(capsys)
     assert (fault["event"], fault["level"], fault["message"]) == ("fault", "error", 'a "pass"\nfailed')
     assert (note["event"], note["message"], note["seconds"]) == ("serving", "there is room", 0.333)

@@ -17,7 +17,7 @@ from common.protocol.messages import FinishReason, Settings
 from server.events import AnswerFinished, Event, TokensCommitted
 from server.observe.metrics import Metrics, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
-from server.security.call_pools import CallKind, CallPools, CallRefusal, Place
+from server.security.call_pools import CallKind, CallPools, CallRefusal, CallSlot
 from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import TERMS, Client, one_pass, prompt_of
@@ -124,7 +124,7 @@ def test_the_operators_page_lists_every_name_and_no_other() -> None:
 
 def test_calls_are_shown_by_kind_and_by_why_they_were_refused() -> None:
     seen = Observed()
-    seen.pools.enter(Place(CallKind.FETCH, "a", "", 0.0, lambda call_refusal: None), 0.0)
+    seen.pools.enter(CallSlot(CallKind.FETCH, "a", "", 0.0, lambda call_refusal: None), 0.0)
     for _ in range(2):
         seen.pools.count(CallKind.HEALTH_WATCH, CallRefusal.CONNECTION, 0.0)
     assert seen.value("outrider_calls", kind="fetch") == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from server.events import CallsRefused, Event
-from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, Place, PoolLimits
+from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, CallSlot, PoolLimits
 
 LIMITS = PoolLimits(4, of_a_connection=3, of_a_client=3)
 
@@ -15,20 +15,22 @@ class Calls:
         self.pools = CallPools({CallKind.FETCH: limits})
         self.given_up: list[tuple[str, CallRefusal]] = []
 
-    def begin(self, name: str, peer: str, client: str = "", at: float = 0.0) -> Place:
-        place = Place(CallKind.FETCH, peer, client, at, lambda call_refusal: self.given_up.append((name, call_refusal)))
-        self.pools.enter(place, at)
-        return place
+    def begin(self, name: str, peer: str, client: str = "", at: float = 0.0) -> CallSlot:
+        slot = CallSlot(
+            CallKind.FETCH, peer, client, at, lambda call_refusal: self.given_up.append((name, call_refusal))
+        )
+        self.pools.enter(slot, at)
+        return slot
 
 
 def test_one_connection_has_so_many_places_and_gets_back_what_it_leaves() -> None:
     calls = Calls()
-    places = [calls.begin(name, "a") for name in ("1", "2", "3")]
+    slots = [calls.begin(name, "a") for name in ("1", "2", "3")]
     with pytest.raises(CallRefusedError) as refused:
         calls.begin("4", "a")
     assert refused.value.call_refusal is CallRefusal.CONNECTION
     for _ in range(2):  # what is left twice is one place
-        calls.pools.leave(places[0])
+        calls.pools.leave(slots[0])
     calls.begin("5", "a")
     assert calls.pools.held(CallKind.FETCH) == 3
     assert not calls.given_up

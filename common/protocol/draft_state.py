@@ -46,7 +46,7 @@ def raw_bytes(dtype: str, shape: Sequence[int]) -> int:
     return count * (packed + scales)
 
 
-def most_bytes(dtype: str, shape: Sequence[int]) -> int:
+def max_bytes(dtype: str, shape: Sequence[int]) -> int:
     """No honest payload for an array of `shape` is longer."""
     raw = raw_bytes(dtype, shape)
     return raw + raw // 128 + _ENVELOPE_BYTES

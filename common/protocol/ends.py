@@ -1,4 +1,4 @@
-"""Where an answer ends: the first end token, stop string or length limit. Pure; detokenising is injected."""
+"""The end of an answer: the first end token, stop string or length limit. Pure; detokenising is injected."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Text that a peer chose, before a person or a log sees it: it must not command a terminal or fill a screen. Pure."""
+"""Makes text from a peer safe for a terminal or a log: no control characters, bounded length. Pure."""
 
 import re
 
@@ -6,7 +6,7 @@ LONGEST_NAME = 255
 """Characters of what a peer calls a model, a draft or a file."""
 
 LONGEST_LINE = 2000
-"""Characters of a line that a person is told, whatever it quotes."""
+"""Characters of one line for a person, quotes included."""
 
 _LONGEST_QUOTE = 60
 

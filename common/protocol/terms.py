@@ -1,4 +1,4 @@
-"""What a server offers to every session: its target's dimensions, and the bounds that protect it."""
+"""The terms of a server for every session: its target's dimensions, and the limits that protect it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
 
 StateKinds = Callable[[StateRequest], Sequence[StateKind]]
-"""What a request comes to, in the order in which kinds go where positions tie. Raises PeerError where its draft is
-unknown or its layers are not to be had."""
+"""The kinds of state of a request, in the order in which they go where positions tie. Raises PeerError for an unknown
+draft model or a number of layers that is not served."""
 
 
 def no_state(request: StateRequest) -> Sequence[StateKind]:
-    """What a server says whose drafts need none."""
+    """For a server whose draft models need no state."""
     raise PeerError(f"this server sends no draft state for the draft '{request.draft}'", FailureCode.INVALID)
 
 
@@ -28,11 +28,11 @@ class Terms:
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree that a client may grow
-    server_drafts: bool = False  # whether the server can draft itself
+    server_drafts: bool = False  # whether the server can draft for sessions
     max_server_drafted_nodes: int = 256  # live nodes up to which the server drafts for a session
     state_kinds: StateKinds = no_state
 
     def max_names(self, ahead: int) -> int:
-        """Ids of one session that may still mean something: each node and each of `ahead` unacknowledged tokens a few
-        times."""
+        """The limit of node ids of one session that are still valid: a few for each node and for each of `ahead`
+        unacknowledged tokens."""
         return 4 * (self.max_nodes + self.max_server_drafted_nodes + max(self.run_ahead, ahead))

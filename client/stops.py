@@ -28,9 +28,11 @@ class TextBeforeStop:
         return self._stopped
 
     def append(self, text: str) -> str:
-        """Appends text; returns what is now known to lie before any stop string."""
+        """Appends text; returns what is now certain to precede any stop string."""
         if self._stopped:
             return ""
+        if not self._stops:
+            return text
         text = self._undecided + text
         before = before_stop(text, self._stops)
         self._stopped = len(before) < len(text)

@@ -12,7 +12,7 @@ from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from common.models.tokenizer import Tokenizer
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 _CHARACTER_BYTES = 4  # of the longest character in UTF-8, and so the tokens after which it is whole or never will be
@@ -133,7 +133,21 @@ class IncrementalText:
 
     def commit(self, tokens: Sequence[int]) -> str:
         """Appends tokens; returns the text that became final."""
-        return "".join(map(self._commit, tokens))
+        final = ""
+        for token in tokens:
+            self._window.append(token)
+            text = self._beyond_context(self._window)
+            # A decoder of byte tokens may break a whole run of them for one that is wrong.
+            while text and not text.rstrip(_BROKEN) and len(self._window) - self._context >= _CHARACTER_BYTES:
+                final += decode(self._tokenizer, self._window[self._context : self._context + 1])
+                del self._window[: self._context + 1]
+                self._context = 0
+                text = self._beyond_context(self._window)
+            if text and not text.endswith(_BROKEN):
+                final += text
+                self._window = self._window[self._context :]
+                self._context = len(self._window)
+        return final
 
     def preview(self, tokens: Sequence[int]) -> str:
         """The text that would follow the final text if these tokens were committed."""
@@ -144,22 +158,6 @@ class IncrementalText:
         rest = self._beyond_context(self._window)
         self._window, self._context = [], 0
         return rest
-
-    def _commit(self, token: int) -> str:
-        self._window.append(token)
-        text = self._beyond_context(self._window)
-        given_up = ""
-        # A decoder of byte tokens may break a whole run of them for one that is wrong.
-        while text and not text.rstrip(_BROKEN) and len(self._window) - self._context >= _CHARACTER_BYTES:
-            given_up += decode(self._tokenizer, self._window[self._context : self._context + 1])
-            del self._window[: self._context + 1]
-            self._context = 0
-            text = self._beyond_context(self._window)
-        if not text or text.endswith(_BROKEN):
-            return given_up
-        self._window = self._window[self._context :]
-        self._context = len(self._window)
-        return given_up + text
 
     def _beyond_context(self, tokens: Sequence[int]) -> str:
         known = decode(self._tokenizer, tokens[: self._context])

@@ -74,11 +74,16 @@ class Chat:
     def ask(self, question: str) -> None:
         """Raises OutriderError where no answer comes, or not all of it."""
         options = self._options
-        self._answer(lambda watch, told: self._chat_session.ask(question, options, watch, told), options)
+        self._answer(
+            lambda on_tokens, on_link_change: self._chat_session.ask(question, options, on_tokens, on_link_change),
+            options,
+        )
 
     def retry(self) -> None:
         options = replace(self._settings.answer, seed=None).options()
-        self._answer(lambda watch, told: self._chat_session.ask_again(options, watch, told), options)
+        self._answer(
+            lambda on_tokens, on_link_change: self._chat_session.ask_again(options, on_tokens, on_link_change), options
+        )
 
     def set(self, said: str) -> None:
         name, _, text = said.partition(" ")
@@ -165,7 +170,10 @@ class Chat:
         exchange = self._chat_session.exchanges[at]
         options = self._options if exchange.drafted is None else exchange.drafted.options
         self._display.note(f"judging: {exchange.question}", dim=True)
-        answer = self._answer(lambda watch, told: self._chat_session.verify(at, self._options, watch, told), options)
+        answer = self._answer(
+            lambda on_tokens, on_link_change: self._chat_session.verify(at, self._options, on_tokens, on_link_change),
+            options,
+        )
         if not self._chat_session.exchanges[at].confirmed:
             return False
         if answer is not None and exchange.drafted is not None:

@@ -1,4 +1,4 @@
-"""What is said in one chat, and the session underneath it that answers.
+"""One chat: its transcript, and the session that answers.
 
 Every text goes to the server through a `PrivacyRouter` or not at all. May know tokenizers and sessions; it may not know
 screens, files or commands.
@@ -42,7 +42,7 @@ class ChatSession:
         self._is_held = False
 
     async def begin(self) -> None:
-        """A new session, of which the server does not know that it follows another; the only way out of privacy."""
+        """Begins a new session, which the server cannot connect with the one before; the only way out of privacy."""
         await self.close()
         drafter = None if self._make_drafter is None else self._make_drafter()
         conversation = self._client.converse(self._policy, drafter, offline=self._offline)
@@ -94,20 +94,22 @@ class ChatSession:
     def retry_now(self) -> None:
         self._router.retry_now()
 
-    async def ask(self, question: str, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
+    async def ask(
+        self, question: str, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener
+    ) -> Answer:
         """The answer, which is part of what was said from now on, as much of it as came.
 
         Raises OutriderError as a router does, and TooLongError; then the question may be asked again.
         """
         exchange = Exchange(question, private=self.is_private)
-        return await self._say(answered(self.exchanges), exchange, options, watch, told)
+        return await self._say(answered(self.exchanges), exchange, options, on_tokens, on_link_change)
 
-    async def ask_again(self, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
+    async def ask_again(self, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener) -> Answer:
         """Another answer to the last question; the one before stays where no other came. Raises as `ask` does, and
         MisuseError where nothing was asked."""
         if not self.exchanges:
             raise MisuseError("nothing was asked yet")
-        return await self._say(self.exchanges[:-1], self.exchanges[-1], options, watch, told)
+        return await self._say(self.exchanges[:-1], self.exchanges[-1], options, on_tokens, on_link_change)
 
     @property
     def unverified(self) -> list[int]:
@@ -119,7 +121,9 @@ class ChatSession:
             found += [] if each.answer is None else [at]
         return found[::-1]
 
-    async def verify(self, at: int, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
+    async def verify(
+        self, at: int, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener
+    ) -> Answer:
         """Has exchange `at` of those that are unverified answered again, with what was drafted offered to the target.
 
         What was asked before it was asked then; `options` where that is not known. An answer that is not whole changes
@@ -128,24 +132,31 @@ class ChatSession:
         exchange = self.exchanges[at]
         drafted = exchange.drafted or DraftedAnswer((), options)
         before = self.exchanges[:at]
-        answer = await self._answer(before, exchange.question, drafted.options, watch, told, drafted.tokens)
+        answer = await self._answer(
+            before, exchange.question, drafted.options, on_tokens, on_link_change, drafted.tokens
+        )
         if answer.finish_reason in _WHOLE:
             self.exchanges = (*before, self._exchange(exchange, answer, drafted.options), *self.exchanges[at + 1 :])
         return answer
 
     async def _say(
-        self, before: Transcript, exchange: Exchange, options: AnswerOptions, watch: TokenListener, told: LinkListener
+        self,
+        before: Transcript,
+        exchange: Exchange,
+        options: AnswerOptions,
+        on_tokens: TokenListener,
+        on_link_change: LinkListener,
     ) -> Answer:
         """Asks what the exchange asks; where nothing comes it stays as it is."""
         seen: list[int] = []
 
         def see(committed: Sequence[int], provisional: Sequence[int]) -> None:
             seen.extend(committed)
-            watch(committed, provisional)
+            on_tokens(committed, provisional)
 
         self.exchanges = (*before, exchange)
         try:
-            answer = await self._answer(before, exchange.question, options, see, told)
+            answer = await self._answer(before, exchange.question, options, see, on_link_change)
         except asyncio.CancelledError:  # a person waits no longer
             if seen:
                 self.exchanges = (*before, Exchange(exchange.question, self._text(seen, options)))
@@ -158,8 +169,8 @@ class ChatSession:
         before: Iterable[Exchange],
         question: str,
         options: AnswerOptions,
-        watch: TokenListener,
-        told: LinkListener,
+        on_tokens: TokenListener,
+        on_link_change: LinkListener,
         offered: Sequence[int] = (),
     ) -> Answer:
         prompt = chat_prompt(self._client.tokenizer, messages(before, question))
@@ -167,7 +178,7 @@ class ChatSession:
         if tokens >= context:
             raise TooLongError(tokens, context)
         try:
-            answer = await self._router.answer(prompt, options.settings(), watch, told, offered)
+            answer = await self._router.answer(prompt, options.settings(), on_tokens, on_link_change, offered)
         finally:
             # One that failed answers nothing more, so that what comes next goes to another.
             if not (self._router.is_private or self._conversation.is_sound):

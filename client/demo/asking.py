@@ -1,4 +1,4 @@
-"""One prompt, one whole answer: the way in which everything that compares answers asks. Knows no processes."""
+"""One prompt, one whole answer, as all comparisons of systems ask for it. Knows no processes."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,22 @@ from common.drafters.drafter import Drafter
 
 
 def ignore_tokens(committed: Sequence[int], provisional: Sequence[int]) -> None:
-    """Nobody looks at the answer as it comes."""
+    """A listener for callers that want the whole answer alone."""
 
 
 async def ask(
-    client: Client, prompt: str, options: AnswerOptions, drafter: Drafter | None, watch: TokenListener = ignore_tokens
+    client: Client,
+    prompt: str,
+    options: AnswerOptions,
+    drafter: Drafter | None,
+    on_tokens: TokenListener = ignore_tokens,
 ) -> Answer:
     """The answer to a person's prompt, on a session of its own.
 
     Raises BrokenOffError where it is not whole, DemoError where the drafter failed: either would be compared as if
     it were the system's work.
     """
-    return await ask_tokens(client, prompt_tokens(client, prompt), options, drafter, watch)
+    return await ask_tokens(client, prompt_tokens(client, prompt), options, drafter, on_tokens)
 
 
 async def ask_tokens(
@@ -30,11 +34,11 @@ async def ask_tokens(
     tokens: Sequence[int],
     options: AnswerOptions,
     drafter: Drafter | None,
-    watch: TokenListener = ignore_tokens,
+    on_tokens: TokenListener = ignore_tokens,
 ) -> Answer:
     """The same for a prompt that is tokens already."""
     async with client.converse(options.policy, drafter, options.pace) as conversation:
-        answer = await conversation.answer(tokens, options.settings(), watch)
+        answer = await conversation.answer(tokens, options.settings(), on_tokens)
     if answer.failure:
         raise BrokenOffError(answer.failure)
     if answer.note:

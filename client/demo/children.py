@@ -1,4 +1,4 @@
-"""Outrider's other commands as child processes, which say when they are ready and never outlive us.
+"""Outrider's other commands as child processes, which report when they are ready and die with their parent.
 
 Knows how commands start, speak and end, not what they do.
 """

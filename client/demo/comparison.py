@@ -1,4 +1,4 @@
-"""What the answers of several systems to the same prompts say together. Pure; knows no system by name."""
+"""Compares the answers of several systems to the same prompts. Pure; knows no system by name."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from client.stats import Stats, combined, per
 from common.stated_costs import overrun_faults, overrun_share
 
 Answers = Mapping[str, Sequence[Answer]]
-"""Each system's answers, in the order of the prompts; the first system is what the others are held against."""
+"""Each system's answers, in the order of the prompts; the first system is the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def overruns(self) -> list[str]:
-        """Why its speeds do not count, if so."""
+        """Why the speeds are not comparable, if so."""
         return overrun_faults({name: compared.overrun_passes for name, compared in self.systems.items()})
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import threading
 def _end_with_the_parent() -> None:
     while os.read(0, 1):
         pass
-    os._exit(1)  # nobody is left to hear last words, and nothing is kept on disk
+    os._exit(1)  # nobody is left to read a message, and nothing is kept on disk
 
 
 if __name__ == "__main__":

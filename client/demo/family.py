@@ -1,4 +1,4 @@
-"""The models that the demo shows, and the prompts that they were made for. Reads files, loads nothing."""
+"""The demo's models and prompts. Reads files, loads nothing."""
 
 import json
 import random

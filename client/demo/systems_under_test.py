@@ -53,8 +53,8 @@ class SystemUnderTest:
     client: Client
     drafter: Drafter | None
 
-    async def ask(self, prompt: str, watch: TokenListener = ignore_tokens) -> Answer:
-        return await ask(self.client, prompt, self.options, self.drafter, watch)
+    async def ask(self, prompt: str, on_tokens: TokenListener = ignore_tokens) -> Answer:
+        return await ask(self.client, prompt, self.options, self.drafter, on_tokens)
 
 
 def serving(family: DemoModels, *arguments: str) -> AbstractAsyncContextManager[Child]:

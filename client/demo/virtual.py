@@ -32,9 +32,9 @@ async def compare_virtually(
     """Raises DemoError where the lab fails."""
     with TemporaryDirectory(prefix="outrider-demo-") as folder:
         out = Path(folder) / "virtual.json"
-        asked = ("--prompts", str(prompts), "--max-new-tokens", str(max_new_tokens), "--seed", str(seed))
+        arguments = ("--prompts", str(prompts), "--max-new-tokens", str(max_new_tokens), "--seed", str(seed))
         family = () if models is None else ("--models", str(models))
-        async with running("outrider-lab", "demo", profile, "--out", str(out), *asked, *family) as lab:
+        async with running("outrider-lab", "demo", profile, "--out", str(out), *arguments, *family) as lab:
             await lab.finished()
         return read_run(out)
 
@@ -42,14 +42,14 @@ async def compare_virtually(
 def read_run(file: Path) -> VirtualRun:
     """What the lab wrote. Raises DemoError where it is of another version."""
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        systems = told["systems"]
+        reported = json.loads(file.read_text(encoding="utf-8"))
+        systems = reported["systems"]
         answers = {name: [_answer(each) for each in system["answers"]] for name, system in systems.items()}
         counters = {name: system["server"] for name, system in systems.items()}
-        return VirtualRun(answers, counters, told["stated_costs"])
+        return VirtualRun(answers, counters, reported["stated_costs"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DemoError("outrider-lab said nothing that can be read; install one version of all commands") from error
 
 
-def _answer(told: Mapping[str, Any]) -> Answer:
-    return Answer(tuple(told["token_ids"]), told["finish_reason"], Stats(**told["stats"]))
+def _answer(reported: Mapping[str, Any]) -> Answer:
+    return Answer(tuple(reported["token_ids"]), reported["finish_reason"], Stats(**reported["stats"]))

@@ -1,14 +1,26 @@
-"""How many of the target's last layers the draft should run here: deeper drafts better, and takes longer for a level.
+"""Target-layer inference: how many of the target's last layers the draft should run here. More layers draft better, and
+take longer for a level.
 
-Pure arithmetic on what was measured. It may not know drafts, links or how anything is measured.
+May know drafters, trees and a clock, for timing a level. It may not know bundles or links.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import TypeVar
 
-_PASS_SECONDS = 0.03
-"""What a pass is taken to last, before one was seen."""
+from client.stats import Clock
+from common.drafters.drafter import Drafter
+from common.protocol.tree import TokenTree
+
+_PROMPT_TOKENS = 64
+_WARM_UP_LEVELS = 2
+_TIMED_LEVELS = 4
+_RECOMPUTATION = 1.25
+"""Times a level without draft state, on average: where state came, live nodes are computed again (docs/log.md)."""
+
+_PASS_S = 0.03
+"""The assumed time of a pass, before one was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +39,21 @@ Known = TypeVar("Known", bound=Depth)
 def best_depth(depths: Iterable[Known], round_trip: float) -> Known:
     """The depth at which a streaming answer comes fastest over a link with this round trip, in seconds.
 
-    A token costs a level; one that the drafts miss, a share of one in `accept_length`, costs the way there and back,
-    the pass that finds it out and, on average, half of the one before. Of `depths`, none but the best so far is held.
+    A token costs a level. A token that the drafts miss, one in `accept_length`, also costs a round trip, the pass that
+    corrects it and, on average, half of the pass before. Of `depths`, only the best so far is kept in memory.
     """
-    stall = round_trip + 1.5 * _PASS_SECONDS
-    return min(depths, key=lambda depth: depth.level_seconds + stall / max(depth.accept_length, 1.0))
+    stall_s = round_trip + 1.5 * _PASS_S
+    return min(depths, key=lambda depth: depth.level_seconds + stall_s / max(depth.accept_length, 1.0))
+
+
+def level_seconds(drafter: Drafter, vocab_size: int, clock: Clock) -> float:
+    """The median time of a few levels below a made-up prompt. The drafter forgets it with its first real view."""
+    tree = TokenTree([place % vocab_size for place in range(_PROMPT_TOKENS)])
+    took_s = []
+    for _ in range(_WARM_UP_LEVELS + _TIMED_LEVELS):
+        view = tree.view()
+        began = clock()
+        proposals = drafter.draft(view)
+        took_s.append(clock() - began)
+        tree.add_server_drafted(tree.frontier, proposals)
+    return median(took_s[_WARM_UP_LEVELS:]) * (1.0 if drafter.state is None else _RECOMPUTATION)

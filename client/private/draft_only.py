@@ -1,9 +1,7 @@
-"""An answer that a drafter writes alone and that nobody will judge: what it is shown, what of it is taken, where it
-ends.
+"""Draft-only decoding: an answer that the drafter writes alone and that no target verifies.
 
-Pure. May know views, proposals and ends. It may not know sessions, streams or messages, so that nothing of what it
-holds can be said to a server.
-"""
+Pure. May know views, proposals and the ends of answers. It may not know sessions, streams or messages, so that nothing
+of what it holds can be sent to a server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +12,15 @@ from common.protocol.messages import FinishReason, Settings
 from common.protocol.views import Proposal, TreeView
 
 SPENT = "spent"
-"""Why an answer ends whose drafter has nothing more to say, while nobody else may be asked."""
+"""The finish reason where the drafter proposes nothing more, and no server may be asked."""
 
 REPETITION = "repetition"
-"""Why an answer ends whose drafter goes round in circles."""
+"""The finish reason where the drafter repeats itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerBounds:
-    """Where the target's answers end."""
+    """Where answers end: as the target's do."""
 
     context: int  # tokens of the longest sequence
     end_tokens: frozenset[int]
@@ -31,7 +29,7 @@ class AnswerBounds:
 
 class DraftOnlyDecoding:
     def __init__(self, safe: Sequence[int], private: Sequence[int], settings: Settings, bounds: AnswerBounds):
-        """Goes on behind `safe`, what a target may know, and `private`, what it must not."""
+        """Continues `safe`, which a target may see, and `private`, which it must not."""
         self.run: tuple[int, ...] = ()
         self.reason: str | None = None
         self._safe, self._private = tuple(safe), tuple(private)
@@ -40,12 +38,12 @@ class DraftOnlyDecoding:
         self._room = min(settings.max_new_tokens, bounds.context - len(safe) - len(private))
 
     def view(self) -> TreeView:
-        """What the next token is drafted from."""
+        """The view that the next token is drafted from."""
         unseen, settings = self._private + self.run, self._settings
         return TreeView(self._safe + unseen, (), settings.rule, settings.sampling, alone=True, provisional=len(unseen))
 
     def take(self, proposals: Sequence[Proposal]) -> None:
-        """Goes on with the likeliest of what was drafted from the latest view."""
+        """Appends the likeliest of what was drafted from the latest view."""
         fresh = _likeliest(proposals)
         kept, reason = cut(
             self.run,

@@ -1,4 +1,5 @@
-"""A conversation in which private text may come: over the link until then, on this machine alone ever after.
+"""Routes each prompt of a conversation: over the link until the first one with private text, from then on to the draft
+on this machine alone.
 
 The asyncio shell around `DraftOnlyDecoding`, beside `Conversation`. May know both and what of a prompt is private; it
 may not know text or screens. Private tokens never reach a session: the link is ended before the first is looked at.
@@ -22,11 +23,11 @@ from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason, Settings, State
 
-_STATE_ALONE = Settings(max_new_tokens=0)
-"""Tells the server nothing of the answer, which it will not make."""
+_STATE_ONLY = Settings(max_new_tokens=0)
+"""Asks for draft state and no answer, and so reveals nothing of the answer's settings."""
 
-_FETCH_SECONDS = 5.0
-"""For how long the state of the safe text is waited for at most."""
+_FETCH_TIMEOUT_S = 5.0
+"""For the draft state of the safe text."""
 
 _WITHOUT_STATE = "the draft wrote without what the target makes of the text that is not private"
 
@@ -48,7 +49,7 @@ class PrivacyRouter:
         self._conversation = conversation
         self._bounds = bounds
         self._clock = clock
-        self._alone: DetachedDrafter | None = None
+        self._detached: DetachedDrafter | None = None
         self._states: Sequence[State] = ()  # that the drafter has not seen
         self._abandoned = False
 
@@ -56,31 +57,31 @@ class PrivacyRouter:
         self,
         prompt: Prompt,
         settings: Settings,
-        watch: TokenListener,
-        told: LinkListener = ignore_link_changes,
+        on_tokens: TokenListener,
+        on_link_change: LinkListener = ignore_link_changes,
         offered: Sequence[int] = (),
     ) -> Answer:
-        """The answer that follows the prompt; `told` hears how the link is while there is one. `offered` was
-        written for it before and is to be judged now, which only a server can do.
+        """The answer that follows the prompt. `offered` was drafted for it before and is to be verified now, which only
+        a server can do.
 
         Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or where
-        nothing drafts here. What `watch` raises is raised.
+        nothing drafts here. What a listener raises is raised.
         """
         self._abandoned = False
         too_long = prompt_fault(len(prompt.tokens), self._bounds.context)
         if too_long:
             raise MisuseError(too_long)
-        if self._alone is None and prompt.private is None:
-            return await self._conversation.answer(prompt.tokens, settings, watch, told, offered)
+        if self._detached is None and prompt.private is None:
+            return await self._conversation.answer(prompt.tokens, settings, on_tokens, on_link_change, offered)
         meter, fetch = Meter(self._clock), _Fetch()
-        if self._alone is None:
-            fetch = await self._withdraw(prompt.safe, told)
-        return await self._write(prompt, settings, watch, meter, fetch)
+        if self._detached is None:
+            fetch = await self._fetch_state_and_detach(prompt.safe, on_link_change)
+        return await self._decode(prompt, settings, on_tokens, meter, fetch)
 
     @property
     def is_private(self) -> bool:
-        """Whether nothing goes to the server any more."""
-        return self._alone is not None
+        """Whether nothing is sent to the server any more."""
+        return self._detached is not None
 
     def cancel(self) -> None:
         """Stops the answer that is being made, if any."""
@@ -91,31 +92,31 @@ class PrivacyRouter:
         """Tries a lost server at once, where it is still wanted."""
         self._conversation.retry_now()
 
-    async def _withdraw(self, safe: Sequence[int], told: LinkListener) -> _Fetch:
-        """Fetches the draft state of the text that is safe, if the drafter wants any, and ends the link."""
+    async def _fetch_state_and_detach(self, safe: Sequence[int], on_link_change: LinkListener) -> _Fetch:
+        """Fetches the draft state of the safe text, if the drafter wants any, and ends the link."""
         conversation = self._conversation
         if not conversation.drafts:
             raise MisuseError("private text is answered by a draft alone, and this policy has none; choose another")
         before, fetch = conversation.traffic, _Fetch()
-        enough = asyncio.get_running_loop().call_later(_FETCH_SECONDS, conversation.cancel)
+        deadline = asyncio.get_running_loop().call_later(_FETCH_TIMEOUT_S, conversation.cancel)
         try:
             if safe and conversation.wants_state:
-                answer = await conversation.answer(safe, _STATE_ALONE, _unseen, told)
+                answer = await conversation.answer(safe, _STATE_ONLY, _ignore_tokens, on_link_change)
                 fetch = _fetch_of(answer, was_enough=self._abandoned)
         except OutriderError as error:
             fetch = _Fetch(note=f"{_WITHOUT_STATE}: {error}")
         finally:
-            enough.cancel()
+            deadline.cancel()
             fetch = replace(fetch, traffic=conversation.traffic.since(before))
-            self._alone = conversation.detach_drafter()
-            self._states = self._alone.states
+            self._detached = conversation.detach_drafter()
+            self._states = self._detached.states
         return fetch
 
-    async def _write(
-        self, prompt: Prompt, settings: Settings, watch: TokenListener, meter: Meter, fetch: _Fetch
+    async def _decode(
+        self, prompt: Prompt, settings: Settings, on_tokens: TokenListener, meter: Meter, fetch: _Fetch
     ) -> Answer:
-        assert self._alone is not None
-        drafter, before = self._alone.drafter, self._alone.drafter.levels
+        assert self._detached is not None
+        drafter, before = self._detached.drafter, self._detached.drafter.levels
         decoding, failure = DraftOnlyDecoding(prompt.safe, prompt.private or (), settings, self._bounds), ""
         while decoding.reason is None:
             if self._abandoned:
@@ -128,7 +129,7 @@ class PrivacyRouter:
                 break
             self._states = ()
             decoding.take(proposals)
-            watch((), decoding.run)
+            on_tokens((), decoding.run)
         reason = "error" if failure else str(decoding.reason)
         stats = self._stats(decoding.run, settings, meter, fetch)
         levels: Levels = drafter.levels.since(before)
@@ -136,8 +137,8 @@ class PrivacyRouter:
         return Answer((), reason, stats, decoding.run, levels.drafted, levels.overrun, failure, note, private=True)
 
     def _stats(self, run: Sequence[int], settings: Settings, meter: Meter, fetch: _Fetch) -> Stats:
-        """Of an answer that no pass made."""
-        assert self._alone is not None
+        """The stats of an answer without any pass."""
+        assert self._detached is not None
         return Stats(
             tokens=0,
             seconds=meter.elapsed(),
@@ -151,19 +152,19 @@ class PrivacyRouter:
             provisional_tokens=len(run),
             retracted_tokens=0,
             reconnects=fetch.reconnects,
-            draft=self._alone.draft_name,
+            draft=self._detached.draft_name,
             rule=settings.rule,
             state_bytes=fetch.traffic.state,
         )
 
 
 def _fetch_of(answer: Answer, *, was_enough: bool) -> _Fetch:
-    """`was_enough`: a person did not want more of it."""
+    """`was_enough`: a person stopped it."""
     is_late = answer.finish_reason == FinishReason.CANCELLED
     why = answer.failure or ("it was too slow in coming" if is_late else "the server was out of reach")
     note = "" if answer.finish_reason == FinishReason.LENGTH or was_enough else f"{_WITHOUT_STATE}: {why}"
     return _Fetch(rtt_ms=answer.stats.rtt_ms, reconnects=answer.stats.reconnects, note=note)
 
 
-def _unseen(committed: Sequence[int], provisional: Sequence[int]) -> None:
-    """Nothing is written while state is fetched."""
+def _ignore_tokens(committed: Sequence[int], provisional: Sequence[int]) -> None:
+    """No text comes while state is fetched."""

@@ -1,7 +1,6 @@
-"""What of a prompt is private, and what may leave this machine.
+"""Private spans of a prompt: which part may be sent to a server.
 
-Pure. May know the marks that a person writes and tokens once they are made; it may not know templates, tokenizers,
-sessions or links.
+Pure. May know the marks that a person writes, and tokens; it may not know templates, tokenizers, sessions or links.
 """
 
 import re
@@ -13,7 +12,7 @@ BEGIN, END = "[[private]]", "[[/private]]"
 
 _MARKS = re.compile("|".join(map(re.escape, (BEGIN, END))))
 _MEANT = re.compile(r"\[\[\s*/?\s*private\s*/?\s*\]\]", re.IGNORECASE)
-"""What a person may have meant as a mark."""
+"""Matches misspelt marks too."""
 
 
 @dataclass(frozen=True, slots=True)

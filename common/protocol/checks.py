@@ -1,6 +1,6 @@
-"""Checks every field of a client's frame before it is used. Each fault is one plain sentence with a code.
+"""Checks every field of a frame before it is used. Each error is one plain sentence with a code.
 
-Knows what a server offers, and no session.
+It may know the terms that a server offers, and no session.
 """
 
 import math
@@ -12,6 +12,7 @@ from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import (
     LEAST_LOGP,
     PROTOCOL_VERSION,
+    Commit,
     Draw,
     FailureCode,
     GrownNode,
@@ -34,6 +35,22 @@ _MAX_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MAX_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
 
 _MAX_AXES = 1 + max(DIMENSIONS.values())
+
+
+def check_commit(commit: Commit, tokens: Sequence[int], prompt_length: int, room: int, vocab_size: int) -> int:
+    """How many of a Commit's tokens the client has already, of whose sequence `tokens` are known and `room` may follow.
+    Raises PeerError for a Commit that does not fit them."""
+    if not prompt_length <= commit.start <= len(tokens):
+        raise PeerError(f"a Commit starts at {commit.start}, but {len(tokens)} tokens are known")
+    known = len(tokens) - commit.start
+    if len(commit.tokens) > known + room:
+        more = len(commit.tokens) - known
+        raise PeerError(f"a Commit brings {more} more tokens, but the answer has room for {room}")
+    if not commit.tokens or not all(0 <= token < vocab_size for token in commit.tokens):
+        raise PeerError("a Commit is empty or carries a token outside the vocabulary")
+    if tuple(tokens[commit.start : commit.start + len(commit.tokens)]) != commit.tokens[:known]:
+        raise PeerError(f"a Commit changes tokens at {commit.start} that were final")
+    return known
 
 
 def check_open(opened: Open, terms: Terms) -> None:
@@ -126,7 +143,8 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
 
 
 def _check_draws(nodes: Sequence[GrownNode], terms: Terms) -> None:
-    """A Draw may lie about where its tokens came from, which harms nobody else; what it says must make sense."""
+    """Checks each Draw for consistency. Whether its tokens were really sampled from it cannot be checked, and concerns
+    only the client that sent it."""
     groups: dict[int, list[GrownNode]] = {}
     for node in nodes:
         groups.setdefault(node.parent, []).append(node)
@@ -151,7 +169,7 @@ def _check_draw(draw: Draw, terms: Terms) -> None:
 
 
 def check_state(state: State, request: StateRequest | None) -> None:
-    """A server's frame, as far as it can be judged without the sequence that it belongs to."""
+    """Checks a server's State frame, as far as that is possible without its sequence. Raises PeerError."""
     if request is None:
         raise PeerError("the server sends draft state that was not asked for")
     if state.kind not in DIMENSIONS:

@@ -1,12 +1,12 @@
-"""The client's half of one session: what the server made final, the live tree, and what to tell the server.
+"""The client's half of one session: the committed tokens, the live tree, and the messages for the server.
 
-Knows no drafter, no link and no clock. Methods that speak to the server return the message to send.
+Knows no drafter, no link and no clock. Methods that address the server return the message to send.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from common.protocol.checks import check_state
+from common.protocol.checks import check_commit, check_state
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -34,7 +34,7 @@ from common.protocol.views import Proposal, TreeView
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the server said of its target and of itself before the session was opened."""
+    """What the server describes of its target and of itself before the session is opened."""
 
     fingerprint: str
     vocab_size: int
@@ -52,13 +52,13 @@ class ClientSession:
         self.passes = 0  # commits of this turn, one for each pass that chose tokens
         self.finished: Finished | None = None
         self._limits = limits
-        self._told = 0
+        self._acknowledged = 0
         self._exhausted_at = 0
         self._asked_state: StateRequest | None = None  # on this stream
         self._state_frames = 0  # received on this stream
-        self._state_frames_told = 0
+        self._state_frames_acknowledged = 0
 
-    # What the client says.
+    # Messages to the server.
 
     def open(self, tokens: Sequence[int], settings: Settings) -> Open:
         """Begins the session's first turn with a prompt."""
@@ -79,7 +79,7 @@ class ClientSession:
             self._advance(Cancel)
             return [opening, Cancel(self.turn)]
         nodes = self.tree.renumber()
-        return [opening, self._tell(nodes)] if nodes else [opening]
+        return [opening, self._grow(nodes)] if nodes else [opening]
 
     def extend(self, keep: int, tokens: Sequence[int], settings: Settings) -> Extend | Open | None:
         """Begins the next turn: keeps the first `keep` positions and appends; an Open where the stream is gone, nothing
@@ -101,10 +101,10 @@ class ClientSession:
         return None if self._is_lost else Cancel(self.turn)
 
     def accept_unverified(self, tokens: Sequence[int]) -> None:
-        """Makes final what the target has not judged, in an answer whose stream is lost. Raises MisuseError in any
-        other, and for more than the answer has room for."""
+        """Makes tokens final without verification, in an answer whose stream is lost. Raises MisuseError in any other,
+        and for more than the answer has room for."""
         if not self._is_lost or len(tokens) > self.room:
-            raise MisuseError("only what was written while the link was gone can be kept unjudged")
+            raise MisuseError("only what was drafted while the link was gone can be accepted unverified")
         self.tree.commit(tokens)
 
     def propose(self, frontier: int, proposals: Sequence[Proposal]) -> Grow | None:
@@ -120,33 +120,33 @@ class ClientSession:
         room = self._limits.max_nodes - len(self.tree)
         fresh = [node for node in self.tree.grow(frontier, _fitting(offered, room)) if node.position < self._limit]
         self.tree.forget(frontier)  # no later view is older than this one
-        return self._tell(self.tree.grown(fresh)) if fresh and not self._is_lost else None
+        return self._grow(self.tree.grown(fresh)) if fresh and not self._is_lost else None
 
     def exhausted(self) -> Grow | None:
-        """Says that there is nothing to propose at this frontier, once for each frontier."""
+        """Tells the server that there is nothing to propose at this frontier, once for each frontier."""
         if self._exhausted_at == self.tree.frontier or self._is_lost:
             return None
         self._advance(Grow)
         self._exhausted_at = self.tree.frontier
-        return self._tell([])
+        return self._grow([])
 
     def acknowledge(self) -> Ack | None:
-        """Tells the frontier where no Grow has told it yet."""
-        if self._told >= self.tree.frontier or self.state is not ClientState.GENERATING:
+        """Acknowledges the frontier where no Grow has done so yet."""
+        if self._acknowledged >= self.tree.frontier or self.state is not ClientState.GENERATING:
             return None
         self._advance(Ack)
-        self._told = self.tree.frontier
+        self._acknowledged = self.tree.frontier
         return Ack(self.turn, self.tree.frontier)
 
     def acknowledge_state(self) -> StateAck | None:
-        """Tells how many State frames came on this stream, where it has not been told yet."""
-        if self._state_frames_told == self._state_frames:
+        """Acknowledges the State frames of this stream, where some are not acknowledged yet."""
+        if self._state_frames_acknowledged == self._state_frames:
             return None
         self._advance(StateAck)
-        self._state_frames_told = self._state_frames
+        self._state_frames_acknowledged = self._state_frames
         return StateAck(self._state_frames)
 
-    # What the server says, and what the link does.
+    # Frames from the server, and events of the link.
 
     def receive(self, message: FromServer) -> tuple[int, ...]:
         """Takes a frame and returns the tokens that it made final, in sequence order.
@@ -154,7 +154,16 @@ class ClientSession:
         Raises PeerError where the server breaks the protocol.
         """
         if isinstance(message, Commit):
-            return self._receive_commit(message)
+            if self._is_stale(message.turn):
+                return ()
+            self._advance(Commit)
+            room = self.room if self.finished is None else 0
+            known = check_commit(message, self.tree.tokens, self._prompt_length, room, self._limits.vocab_size)
+            fresh = message.tokens[known:]
+            if fresh:
+                self.tree.commit(fresh)
+                self.passes += 1
+            return fresh
         if isinstance(message, Finished):
             self._receive_finished(message)
             return ()
@@ -196,28 +205,6 @@ class ClientSession:
         parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
         return GrownNode(first + index, parent, proposal.token, proposal.logp, proposal.draw)
 
-    def _receive_commit(self, commit: Commit) -> tuple[int, ...]:
-        if self._is_stale(commit.turn):
-            return ()
-        self._advance(Commit)
-        tree = self.tree
-        if not self._prompt_length <= commit.start <= tree.frontier:
-            raise PeerError(f"a Commit starts at {commit.start}, but {tree.frontier} tokens are known")
-        known = tree.frontier - commit.start
-        room = self.room if self.finished is None else 0
-        if len(commit.tokens) > known + room:
-            more = len(commit.tokens) - known
-            raise PeerError(f"a Commit brings {more} more tokens, but the answer has room for {room}")
-        if not commit.tokens or not all(0 <= token < self._limits.vocab_size for token in commit.tokens):
-            raise PeerError("a Commit is empty or carries a token outside the vocabulary")
-        if tuple(tree.tokens[commit.start : commit.start + len(commit.tokens)]) != commit.tokens[:known]:
-            raise PeerError(f"a Commit changes tokens at {commit.start} that were final")
-        fresh = commit.tokens[known:]
-        if fresh:
-            tree.commit(fresh)
-            self.passes += 1
-        return fresh
-
     def _receive_finished(self, finished: Finished) -> None:
         if self._is_stale(finished.turn):
             return
@@ -248,13 +235,13 @@ class ClientSession:
         self._settings = settings
         self.tree.grouped = RULES[settings.rule].grouped
         self._prompt_length = tree.frontier
-        self._told = tree.frontier
+        self._acknowledged = tree.frontier
         self._exhausted_at = 0
 
     def _opening(self) -> Open:
         self._asked_state = self.wanted_state
-        self._state_frames = self._state_frames_told = 0
-        self._told = self.tree.frontier
+        self._state_frames = self._state_frames_acknowledged = 0
+        self._acknowledged = self.tree.frontier
         self._exhausted_at = 0
         return Open(
             PROTOCOL_VERSION,
@@ -267,13 +254,13 @@ class ClientSession:
             self._asked_state,
         )
 
-    def _tell(self, nodes: list[GrownNode]) -> Grow:
-        self._told = self.tree.frontier
+    def _grow(self, nodes: list[GrownNode]) -> Grow:
+        self._acknowledged = self.tree.frontier
         return Grow(self.turn, self.tree.frontier, tuple(nodes))
 
     @property
     def _limit(self) -> int:
-        """Positions from here on are of no use to the server."""
+        """The server has no use for positions from here on."""
         return min(self._limits.context, self._prompt_length + self._settings.max_new_tokens) - 1
 
     def _advance(self, event: type) -> None:

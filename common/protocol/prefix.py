@@ -1,4 +1,4 @@
-"""The common prefix of two token sequences. Nothing else may live here."""
+"""The common prefix of two sequences. Nothing else may live here."""
 
 from collections.abc import Sequence
 

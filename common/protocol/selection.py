@@ -1,8 +1,7 @@
-"""Selection of nodes: the likeliest ones where a pass cannot take all, how likely each is committed, and what one more
-level would add. Pure.
+"""Selects the nodes of a pass where not all fit, the likeliest first, and estimates the gain of further nodes. Pure.
 
-Under a rule that verifies groups, siblings go together, and their rank depends only on their parent's log-probability
-and on their number, never on what was drawn for them.
+Under a rule with sampled groups, siblings are selected together, by their parent's log-probability and their number,
+and never by the sampled tokens: the target's distribution would not be kept otherwise.
 """
 
 import heapq
@@ -17,7 +16,7 @@ _Group = Sequence[Node]
 
 
 def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
-    """At most `count` nodes at positions below `last`, likeliest first, parents before children."""
+    """The likeliest nodes at positions below `last`, at most `count`, parents first."""
     chosen: list[Node] = []
     heap = _ranked(tree, tree.root)
     heapq.heapify(heap)
@@ -33,11 +32,11 @@ def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
 
 
 def commit_probabilities(tree: TokenTree, max_acceptance: float = 1.0) -> list[float]:
-    """The probability that each node is committed, in the order in which a pass takes them. Groups are not weighed by
-    what was drawn: all nodes at one position count alike.
+    """The probability that each node is committed, in the order in which a pass takes them. In sampled groups, all
+    nodes at one position count alike.
 
-    At most one node at each position is committed, and only below a committed one. So the probabilities of one position
-    sum to at most `max_acceptance` to the power of its depth, whatever their drafter claims.
+    At most one node at each position is committed, and only below a committed one. The sum at a position is therefore
+    limited to `max_acceptance` to the power of its distance from the root, whatever the drafter claims.
     """
     root = tree.root
     claimed = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
@@ -47,15 +46,15 @@ def commit_probabilities(tree: TokenTree, max_acceptance: float = 1.0) -> list[f
     believed = {root: 1.0}
     for node, chance in claimed.items():
         total, most = totals[node.position], max_acceptance ** (node.position - root.position)
-        # Probabilities that underflow to 0 add nothing.
+        # Where the total underflows to 0, nodes add nothing.
         believed[node] = min(believed[node.parent or root], chance * min(1.0, most / total) if total else 0.0)
     ranked = sorted(((chance, believed[node]) for node, chance in claimed.items()), reverse=True)
     return list(accumulate((chance for _, chance in ranked), min))
 
 
 def expected_level_gain(tree: TokenTree, last: int) -> float:
-    """The tokens that one more level of nodes, at positions below `last`, would add to a pass: about the probability
-    that the verify walk reaches a leaf."""
+    """The expected tokens that a pass gains from one more level of nodes, at positions below `last`: about the
+    probability that its walk reaches a leaf."""
     if not tree.root.children:
         return float(tree.frontier < last)
     origin = tree.root.score

@@ -1,4 +1,4 @@
-"""The terms of a server for every session: its target's dimensions, and the limits that protect it."""
+"""The terms that a server offers to every session: the sizes of its target, and limits that protect the server."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
 
 StateKinds = Callable[[StateRequest], Sequence[StateKind]]
-"""The kinds of state of a request, in the order in which they go where positions tie. Raises PeerError for an unknown
-draft model or a number of layers that is not served."""
+"""The kinds of draft state for a request; of equally new positions, the first kind is sent first. Raises PeerError for
+an unknown draft or a number of layers that it does not offer."""
 
 
 def no_state(request: StateRequest) -> Sequence[StateKind]:
-    """For a server whose draft models need no state."""
+    """The answer of a server whose drafts need no draft state. Raises PeerError."""
     raise PeerError(f"this server sends no draft state for the draft '{request.draft}'", FailureCode.INVALID)
 
 
@@ -33,6 +33,6 @@ class Terms:
     state_kinds: StateKinds = no_state
 
     def max_names(self, ahead: int) -> int:
-        """The limit of node ids of one session that are still valid: a few for each node and for each of `ahead`
+        """The most node ids of one session that may still be referred to: a few for each node and for each of `ahead`
         unacknowledged tokens."""
         return 4 * (self.max_nodes + self.max_server_drafted_nodes + max(self.run_ahead, ahead))

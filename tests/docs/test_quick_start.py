@@ -38,7 +38,7 @@ IN_THIS_PROCESS: dict[str, Callable[[], object]] = {
 }
 """Imported once, where a process of its own would import torch each time."""
 
-INSTALLED_ALREADY = ("git", "cd", "make", "export")
+INSTALLED_ALREADY = ("git", "cd", "make", "export", "uv")
 
 SHORTER = {"outrider-train": ["--steps", "2", "--batch-tokens", "256", "--threads", "1"]}
 
@@ -73,7 +73,10 @@ def desk(tmp_path, monkeypatch) -> Iterator[Desk]:
     put_into_cache(hub, SMALL_DRAFT, make_checkpoint(tmp_path / "draft", "llama", layers=1, seed=2))
     chat = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "the quick brown fox jumps " * 4}]
     folder = tmp_path / "outrider"
-    folder.mkdir()
+    for made in (folder, folder / "dist", home):
+        made.mkdir()
+    for file in ("dist/outrider-0.1.0-py3-none-any.whl", "constraints.txt"):
+        (folder / file).touch()
     (folder / "chats.jsonl").write_text(f"{json.dumps({'messages': chat})}\n" * 8)
     monkeypatch.chdir(folder)
     for variable, value in {

@@ -149,12 +149,13 @@ async def test_two_who_pull_at_once_fetch_once(tmp_path):
 async def test_another_process_is_waited_for(tmp_path):
     directory = tmp_path / "bundles" / MANIFEST.id
     directory.mkdir(parents=True)
-    script = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], 0), fcntl.LOCK_EX); print(flush=True); input()"
-    holder = subprocess.Popen([sys.executable, "-c", script, directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    lock = directory / ".lock"
+    script = "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); input()"
+    holder = subprocess.Popen([sys.executable, "-c", script, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     holder.stdout.readline()
     pulling = asyncio.create_task(fetched(Source(), tmp_path))
     await asyncio.sleep(0.3)
-    assert list(directory.iterdir()) == []
+    assert list(directory.iterdir()) == [lock]
     holder.kill()
     holder.communicate()
     assert first_damaged(await pulling, MANIFEST) is None

@@ -45,7 +45,7 @@ def timed(monkeypatch) -> list[Drafter]:
         drafters.append(drafter)
         return 0.005 + (0.004 * drafter.state.layers if drafter.state else 0.0)
 
-    monkeypatch.setattr("client.drafting.level_time.level_seconds", level_seconds)
+    monkeypatch.setattr("client.drafting.depth.level_seconds", level_seconds)
     return drafters
 
 
@@ -172,7 +172,7 @@ def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
         return lambda: weights
 
     monkeypatch.setattr("common.drafters.load.load_draft_model", load_draft_model)
-    monkeypatch.setattr("client.drafting.level_time.level_seconds", lambda drafter, vocab_size, clock: 0.005)
+    monkeypatch.setattr("client.drafting.depth.level_seconds", lambda drafter, vocab_size, clock: 0.005)
     (tmp_path / "config.json").write_text("{}")
     for best in (2, 4):  # none of whom needs another for an outage
         note_accept_lengths(tmp_path, {layers: 3.0 if layers == best else 2.0 for layers in range(5)})

@@ -133,7 +133,7 @@ async def test_state_is_not_waited_for_without_end(monkeypatch, is_there):
     async def dial():
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("client.private.router._FETCH_SECONDS", 0.3)
+    monkeypatch.setattr("client.private.router._FETCH_TIMEOUT_S", 0.3)
     stream = FakeStream(pass_seconds=1000.0) if is_there else None
     answer = await ask(router(stream, StatefulDrafter(target), dial=dial, patience=1000.0))
     assert answer.provisional == decoded(PROMPT.tokens, 12)

@@ -1,8 +1,8 @@
-"""client.drafting.level_time on a fake clock: a level's time is that of a few, each deeper than the one before."""
+"""client.drafting.depth on a fake clock: a level's time is that of a few, each deeper than the one before."""
 
 import pytest
 
-from client.drafting.level_time import level_seconds
+from client.drafting.depth import level_seconds
 from common.drafters.best_first import Expansion
 from common.protocol.messages import StateRequest
 from common.protocol.views import Proposal

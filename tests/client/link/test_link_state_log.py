@@ -1,7 +1,6 @@
 """What a program reads of the link: each change with its time, tries that failed left out."""
 
-from client.link.link_log import LinkLog
-from client.link.link_state import LinkState
+from client.link.link_state import LinkLog, LinkState
 
 
 def logged(*changes: tuple[float, LinkState]) -> list[dict]:

@@ -47,7 +47,7 @@ def raw_bytes(dtype: str, shape: Sequence[int]) -> int:
     return count * (packed + scales)
 
 
-def most_bytes(dtype: str, shape: Sequence[int]) -> int:
+def max_bytes(dtype: str, shape: Sequence[int]) -> int:
     """The most bytes of a valid payload for an array of `shape`."""
     raw = raw_bytes(dtype, shape)
     return raw + raw // 128 + _ENVELOPE_BYTES

@@ -39,16 +39,16 @@ def commit_probabilities(tree: TokenTree, max_acceptance: float = 1.0) -> list[f
     limited to `max_acceptance` to the power of its distance from the root, whatever the drafter claims.
     """
     root = tree.root
-    said = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
+    claimed = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
     totals: defaultdict[int, float] = defaultdict(float)
-    for node, chance in said.items():
+    for node, chance in claimed.items():
         totals[node.position] += chance
     believed = {root: 1.0}
-    for node, chance in said.items():
+    for node, chance in claimed.items():
         total, most = totals[node.position], max_acceptance ** (node.position - root.position)
         # Where the total underflows to 0, nodes add nothing.
         believed[node] = min(believed[node.parent or root], chance * min(1.0, most / total) if total else 0.0)
-    ranked = sorted(((chance, believed[node]) for node, chance in said.items()), reverse=True)
+    ranked = sorted(((chance, believed[node]) for node, chance in claimed.items()), reverse=True)
     return list(accumulate((chance for _, chance in ranked), min))
 
 
@@ -69,14 +69,14 @@ def _ranked(tree: TokenTree, parent: Node) -> list[tuple[float, int, _Group]]:
 
 
 class LevelGain:
-    """`expected_level_gain`, walked once for each state of a tree: below one root nodes only come."""
+    """`expected_level_gain`, computed once for each state of a tree: below one root nodes are only added."""
 
     def __init__(self) -> None:
-        self._walked: tuple[Node, int, int] | None = None
+        self._computed_for: tuple[Node, int, int] | None = None
         self._level_gain = 0.0
 
     def of(self, tree: TokenTree, limit: int) -> float:
         state = (tree.root, len(tree), limit)
-        if state != self._walked:
-            self._walked, self._level_gain = state, expected_level_gain(tree, limit)
+        if state != self._computed_for:
+            self._computed_for, self._level_gain = state, expected_level_gain(tree, limit)
         return self._level_gain

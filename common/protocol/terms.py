@@ -28,7 +28,7 @@ class Terms:
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree that a client may grow
-    server_drafts: bool = False  # whether the server can draft itself
+    server_drafts: bool = False  # whether the server can draft for sessions
     max_server_drafted_nodes: int = 256  # live nodes up to which the server drafts for a session
     state_kinds: StateKinds = no_state
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 
 from common.protocol.messages import Failed, FailureCode, FromServer, State
-from common.protocol.state_window import MOST_WINDOW
+from common.protocol.state_window import MAX_WINDOW_BYTES
 
 MAX_WAITING = 4096
 """Messages. Run-ahead keeps a client that reads far below; one that does not read is cut off."""
 
-MAX_WAITING_STATE = 4 * MOST_WINDOW
+MAX_WAITING_STATE = 4 * MAX_WINDOW_BYTES
 """Bytes of draft state. The window sends less than this to a client that acknowledges what it reads."""
 
 on_stream_end: ContextVar[Callable[[], None]] = ContextVar("on_stream_end", default=lambda: None)

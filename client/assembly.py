@@ -18,7 +18,9 @@ from client.cache.bundle_check import check_intact
 from client.cache.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
 from client.cache.known_servers import recall, remember
 from client.cache.pins import keep_pin
+from client.cache.tokenizers import tokenizer_of
 from client.conversation import Conversation
+from client.drafting.draft_imports import begin_imports
 from client.drafting.draft_loader import DraftChoice, DraftLoader
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import Policy
@@ -30,7 +32,7 @@ from client.private.draft_only import AnswerBounds
 from client.private.router import PrivacyRouter
 from client.text import decode
 from common.address import Address
-from common.bundle import TOKENIZER_FOLDER, BundleManifest
+from common.bundle import BundleManifest
 from common.cache import cache_directory
 from common.drafters.drafter import Drafter
 from common.programs.native_calls import ended_by_second_interrupt
@@ -42,9 +44,8 @@ from common.rpc.errors import HungUpError, LinkError
 from common.rpc.stub import Connection
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
-
     from common.drafters.load import DrafterFactory
+    from common.models.tokenizer import Tokenizer
 
 _DESCRIBE_SECONDS = 20.0
 _KNOWN_SECONDS = 4.0  # for a server that one can begin without
@@ -180,16 +181,30 @@ async def fetch_bundle(
     return manifest, bundle_directory(cache, manifest)
 
 
+def _begin_imports(kept: ServerDescription, draft: str | None) -> asyncio.Future[None] | None:
+    """Imports what the draft needs, while the connection is being made; None where the draft is not known."""
+    manifest = next((each for each in kept.bundles if each.draft == draft), None)
+    if manifest is None and draft is None and kept.bundles:
+        manifest = choose_bundle(kept.bundles, None)
+    if manifest is None:
+        return None
+    return begin_imports(manifest.kind)
+
+
 @asynccontextmanager
 async def client_for(
-    access: Access, choice: DraftChoice, cache: Path | None, download: Download
+    access: Access, choice: DraftChoice, cache: Path | None, download: Download, *, drafts: bool = True
 ) -> AsyncIterator[Client]:
-    """A client of the server, ready to converse: without it too, where its bundle is at hand."""
+    """A client of the server, ready to converse: without it too, where its bundle is at hand. Unless it `drafts`,
+    nothing is imported beforehand for a drafter."""
     where, address = cache_directory(cache), str(access.address)
     async with access.connect() as connection:
         kept, hitch = recall(where, address), ""
+        imported = None if kept is None or not drafts else _begin_imports(kept, choice.draft)
         try:
             description = await describe(connection, _DESCRIBE_SECONDS if kept is None else _KNOWN_SECONDS)
+            if imported is not None:
+                await imported  # which would delay what is timed now
             # The first call has set up the connection, and may have waited for a server that was loading.
             began = time.perf_counter()
             await describe(connection, _DESCRIBE_SECONDS)
@@ -208,9 +223,6 @@ async def client_for(
             if not is_complete(where, manifest):
                 raise
         await asyncio.to_thread(check_intact, bundle, manifest)
-        # Which takes seconds, so that whoever misspelt the server's name has heard of it before.
-        from common.models.checkpoint import load_tokenizer
-
         with ended_by_second_interrupt():
-            tokenizer = load_tokenizer(bundle / TOKENIZER_FOLDER)
+            tokenizer = tokenizer_of(where, manifest, bundle)
         yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip, hitch)

@@ -58,6 +58,7 @@ def run(
     private_file: option.PrivateFile = None,
     pace_draft: option.PaceDraft = 0.0,
     cache_dir: option.CacheDir = None,
+    via_serve: option.ViaServe = True,
     *,
     request: option.AnswerRequest,
     unlinked: option.OfflineRequest,
@@ -67,6 +68,14 @@ def run(
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft answers alone."""
     question = _read_prompt(prompt, private_file)
+    if via_serve:
+        from client.local_serve.ask import Options, answered
+
+        loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
+        asked = Options(credentials, request, unlinked, loads, pace_draft)
+        with loading() as loaded:
+            if answered(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json):
+                return
     with loading() as loaded:
         import asyncio
 

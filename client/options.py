@@ -71,6 +71,10 @@ PolicyName = Annotated[
 PaceDraft = Annotated[
     float, typer.Option("--pace-draft", min=0, metavar="MS", help="Each drafted level takes at least this long.")
 ]
+ViaServe = Annotated[
+    bool,
+    typer.Option("--via-serve/--no-via-serve", help="Ask a running `outrider serve` of yours, which has all loaded."),
+]
 PrivateFile = Annotated[
     Path | None,
     typer.Option(

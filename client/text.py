@@ -12,7 +12,7 @@ from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from common.models.tokenizer import Tokenizer
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 _CHARACTER_BYTES = 4  # of the longest character in UTF-8, and so the tokens after which it is whole or never will be

@@ -19,10 +19,11 @@ from common.cache import cache_directory
 from common.certificate import read_pem
 from common.draft_kinds import Weights
 from common.draft_models.directory import read_draft_kind
-from common.models.checkpoint import DTYPES, load_config, load_tokenizer
+from common.models.checkpoint import load_config, load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.families import SUPPORTED, check_family, key_width
 from common.models.fingerprint import fingerprint
+from common.models.placement import DTYPES
 from common.models.quantised import BITS, method_of, why_not
 from common.models.shipped import shipped_family
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files

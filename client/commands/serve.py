@@ -24,9 +24,11 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
+from client.local_serve.listener import Listener, Loaded
 from client.terminal.progress import download_bar
 from client.terminal.render import unreached_line
 from common.address import Address
+from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
 _WAITING = 64
@@ -66,13 +68,19 @@ async def serve(
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
             client.require_idle(defaults.options.idle)
-            app = await _assemble(stack, client, defaults, offline, listening, link_control, lambda: server.should_exit)
+            app, parts = await _assemble(
+                stack, client, defaults, offline, listening, link_control, lambda: server.should_exit
+            )
+            listener = Listener(parts, cache_directory(cache), listening.places)
             loaded()
             if not client.was_reached:
                 _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
             host, number = port.getsockname()[:2]
-            _say(f"ready on {Address(host, number)}")
-            _say(f"the page is at http://{Address(host, number)}/")
+
+            def ready() -> None:
+                _say(f"ready on {Address(host, number)}")
+                _say(f"the page is at http://{Address(host, number)}/")
+
             config = uvicorn.Config(
                 app,
                 log_level="critical",  # clients are told what went wrong, and streams that end on shutdown are no news
@@ -81,13 +89,32 @@ async def serve(
                 backlog=BACKLOG,
                 timeout_graceful_shutdown=_GRACE_S,
             )
-            server = uvicorn.Server(config)
+            server = _Server(config, listener, ready)
             try:
                 await server.serve([port])
             except asyncio.CancelledError:
                 server.should_exit = True  # ends the streams of open pages
                 await server.shutdown([port])
                 raise
+
+
+class _Server(uvicorn.Server):
+    """Listens for this user too, between the time when signals are heard and when it goes: a signal that ends it ends
+    the process as well. `ready` is called in between."""
+
+    def __init__(self, config: uvicorn.Config, listener: Listener, ready: Callable[[], None]):
+        super().__init__(config)
+        self._listener = listener
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        await self._listener.open()
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._listener.close()
+        await super().shutdown(sockets)
 
 
 async def _assemble(
@@ -98,7 +125,7 @@ async def _assemble(
     listening: Listening,
     link_control: LinkControl | None,
     is_closing: Callable[[], bool],
-) -> Any:
+) -> tuple[Any, Loaded]:
     make_drafter = client.load_draft() if defaults.options.policy.drafts else None
     shared_connection = await stack.enter_async_context(SharedConnection(client.access, client.connection))
     state = LinkState.ONLINE if client.was_reached else LinkState.OFFLINE
@@ -127,7 +154,8 @@ async def _assemble(
     target, draft = client.description.fingerprint[:_NAME_LENGTH], client.manifest.id[:_NAME_LENGTH]
     paths = OpenAiPaths(service, defaults.options.sampling, target, draft, health)
     page = PagePaths(PageContext(client, service, monitor, defaults.options.sampling, link_control, is_closing))
-    return make_app([*paths.routes(), *page.routes()], access_rules_for(listening.address.host, listening.key))
+    app = make_app([*paths.routes(), *page.routes()], access_rules_for(listening.address.host, listening.key))
+    return app, Loaded(client, make_drafter, shared_connection, monitor, client.choice)
 
 
 def bind(address: Address) -> socket.socket:

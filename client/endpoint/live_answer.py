@@ -17,7 +17,7 @@ from client.private.spans import Prompt
 from client.terminal.render import AnswerView
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from common.models.tokenizer import Tokenizer
 
 _UPDATE_INTERVAL_S = 0.04
 """Between two updates: the draft writes faster than anybody reads."""

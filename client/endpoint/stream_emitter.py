@@ -14,7 +14,7 @@ from client.stops import TextBeforeStop
 from client.text import IncrementalText
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from common.models.tokenizer import Tokenizer
 
 GRACE_S = 1.0
 """For how long a link may be gone before it counts as gone: a server that restarts is back by then."""

@@ -8,17 +8,19 @@ have arrived. Embedding and head are the target's and stay out of it.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig
 
 from common.draft_models.directory import is_published_eagle, load_into, read_config, read_tensors, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, WEIGHTS, read_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 KIND = "eagle"
 
@@ -114,7 +116,7 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
     return draft, kept
 
 
-def read_depths(directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
+def read_depths(directory: Path, target: "PreTrainedConfig") -> tuple[int, ...] | None:
     """Only 0, as it runs no target layer; None where its sizes are not the target's. Raises as `load_eagle` does."""
     draft, _ = load_eagle(directory)
     return (0,) if draft.config.hidden == target.hidden_size else None

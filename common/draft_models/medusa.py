@@ -8,16 +8,18 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import PreTrainedConfig
 
 from common.draft_models.directory import load_into, read_config, read_tensors, save_draft
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 KIND = "medusa"
 
@@ -142,7 +144,7 @@ def load_medusa(directory: Path) -> MedusaDraft:
     return draft
 
 
-def read_depths(directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
+def read_depths(directory: Path, target: "PreTrainedConfig") -> tuple[int, ...] | None:
     """Only 0, as they run no target layer; None where their sizes are not the target's. Raises as `load_medusa`
     does."""
     config = load_medusa(directory).config

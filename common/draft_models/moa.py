@@ -8,11 +8,10 @@ not know losses, masks' schedules, caches or the frozen target layers.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig
 
 from common.draft_models.directory import EXPORTER_WEIGHTS, load_into, read_config, read_tensors, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
@@ -21,6 +20,9 @@ from common.draft_models.vocabulary import KEPT_TOKENS
 from common.models.errors import CheckpointError
 from common.models.families import key_width
 from common.protocol.errors import MisuseError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 # Shape letters: B rows, T tokens, S received states, L target layers, W state width, E hidden size.
 
@@ -124,7 +126,7 @@ def read_moa_config(directory: Path) -> MoaConfig:
         raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
 
 
-def read_depths(directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
+def read_depths(directory: Path, target: "PreTrainedConfig") -> tuple[int, ...] | None:
     """The numbers of target layers that the draft may run; None where its sizes are not the target's.
 
     Raises CheckpointError where `directory` holds no moa draft.

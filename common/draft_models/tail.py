@@ -19,10 +19,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from common.models.checkpoint import DTYPES, load_causal_lm
+from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
-from common.models.quantised import SETTINGS, method_of, plain_tensors
-from common.models.source import CONFIG, WEIGHTS, read_json, weight_files
+from common.models.placement import DTYPES
+from common.models.quantised import method_of, plain_tensors
+from common.models.source import CONFIG, QUANTISATION, WEIGHTS, read_json, weight_files
 
 _LAYER = re.compile(r"model\.layers\.(\d+)\.(.*)")
 _MENTIONED_LAYER = re.compile(r"(layers\\?\.)(\d+)")
@@ -50,7 +51,7 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
             tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(config)))
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(folder, str(target))) from error
-    plain = {key: value for key, value in _end_of(config, layers).items() if key != SETTINGS}
+    plain = {key: value for key, value in _end_of(config, layers).items() if key != QUANTISATION}
     _save(out, tensors, {"format": "pt"}, plain)
 
 
@@ -129,8 +130,8 @@ def _end_of(config: dict[str, Any], layers: int) -> dict[str, Any]:
     if "max_window_layers" in config:
         end["max_window_layers"] = max(0, int(config["max_window_layers"]) - (total - layers))
     # Which layers a quantisation leaves out may be said by number; one that the tail lacks becomes a number of none.
-    if SETTINGS in config:
-        end[SETTINGS] = _remapped(config[SETTINGS], total - layers)
+    if QUANTISATION in config:
+        end[QUANTISATION] = _remapped(config[QUANTISATION], total - layers)
     return end
 
 

@@ -41,7 +41,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
 
     def make() -> TreeDrafter:
         network = EagleNetwork(draft, embedding, head, config.request, config.context, SPARE_SLOTS, kept)
-        return TreeDrafter(network, config.expansion, config.rank)
+        return TreeDrafter(network, config.expansion, config.ranking)
 
     return make
 

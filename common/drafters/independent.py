@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_causal_lm_for
 from common.drafters.tree_drafter import TreeDrafter
-from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
@@ -14,11 +13,11 @@ from common.protocol.messages import State, StateRequest
 
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the checkpoint is missing or broken."""
-    model = load_causal_lm(config.directory, device=config.device, dtype=config.dtype)
+    model = load_causal_lm_for(config)
 
     def make() -> TreeDrafter:
         network = IndependentNetwork(PackedModel(model, config.context + SPARE_SLOTS), config.vocab_size)
-        return TreeDrafter(network, config.expansion, config.rank)
+        return TreeDrafter(network, config.expansion, config.ranking)
 
     return make
 

@@ -8,20 +8,21 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
-
-from transformers import PreTrainedModel
+from typing import TYPE_CHECKING, Protocol, cast
 
 from common.bundle import TAIL_FOLDER
 from common.draft_kinds import DRAFT_KINDS
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.drafters.ranking import Rank, ranking_for
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
+
+if TYPE_CHECKING:
+    from common.drafters.ranking import Rank
+    from common.models.decoder import CausalLm
 
 SPARE_SLOTS = 512
 """K/V slots for the tree beside a full context."""
@@ -40,12 +41,18 @@ class DrafterConfig:
     vocab_size: int
     request: StateRequest
     expansion: Expansion = field(default_factory=Expansion)
-    rank: Rank = ranking_for
+    rank: "Rank | None" = None  # None for `ranking_for`
     tail: Path | None = None  # where the target's tail lies, None for the folder that a bundle has for it
 
     @property
     def tail_directory(self) -> Path:
         return self.tail or self.directory / TAIL_FOLDER
+
+    @property
+    def ranking(self) -> "Rank":
+        from common.drafters.ranking import ranking_for
+
+        return self.rank or ranking_for
 
 
 DrafterFactory = Callable[[], Drafter]
@@ -58,6 +65,12 @@ class DrafterModule(Protocol):
     def load(self, config: DrafterConfig) -> DrafterFactory:
         """Loads the weights once. Raises CheckpointError where they are missing or broken."""
         ...
+
+
+def import_kind(kind: str) -> None:
+    """Imports what a draft of this kind is loaded with, which takes seconds, so that it may be done beforehand."""
+    if kind in DRAFT_KINDS:
+        importlib.import_module(f"common.drafters.{kind}")
 
 
 def load_drafter(kind: str, config: DrafterConfig) -> Drafter:
@@ -88,17 +101,39 @@ def load_draft_model(kind: str, config: DrafterConfig) -> DrafterFactory:
         ) from error
 
 
-def load_tail_for(config: DrafterConfig, hidden: int) -> PreTrainedModel:
+def load_causal_lm_for(config: DrafterConfig) -> "CausalLm":
+    """A draft that is a whole checkpoint. Raises CheckpointError where it is missing or broken."""
+    from common.models.decoder import load_decoder
+
+    decoder = load_decoder(config.directory, config.device, config.dtype)
+    if decoder is not None:
+        return decoder
+    from common.models.checkpoint import load_causal_lm
+
+    return load_causal_lm(config.directory, device=config.device, dtype=config.dtype)
+
+
+def load_tail_for(config: DrafterConfig, hidden: int) -> "CausalLm":
     """The target's tail with as many layers as the draft runs, for a draft whose hidden states have `hidden` numbers.
 
     Raises CheckpointError where the tail is missing or broken, or its hidden states are of another width.
     """
-    from common.draft_models.tail import load_tail
-
-    tail = load_tail(config.tail_directory, config.request.layers, config.device, config.dtype)
+    tail = _load_tail(config)
     if hidden != tail.config.hidden_size:
         raise CheckpointError(
             f"the draft in {config.directory} is made for hidden states of {hidden} numbers, but the target's have "
             f"{tail.config.hidden_size}; name a draft of this target."
         )
     return tail
+
+
+def _load_tail(config: DrafterConfig) -> "CausalLm":
+    from common.models.decoder import load_decoder
+
+    layers = config.request.layers
+    decoder = load_decoder(config.tail_directory, config.device, config.dtype, layers)
+    if decoder is not None:
+        return decoder
+    from common.draft_models.tail import load_tail
+
+    return load_tail(config.tail_directory, layers, config.device, config.dtype)

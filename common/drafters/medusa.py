@@ -43,7 +43,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     draft = load_medusa(config.directory)
     tail = load_tail_for(config, draft.config.hidden)
     draft.to(tail.device, tail.dtype)
-    return lambda: MedusaDrafter(draft, tail.lm_head, config.request, config.expansion, config.rank)
+    return lambda: MedusaDrafter(draft, tail.lm_head, config.request, config.expansion, config.ranking)
 
 
 class MedusaDrafter:

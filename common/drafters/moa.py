@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
 from common.codec import decode
 from common.draft_models.layers import full_attention
@@ -21,7 +20,8 @@ from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, loa
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
 from common.drafters.tree_drafter import TreeDrafter
-from common.models.attention import ATTENTION, PassContext
+from common.models.attention import PassContext, take_over
+from common.models.decoder import CausalLm
 from common.models.plan import PassPlan
 from common.models.segment import Segment
 from common.protocol.draft_state import KEY_VALUES, LSA
@@ -37,7 +37,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
 
     def make() -> TreeDrafter:
         network = MoaNetwork(draft, tail, config.request, config.context, SPARE_SLOTS, kept)
-        return TreeDrafter(network, config.expansion, config.rank)
+        return TreeDrafter(network, config.expansion, config.ranking)
 
     return make
 
@@ -49,7 +49,7 @@ class MoaNetwork:
     def __init__(
         self,
         draft: MoaDraft,
-        tail: PreTrainedModel,
+        tail: CausalLm,
         request: StateRequest,
         context: int,
         spare: int,
@@ -69,7 +69,7 @@ class MoaNetwork:
         self._received = ReceivedStates(draft, context, self._weights)
         self._sa = PackedLayer(draft.config.sa, self.capacity, self._weights)
         if self._depth:
-            tail.set_attn_implementation(ATTENTION)
+            take_over(tail)
             self._tail_values = TailKeyValues(tail, self.capacity, context)
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from transformers import PreTrainedModel
 
 from common.draft_models.moa import MoaDraft
 from common.drafters.drafter import NOTHING
+from common.models.decoder import CausalLm
 from common.models.key_values import KeyValuePool
 from common.models.plan import PassPlan
 
@@ -68,7 +68,7 @@ class ReceivedStates:
 class TailKeyValues:
     """The tail's K/V pool, in which the target's own replace the draft's wherever they have arrived."""
 
-    def __init__(self, tail: PreTrainedModel, capacity: int, context: int):
+    def __init__(self, tail: CausalLm, capacity: int, context: int):
         self.pool = KeyValuePool.for_model(tail, capacity + 1)
         self._aside = capacity  # a slot that no query attends to
         self._arrived_C = torch.zeros(context, dtype=torch.bool, device=tail.device)

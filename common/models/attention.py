@@ -1,4 +1,4 @@
-"""Attention over slots, as a function that transformers calls in every layer instead of its own.
+"""Attention over slots, which every layer calls instead of its own: transformers' layers as a registered function.
 
 It may not know segments, the meaning of masks, or positions: the plan of the pass contains what it needs.
 """
@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
 
+from common.models.decoder import CausalDecoder, CausalLm
 from common.models.key_values import KeyValuePool
 from common.models.plan import Group, PassPlan
 
@@ -107,4 +107,11 @@ def _attend_group(
     return result_BKFQD.permute(0, 3, 1, 2, 4).reshape(segments * queries, -1)
 
 
-AttentionInterface.register(ATTENTION, attend)
+def take_over(model: CausalLm) -> None:
+    """From here on every layer of the model attends as a pass says."""
+    if isinstance(model, CausalDecoder):
+        return
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(ATTENTION, attend)
+    model.set_attn_implementation(ATTENTION)

@@ -22,6 +22,7 @@ from transformers.utils import logging
 
 from common.models.errors import CheckpointError
 from common.models.families import check_family, check_positions
+from common.models.placement import parse_device, parse_dtype
 from common.models.quantised import first_sentence, loading, method_of, quietly, settle
 from common.models.source import (
     CONFIG,
@@ -33,13 +34,6 @@ from common.models.source import (
 )
 from common.models.tokenizer_growth import GROWING_STEPS, check_growth, check_growth_of_file
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
-
-DTYPES = {
-    "float64": torch.float64,
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
 
 # Not left out: transformers would ask at the terminal, and run the checkpoint's code after a "y".
 _TRUSTED: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -183,28 +177,6 @@ def _try_out(tokenizer: Any, vocabulary: Path) -> None:
         tokenizer.decode([_BEYOND_VOCABULARY])
     except Exception as error:
         raise unfit from error
-
-
-def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """Raises `CheckpointError` for a dtype that passes do not run in."""
-    chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if chosen is None or chosen not in DTYPES.values():
-        raise CheckpointError(f"the dtype '{dtype}' is unknown; use one of: {', '.join(DTYPES)}.")
-    return chosen
-
-
-def parse_device(device: str | torch.device) -> torch.device:
-    """Raises `CheckpointError` for a device that passes do not run on or this machine does not have."""
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise CheckpointError(f"the device '{device}' is unknown; use cpu or cuda.") from error
-    if chosen.type not in ("cpu", "cuda"):
-        raise CheckpointError(f"passes do not run on the device '{device}'; use cpu or cuda.")
-    here = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
-    if chosen.type == "cuda" and f"cuda:{chosen.index or 0}" not in here:
-        raise CheckpointError(f"the device '{device}' is not in this machine; use one of: {', '.join(here)}.")
-    return chosen
 
 
 def _be_quiet() -> None:

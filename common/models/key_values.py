@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from transformers import PreTrainedModel
 
+from common.models.decoder import CausalLm
 from common.models.families import key_width
 
 # Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
@@ -29,7 +29,7 @@ class KeyValuePool:
     """The last hidden states, after the final norm."""
 
     @classmethod
-    def for_model(cls, model: PreTrainedModel, capacity: int, keep_hidden: bool = False) -> Self:
+    def for_model(cls, model: CausalLm, capacity: int, keep_hidden: bool = False) -> Self:
         """`capacity` slots in the model's dtype, on its device. Raises `ValueError` below one slot."""
         if capacity < 1:
             raise ValueError(f"a K/V pool needs a positive capacity, not {capacity}")

@@ -1,4 +1,4 @@
-"""Runs an unmodified transformers causal LM over one packed row of several sessions' tokens.
+"""Runs an unmodified causal LM over one packed row of several sessions' tokens.
 
 The main class of this folder: a model, its K/V pool, and passes over segments. It may not know who owns a slot, what a
 token means, or how tokens are chosen.
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from transformers import PreTrainedModel
 
-from common.models.attention import ATTENTION, PassContext
+from common.models.attention import PassContext, take_over
+from common.models.decoder import CausalLm
 from common.models.families import check_family
 from common.models.key_values import KeyValuePool
 from common.models.plan import PlanLimits, plan_pass
@@ -30,14 +30,14 @@ class PassOutput:
 class PackedModel:
     """A causal LM with K/V for `capacity` tokens of any sessions. One pass at a time."""
 
-    def __init__(self, model: PreTrainedModel, capacity: int, keep_hidden: bool = False) -> None:
+    def __init__(self, model: CausalLm, capacity: int, keep_hidden: bool = False) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool.
 
         Raises `CheckpointError` for an unsupported family and `ValueError` for a capacity below one slot.
         """
         config = model.config
         check_family(config.model_type)
-        model.set_attn_implementation(ATTENTION)
+        take_over(model)
         self.model = model
         self.pool = KeyValuePool.for_model(model, capacity, keep_hidden)
         self._limits = PlanLimits(

@@ -22,9 +22,7 @@ from transformers import (
 from transformers.quantizers.auto import AutoHfQuantizer
 
 from common.models.errors import CheckpointError
-
-SETTINGS = "quantization_config"
-"""The key of a checkpoint's configuration that says how its weights are stored."""
+from common.models.source import QUANTISATION
 
 BITS: Mapping[str, int] = {"int8": 8, "int4": 4}
 """Bits of a weight, for each format to which weights can be quantised while they are loaded."""
@@ -53,7 +51,7 @@ _ON_LOADING: Mapping[str, Callable[[], Any]] = {
 
 def method_of(config: Mapping[str, Any]) -> str:
     """The quantisation method that a checkpoint's configuration names; empty for plain weights."""
-    settings = config.get(SETTINGS)
+    settings = config.get(QUANTISATION)
     if not isinstance(settings, dict) or not settings:
         return ""
     return str(settings.get("quant_method") or "bitsandbytes")
@@ -67,7 +65,7 @@ def why_not(config: Mapping[str, Any], quantise: str, device: str) -> str:
         told = loading(method, quantise, torch.device(device))
         settings = told.get("quantization_config")
         if method and settings is None:
-            settings = dict(config[SETTINGS])
+            settings = dict(config[QUANTISATION])
         if settings is not None:
             with quietly():
                 quantiser = AutoHfQuantizer.from_config(settings, pre_quantized=bool(method))
@@ -156,7 +154,7 @@ def plain_weight(module: nn.Module, model: PreTrainedModel) -> torch.Tensor:
 
 def _skeleton(config: PreTrainedConfig) -> nn.Module:
     described = config.to_dict()
-    described.pop(SETTINGS, None)
+    described.pop(QUANTISATION, None)
     make: Callable[..., nn.Module] = AutoModelForCausalLM.from_config
     with torch.device("meta"):
         return make(type(config).from_dict(described))

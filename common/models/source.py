@@ -14,6 +14,9 @@ from common.models.families import check_family
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SHARD_INDEX = "model.safetensors.index.json"
+QUANTISATION = "quantization_config"
+"""The key of a checkpoint's configuration that says how its weights are stored in few bits."""
+
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """Files with a vocabulary: transformers builds the tokenizer from the first that exists."""
 

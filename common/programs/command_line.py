@@ -1,6 +1,7 @@
 """What all programs share: `--version`, exit codes, and one sentence instead of a traceback.
 
-Exit codes: 0 done, 1 failure, 2 misuse, 130 interrupted. It may know typer and the error families, no command.
+Exit codes: 0 done, 1 failure, 2 misuse, 130 interrupted. OUTRIDER_DEBUG=1 shows tracebacks all the same. It may know
+typer and the error families, no command.
 """
 
 import os
@@ -10,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from common.programs.debugging import is_debugging, show_traceback
 from common.programs.interruption import INTERRUPTED
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.programs.plain_stream import guard_streams
@@ -38,7 +40,16 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     code, sentence = FAILURE, ""
     try:
-        code = app(standalone_mode=False)
+        debugs = is_debugging()
+    except MisuseError as misuse:
+        exit_with(name, str(misuse), MISUSE)
+    try:
+        try:
+            code = app(standalone_mode=False)
+        except (Exception, KeyboardInterrupt) as error:
+            if debugs and not isinstance(error, typer.Exit):
+                show_traceback(error)
+            raise
     except typer.TyperException as misuse:
         wrong = _sentence(misuse)
         if not wrong:  # it has shown the help

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from common.programs.configuration_file import Configured, Options, defaults_of, options_of, read_file
+from common.programs.debugging import DEBUG_VARIABLE
 from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
@@ -103,7 +104,7 @@ def variable_of(program: Program, option: str) -> str:
 def unread_variables(context: typer.Context, program: Program, environment: Iterable[str]) -> dict[str, str]:
     """The variables with the program's prefix that nothing reads, each with a suggestion ("did you mean ...?"), empty
     where no known variable is similar."""
-    read = {program.variable}
+    read = {program.variable, DEBUG_VARIABLE}
     for options in _commands(context).values():
         read |= {str(option.envvar) for option in options.values()}
     known = [name.removeprefix(program.prefix) for name in read]
@@ -115,9 +116,10 @@ def unread_variables(context: typer.Context, program: Program, environment: Iter
 
 
 def without_settings(environment: Mapping[str, str], program: str) -> dict[str, str]:
-    """The environment without that program's settings: it then runs with its flags and defaults alone."""
+    """The environment without that program's settings: it then runs with its flags and defaults alone. Whether
+    tracebacks are shown stays as it is."""
     prefix = f"{program.upper()}_"
-    kept = {name: value for name, value in environment.items() if not name.startswith(prefix)}
+    kept = {name: value for name, value in environment.items() if not name.startswith(prefix) or name == DEBUG_VARIABLE}
     return kept | {f"{prefix}CONFIG": os.devnull}
 
 

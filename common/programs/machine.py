@@ -53,8 +53,8 @@ def check_device(device: str, dtype: str) -> Finding:
     """Whether this device computes in this dtype, and how much memory it has."""
     import torch
 
-    from common.models.checkpoint import parse_device, parse_dtype
     from common.models.errors import CheckpointError
+    from common.models.placement import parse_device, parse_dtype
 
     if device.startswith("cuda") and not torch.cuda.is_available():
         return Finding("device", f"{device} cannot be used: {_why_no_cuda()}", _mend_cuda())

@@ -1,4 +1,4 @@
-"""The time from a commit to the client's first word that knows it: one round trip plus draft time.
+"""The time from a Commit to the client's first message that acknowledges it: one round trip plus draft time.
 
 Smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's.
 """

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import nn
 
-from common.models.checkpoint import parse_device
+from common.models.placement import parse_device
 from common.programs.extras import require_extra
 
 T = TypeVar("T")

@@ -1,5 +1,7 @@
 """common.programs.command_line: whatever happens in a command, a person gets one sentence and an exit code."""
 
+import os
+import subprocess
 from importlib.metadata import version
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import typer
 from common.programs.command_line import Version, run
 from common.programs.memory import TOO_LITTLE_MEMORY
 from common.protocol.errors import MisuseError, OutriderError
+from tests.programs import command
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,88 @@ def test_an_error_ends_in_one_sentence(error, code, sentence, monkeypatch, capsy
         run(app, "tool", interrupted="come back")
     assert ended.value.code == code
     assert capsys.readouterr().err == sentence
+
+
+def failing(error: BaseException, monkeypatch, capsys, debug: str | None) -> tuple[int, str]:
+    app = typer.Typer()
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("sys.argv", ["tool"])
+    if debug is None:
+        monkeypatch.delenv("OUTRIDER_DEBUG", raising=False)
+    else:
+        monkeypatch.setenv("OUTRIDER_DEBUG", debug)
+    with pytest.raises(SystemExit) as ended:
+        run(app, "tool")
+    return ended.value.code, capsys.readouterr().err
+
+
+FAILURES = {
+    "misuse": (MisuseError("give a prompt"), 2, "tool: give a prompt\n"),
+    "failure": (OutriderError("the link is gone"), 1, "tool: the link is gone\n"),
+    "system": (OSError("the disk is full"), 1, "tool: the disk is full\n"),
+    "unforeseen": (ZeroDivisionError("by zero"), 1, "tool: it failed unexpectedly: ZeroDivisionError: by zero\n"),
+    "memory": (MemoryError(), 1, f"tool: {TOO_LITTLE_MEMORY}\n"),
+}
+
+
+@pytest.mark.parametrize(("error", "code", "sentence"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("debug", ["1", "true", " ON "])
+def test_debugging_shows_the_traceback_before_the_sentence(error, code, sentence, debug, monkeypatch, capsys):
+    ended, said = failing(error, monkeypatch, capsys, debug)
+    assert ended == code
+    assert said.startswith("Traceback (most recent call last):\n")
+    assert "raise error" in said
+    assert said.endswith(f"\n{sentence}")
+
+
+@pytest.mark.parametrize(("error", "code", "sentence"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("debug", [None, "", "0", "false", "off"])
+def test_otherwise_there_is_no_traceback(error, code, sentence, debug, monkeypatch, capsys):
+    assert failing(error, monkeypatch, capsys, debug) == (code, sentence)
+
+
+def test_debugging_shows_what_caused_an_error(monkeypatch, capsys):
+    error = OutriderError("the link is gone")
+    error.__cause__ = KeyError("below")
+    _, said = failing(error, monkeypatch, capsys, "1")
+    assert "KeyError: 'below'" in said
+
+
+@pytest.mark.parametrize("debug", ["maybe", "2", "1.0"])
+def test_a_word_that_is_neither_is_misuse(debug, monkeypatch, capsys):
+    code, said = failing(AssertionError("it ran"), monkeypatch, capsys, debug)
+    assert code == 2
+    assert said == f"tool: OUTRIDER_DEBUG is 1 to show tracebacks or 0 not to, not '{debug}'\n"
+
+
+@pytest.mark.parametrize("name", ["outrider", "outriderd", "outrider-lab", "outrider-train"])
+def test_every_program_shows_tracebacks(name, tmp_path):
+    missing = {
+        "outrider": ["run", "Hi", "--server", "nonsense"],
+        "outriderd": ["serve", "--target", "/nowhere"],
+        "outrider-lab": ["run", "nonsense", "--out", "x"],
+        "outrider-train": ["moa", "--target", "/nowhere", "--data", "/nowhere", "--out", "x"],
+    }
+    said = {
+        debug: subprocess.run(
+            [command(name), *missing[name]],
+            env={**os.environ, "OUTRIDER_DEBUG": debug},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        ).stderr
+        for debug in ("1", "0", "maybe")
+    }
+    assert "Traceback (most recent call last):" in said["1"]
+    assert said["1"].splitlines()[-1] == said["0"].splitlines()[-1]
+    assert "Traceback" not in said["0"]
+    assert said["maybe"].count("\n") == 1
+    assert "not 'maybe'" in said["maybe"]
 
 
 @pytest.fixture

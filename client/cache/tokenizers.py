@@ -1,0 +1,58 @@
+"""Bundles' tokenizers as transformers has made them, kept so that the next start needs no transformers.
+
+One file for each tokenizer and each version of the libraries: a checksum, and behind it the tokenizer. What cannot be
+read or written is made anew.
+"""
+
+import os
+from contextlib import suppress
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from common.bundle import TOKENIZER_FOLDER, BundleManifest
+from common.models.tokenizer import PlainTokenizer, Tokenizer, plain_tokenizer
+
+_FOLDER = "tokenizers"
+_DIGEST_BYTES = sha256().digest_size
+
+
+def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokenizer:
+    """Raises CheckpointError where the bundle's tokenizer cannot be used."""
+    file = cache / _FOLDER / _name(manifest)
+    kept = _read(file)
+    if kept is not None:
+        return kept
+    from common.models.checkpoint import load_tokenizer
+
+    theirs = load_tokenizer(bundle / TOKENIZER_FOLDER)
+    plain = plain_tokenizer(theirs)
+    if plain is None:
+        return theirs
+    _write(file, plain.to_bytes())
+    return plain
+
+
+def _name(manifest: BundleManifest) -> str:
+    folder = f"{TOKENIZER_FOLDER}/"
+    files = sorted(f"{file.path} {file.sha256}" for file in manifest.files if file.path.startswith(folder))
+    made_of = (*files, version("transformers"), version("tokenizers"))
+    return sha256("\n".join(made_of).encode()).hexdigest()[:32]
+
+
+def _read(file: Path) -> PlainTokenizer | None:
+    try:
+        data = file.read_bytes()
+        digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        return PlainTokenizer.from_bytes(kept) if sha256(kept).digest() == digest else None
+    # A file whose checksum is right was written by us; of other versions of the libraries at worst.
+    except Exception:
+        return None
+
+
+def _write(file: Path, kept: bytes) -> None:
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}.part")
+        part.write_bytes(sha256(kept).digest() + kept)
+        part.replace(file)

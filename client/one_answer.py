@@ -1,0 +1,95 @@
+"""One prompt and its one answer: what `outrider run` does, wherever the drafter was loaded.
+
+Knows conversations, private prompts and how answers look. It may not know consoles or sockets.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from client.answer import OFFLINE, Answer
+from client.answering import AnswerOptions
+from client.assembly import Client
+from client.conversation import Conversation
+from client.link.link_state import LinkLog, LinkState
+from client.private.spans import Prompt
+from client.stops import before_stop
+from client.terminal.outcome import Outcome
+from client.terminal.render import (
+    AnswerView,
+    Renderer,
+    kept_line,
+    lossy_line,
+    private_line,
+    provisional_line,
+    stats_line,
+)
+from client.text import answer_text, chat_prompt, check_characters, most_characters, raw_prompt
+
+
+def prompt_of(client: Client, text: str, *, raw: bool) -> Prompt:
+    """Raises MisuseError for what cannot be a prompt."""
+    tokenizer, context = client.tokenizer, client.description.context
+    if len(text) > context:  # what is shorter fits, and a large vocabulary takes long to look through
+        check_characters(len(text), most_characters(tokenizer, context), context)
+    return raw_prompt(tokenizer, text) if raw else chat_prompt(tokenizer, [{"role": "user", "content": text}])
+
+
+async def answer(
+    client: Client,
+    converse: AbstractAsyncContextManager[Conversation],
+    prompt: Prompt,
+    options: AnswerOptions,
+    renderer: Renderer,
+    told: Callable[[LinkState], None] = lambda _: None,
+) -> Outcome:
+    """Shows the answer on `renderer` as it is committed; `told` hears how the link changes.
+
+    Raises OutriderError where no answer comes.
+    """
+    view = AnswerView(client.tokenizer, renderer, options.stop)
+    log = LinkLog(time.monotonic)
+
+    def heard(state: LinkState) -> None:
+        log(state)
+        told(state)
+        view.link_changed(state)
+
+    async with converse as conversation:
+        router, unconfirmed = client.privacy_router(conversation), tuple[int, ...]()
+        try:
+            given = await router.answer(prompt, options.settings(), view, heard)
+            unconfirmed = given.provisional
+        finally:
+            view.end(unconfirmed)
+    return _outcome(client, given, options, log)
+
+
+def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog) -> Outcome:
+    result = {
+        "text": before_stop(answer_text(client.tokenizer, given.tokens), options.stop),
+        "token_ids": list(given.tokens),
+        "provisional_text": answer_text(client.tokenizer, given.provisional),
+        "provisional_token_ids": list(given.provisional),
+        "finish_reason": given.finish_reason,
+        "private": given.private,
+        "link": log.as_list(),
+        "seed": options.seed,
+        "lossy": options.lossy or given.accepted_unverified > 0,
+        "stats": given.stats.as_dict(),
+    }
+    stats: list[str] = []
+    if not given.private and given.tokens:
+        stats.append(stats_line(given.stats, options.seed))
+        if options.lossy:
+            stats.append(lossy_line(options.rule))
+    notes: list[str] = []
+    if given.private:
+        notes.append(private_line(len(given.provisional), given.stats))
+    elif given.provisional or given.finish_reason == OFFLINE:
+        notes.append(provisional_line(len(given.provisional)))
+    if given.accepted_unverified:
+        notes.append(kept_line(given.accepted_unverified))
+    if given.note:
+        notes.append(given.note)
+    return Outcome(result, tuple(stats), tuple(notes), given.failure)

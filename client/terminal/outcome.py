@@ -1,0 +1,40 @@
+"""What `outrider run` says behind an answer. Knows consoles; it may not know what answered."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import typer
+
+from client.errors import BrokenOffError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is said when the answer is over: `result` to a program, `notes` to a person, of which those that tell of
+    `stats` are left out for a program; `failure` is why the answer broke off."""
+
+    result: dict[str, Any]
+    stats: tuple[str, ...]
+    notes: tuple[str, ...]
+    failure: str
+
+    @classmethod
+    def from_dict(cls, said: dict[str, Any]) -> Self:
+        return cls(said["result"], tuple(said["stats"]), tuple(said["notes"]), said["failure"])
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def show_outcome(outcome: Outcome, notes: "Console", *, as_json: bool) -> None:
+    """One JSON object, or a few lines for a person. Raises BrokenOffError after that for an answer that broke off."""
+    if as_json:
+        typer.echo(json.dumps(outcome.result))
+    for line in (*(() if as_json else outcome.stats), *outcome.notes):
+        notes.print(line, markup=False)
+    if outcome.failure:
+        raise BrokenOffError(outcome.failure)

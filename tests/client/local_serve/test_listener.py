@@ -1,0 +1,226 @@
+"""client.local_serve.listener: `outrider run` says the same through a running `outrider serve` as by itself."""
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+
+import pytest
+
+from tests.daemon import outriderd, ready
+from tests.families import make_checkpoint
+from tests.programs import Program
+
+TOKENS = 30
+PROMPT = "the quick brown fox"
+MEASURED = ("stats", "link")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    make_checkpoint(folder / "target", "llama", seed=1)
+    make_checkpoint(folder / "independent", "llama", seed=1)
+    (folder / "token").write_text("secret\n")
+    (folder / "token").chmod(0o600)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(models) -> Iterator[str]:
+    drafts = ("--target", str(models / "target"), "--draft", str(models / "independent"))
+    with outriderd(*drafts, "--dtype", "float64", "--token-file", str(models / "token")) as (_, address):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@contextmanager
+def serving(server: str, cache: Path, *arguments: str) -> Iterator[Program]:
+    where = ("--server", server, "--cache-dir", str(cache), "--listen", "127.0.0.1:0")
+    process = Program("outrider", "serve", *where, *arguments, stdout=DEVNULL, stderr=PIPE)
+    with ready(process):
+        yield process
+
+
+@pytest.fixture(scope="module")
+def serve(server, cache, models) -> Iterator[Program]:
+    """With an API key, which this user needs none of."""
+    (models / "key").write_text("key\n")
+    (models / "key").chmod(0o600)
+    keys = ("--api-key-file", str(models / "key"), "--token-file", str(models / "token"))
+    with serving(server, cache, *keys, "--parallel", "2") as process:
+        yield process
+
+
+@pytest.fixture
+def run(server, cache, models):
+    def ask(*arguments: str, prompt: str = PROMPT, token: str = "secret") -> tuple[int, str, str]:
+        where = ("--server", server, "--cache-dir", str(cache), "--token", token, "--max-new-tokens", str(TOKENS))
+        with Program("outrider", "run", prompt, *where, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as program:
+            out, err = program.communicate(timeout=120)
+            return program.wait(), out, err
+
+    return ask
+
+
+def files(cache: Path) -> set[str]:
+    return {each.name for each in (cache / "serving").glob("*")}
+
+
+QUESTIONS = {
+    "plain": (),
+    "raw": ("--raw",),
+    "drawn": ("--temperature", "0.8", "--seed", "7", "--top-k", "20"),
+    "stopped": ("--stop", "a", "--stop", "q"),
+    "without drafts": ("--policy", "cloud"),
+    "patient": ("--idle", "patient"),
+    "rounds": ("--policy", "lockstep"),
+}
+
+
+@pytest.mark.parametrize("options", QUESTIONS.values(), ids=QUESTIONS)
+def test_the_answer_is_the_same(serve, run, options) -> None:
+    given = {}
+    for way in ("--via-serve", "--no-via-serve"):
+        code, out, err = run("--json", way, *options)
+        assert (code, err) == (0, "")
+        result = json.loads(out)
+        assert result["stats"].keys()
+        given[way] = {name: value for name, value in result.items() if name not in MEASURED}
+    assert given["--via-serve"] == given["--no-via-serve"]
+    assert given["--via-serve"]["token_ids"]
+
+
+def test_a_person_sees_the_same(serve, run) -> None:
+    ways = [run(way) for way in ("--via-serve", "--no-via-serve")]
+    for code, out, err in ways:
+        assert code == 0
+        assert out.endswith("\n")
+        assert re.fullmatch(r"30 tokens in .* draft independent, rule greedy\n", err)
+    assert ways[0][1] == ways[1][1]
+
+
+def test_private_text_stays_here_all_the_same(serve, run) -> None:
+    prompt = "the quick [[private]]brown fox[[/private]] jumps"
+    ways = [run("--json", way, prompt=prompt) for way in ("--via-serve", "--no-via-serve")]
+    results = [json.loads(out) for _, out, _ in ways]
+    assert all(result["private"] for result in results)
+    assert results[0]["provisional_text"] == results[1]["provisional_text"]
+    assert "the answer is the draft's own, because the prompt is private" in ways[0][2]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    {
+        "numbers": (("--dtype", "bfloat16"), "was started with another --dtype"),
+        "draft": (("--draft", "lookup"), "drafts with 'independent', not 'lookup'"),
+        "threads": (("--threads", "1"), "was started with another --threads"),
+    }.values(),
+)
+def test_what_was_loaded_otherwise_is_loaded_here_and_told_once(serve, run, options, why) -> None:
+    code, out, err = run("--json", *options)
+    assert code == 0
+    assert json.loads(out)["token_ids"]
+    assert err == f"the running `outrider serve` {why}; the draft is loaded here\n"
+
+
+def test_another_token_is_not_ours(serve, run) -> None:
+    code, out, err = run("--json", token="wrong")
+    assert (code, out) == (2, "")
+    assert err.startswith("the running `outrider serve` speaks to the server with other credentials; the draft is")
+
+
+@pytest.mark.parametrize("options", [("--rule", "nonsense"), ("--temperature", "-1"), ("--idle", "nonsense")])
+def test_misuse_is_told_in_the_same_words(serve, run, options) -> None:
+    ways = [run(way, *options) for way in ("--via-serve", "--no-via-serve")]
+    assert ways[0] == ways[1]
+    assert ways[0][0] == 2
+
+
+def test_where_as_many_are_answered_as_may_be_the_rest_load_themselves(serve, run, monkeypatch) -> None:
+    """Two at once are answered; whoever comes meanwhile has the same answer."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: run("--json"), range(4)))
+    assert {code for code, _, _ in answers} == {0}
+    assert len({tuple(json.loads(out)["token_ids"]) for _, out, _ in answers}) == 1
+    assert {err for _, _, err in answers} == {""}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_whoever_ends_leaves_nothing_behind(server, cache, models, serve, number) -> None:
+    before = files(cache)
+    with serving(server, cache, "--token-file", str(models / "token")) as other:
+        assert files(cache) - before == {f"{other.pid}.json", f"{other.pid}.sock"}
+        other.send_signal(number)
+        other.wait(20)
+    assert files(cache) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_one_that_is_killed_in_mid_answer_is_told_and_what_has_come_stays(models, cache, tmp_path, number) -> None:
+    slow = ("--target", str(models / "target"), "--dtype", "float64", "--pace-pass", "100ms")
+    with outriderd(*slow) as (_, server), serving(server, tmp_path) as serve:
+        where = ("--server", server, "--cache-dir", str(tmp_path), "--raw", "--max-new-tokens", "200")
+        with Program("outrider", "run", PROMPT, *where, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as program:
+            assert program.stdout is not None
+            begun = program.stdout.read(1)
+            serve.send_signal(number)
+            out, err = program.communicate(timeout=60)
+            assert program.wait() == 1
+        assert out.endswith("\n")
+        assert (begun + out).strip()
+        assert err == "outrider: the answer broke off: the running `outrider serve` is gone; ask again\n"
+        if number == signal.SIGKILL:
+            assert files(tmp_path) == {f"{serve.pid}.json", f"{serve.pid}.sock"}
+        # What it left behind keeps nobody from asking.
+        with Program("outrider", "run", PROMPT, *where[:4], "--max-new-tokens", "2", stdout=PIPE, stderr=PIPE) as again:
+            _, err = again.communicate(timeout=60)
+            assert again.wait() == 0
+            assert err.count("\n") == 1
+
+
+def test_ctrl_c_ends_the_answer_here_and_there(models, tmp_path) -> None:
+    slow = ("--target", str(models / "target"), "--dtype", "float64", "--pace-pass", "100ms")
+    with outriderd(*slow) as (_, server), serving(server, tmp_path):
+        where = ("--server", server, "--cache-dir", str(tmp_path), "--raw", "--max-new-tokens")
+        with Program("outrider", "run", PROMPT, *where, "200", stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as program:
+            assert program.stdout is not None
+            program.stdout.read(1)
+            began = time.monotonic()
+            program.send_signal(signal.SIGINT)
+            out, err = program.communicate(timeout=60)
+            assert program.wait() == 130
+        assert time.monotonic() - began < 10
+        assert out.endswith("\n")
+        assert err == "outrider: stopped\n"
+        with Program("outrider", "run", PROMPT, *where, "2", stdout=PIPE, stderr=PIPE) as again:
+            _, err = again.communicate(timeout=60)
+            assert again.wait() == 0
+
+
+def test_a_server_that_is_away_is_told_as_without(models, tmp_path) -> None:
+    drafts = ("--target", str(models / "target"), "--draft", str(models / "independent"), "--dtype", "float64")
+    with outriderd(*drafts) as (daemon, server), serving(server, tmp_path, "--dtype", "float64"):
+        where = ("--server", server, "--cache-dir", str(tmp_path), "--dtype", "float64", "--offline-wait", "0.5")
+        daemon.kill()
+        daemon.wait()
+        asked = ("run", PROMPT, *where, "--json", "--max-new-tokens", "10")
+        with Program("outrider", *asked, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as program:
+            out, err = program.communicate(timeout=120)
+            assert program.wait() == 0
+    result = json.loads(out)
+    assert result["finish_reason"] == "offline"
+    assert len(result["provisional_token_ids"]) == 10
+    assert "never confirmed: the server was out of reach" in err
+    assert os.path.isdir(tmp_path)

@@ -1,0 +1,123 @@
+"""Templates are rendered as transformers renders them, byte by byte, and fail as they do there."""
+
+from typing import Any
+
+import pytest
+from transformers.utils.chat_template_utils import render_jinja_template
+
+from common.models.chat_template import render
+
+VARIABLES = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+
+CONVERSATIONS: dict[str, list[dict[str, str]]] = {
+    "one": [{"role": "user", "content": "Hi"}],
+    "turns": [
+        {"role": "system", "content": "Be  brief.\n"},
+        {"role": "user", "content": " 1 < 2 & 'quoted' \"twice\" "},
+        {"role": "assistant", "content": "naïve 日本 🦊\n\n<think>hm</think>done"},
+        {"role": "user", "content": "{{ 7 * 7 }} {% raw %}\t\r\n"},
+    ],
+    "empty": [{"role": "user", "content": ""}],
+}
+
+TEMPLATES = {
+    "chatml": """
+{%- for message in messages %}
+    {%- if loop.first and message.role != 'system' %}
+        {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}
+    {%- endif %}
+    {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+""",
+    "dates and tools": """
+{{- bos_token }}
+{%- if not tools is defined %}{%- set tools = none %}{%- endif %}
+{%- if not date_string is defined %}
+    {%- if strftime_now is defined %}{%- set date_string = strftime_now("%Y") %}{%- endif %}
+{%- endif %}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}{%- set system_message = "" %}{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}{{- "Today Date: " + date_string + "\\n\\n" }}
+{%- if tools is not none %}{{ tools | tojson(indent=4) }}{%- endif %}
+{{- system_message }}{{- "<|eot_id|>" }}
+{%- for message in messages %}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' }}
+{%- endfor %}
+""",
+    "namespaces and slices": """
+{%- set ns = namespace(last=-1, dictionary=dict(a=1)) -%}
+{%- for message in messages[::-1] -%}
+  {%- set index = (messages|length - 1) - loop.index0 -%}
+  {%- if ns.last < 0 and message.role == "user" and message.content is string -%}
+    {%- set ns.last = index -%}
+  {%- endif -%}
+{%- endfor -%}
+{{ ns.last }} {{ ns.dictionary.a }}
+{%- for message in messages -%}
+  {%- set content = message.content.split('</think>')[-1].lstrip('\\n') -%}
+  {{ message.content | tojson }}{{ content }}{{ message.reasoning_content | default('none') }}
+{%- endfor -%}
+""",
+    "loop controls": "{% for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}{% if m.role == 'system' %}"
+    "{% continue %}{% endif %}{{ m.content }}|{% endfor %}",
+    "answers marked": "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+    "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}{{ eos_token }}",
+    "blocks on lines": "  {% for m in messages %}\n  {% if m.content %}\n {{ m.content | upper }}\n  {% endif %}\n"
+    "  {% endfor %}\n",
+    "documents": "{{ documents is none }}{{ unknown is defined }}{{ messages | tojson(indent=2, sort_keys=true) }}",
+    "macros": "{% macro say(m) %}<{{ m.role }}>{{ m.content }}{% endmacro %}{% for m in messages %}{{ say(m) }}"
+    "{% endfor %}{{ range(3) | list }}{{ 'x' * 3 }}{{ dict(a=2).items() | list }}{{ dict.fromkeys('ab', 1) }}",
+}
+
+FAILING = {
+    "raises": "{{ raise_exception('roles must alternate') }}",
+    "syntax": "{% for m in messages %}",
+    "undefined": "{{ nothing.at.all }}",
+    "changes what it is given": "{% set _ = messages.append(1) %}",
+    "leaves the sandbox": "{{ ''.__class__.__mro__ }}",
+    "leaves it through a filter": "{{ messages | map(attribute='__class__') | first }}",
+    "underscores in a namespace": "{% set ns = namespace(_a=1) %}",
+    "underscores set later": "{% set ns = namespace() %}{% set ns._a = 1 %}",
+    "underscores of dict": "{{ dict.__class__ }}",
+    "too long": "{{ range(999999999) | list }}",
+    "divides": "{{ 1 / 0 }}",
+}
+
+
+def theirs(template: str, messages: list[dict[str, str]]) -> str:
+    rendered, _ = render_jinja_template([messages], chat_template=template, add_generation_prompt=True, **VARIABLES)
+    return str(rendered[0])
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+@pytest.mark.parametrize("messages", CONVERSATIONS.values(), ids=CONVERSATIONS)
+def test_what_is_rendered_is_what_transformers_renders(template: str, messages: list[dict[str, str]]) -> None:
+    assert render(template, messages, VARIABLES) == theirs(template, messages)
+
+
+@pytest.mark.parametrize("template", FAILING.values(), ids=FAILING)
+def test_what_fails_there_fails_here_with_the_same_words(template: str) -> None:
+    def outcome(call: Any) -> tuple[str, str]:
+        try:
+            return "rendered", call()
+        except Exception as error:
+            return type(error).__name__, str(error)
+
+    messages = CONVERSATIONS["one"]
+    assert outcome(lambda: render(template, messages, VARIABLES)) == outcome(lambda: theirs(template, messages))
+
+
+def test_no_conversation_is_none_to_render() -> None:
+    with pytest.raises(ValueError, match="empty conversation"):
+        render("hello", [], VARIABLES)
+
+
+def test_old_versions_of_jinja_run_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jinja2.__version__", "3.1.5")
+    with pytest.raises(ImportError, match="too old to run templates safely"):
+        render("only this test renders it", CONVERSATIONS["one"], VARIABLES)

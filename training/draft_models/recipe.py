@@ -141,7 +141,7 @@ class Recipe(Protocol):
     """
 
     kind: str
-    """ "moa", "eagle", "medusa" or "independent"; also the command's name."""
+    """The name of the kind in `common/draft_kinds.py`, and of its command."""
 
     needs: FeatureNeeds
     tuning: Tuning

@@ -59,7 +59,9 @@ async def _begin(
     stack: AsyncExitStack, access: Access, choice: DraftChoice, cache: Path | None, settings: ChatSettings
 ) -> tuple[Client, ChatSession]:
     options, offline = settings.answer.options(), settings.offline.options()
-    client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
+    client = await stack.enter_async_context(
+        client_for(access, choice, cache, download_bar, drafts=options.policy.drafts)
+    )
     client.require_rule(options.rule)
     client.require_idle(options.idle)
     chat_session = ChatSession(client, options.policy, offline)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from client.errors import BrokenOffError
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.one_device.contenders import find_ground
+from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.speed.first_token_prompts import cut_prompts, long_texts
 from netem.experiments.speed.first_token_report import JUDGED, LinkAndLength, Waits, make_report
 from netem.experiments.speed.runs import Asker, drawn
@@ -53,7 +53,7 @@ QUICK = replace(FULL, links=("4g", "satellite"), lengths=(60, 1000), prompts=3, 
 async def measure(request: Request, advance: Advance) -> Report:
     workload = QUICK if request.quick else FULL
     testbed = await asyncio.to_thread(open_testbed, request, 1)
-    texts = long_texts(find_ground(request).prompts, workload.prompts, request.seed)
+    texts = long_texts(find_model_paths(request).prompts, workload.prompts, request.seed)
     cut = [cut_prompts(testbed.server.offer.tokenizer, text, workload.lengths) for text in texts]
     prompts = {length: [each[length] for each in cut] for length in workload.lengths}
     return make_report(await run_all(testbed, workload, prompts, advance), workload.prompts)

@@ -8,7 +8,7 @@ from client.text import chat_tokens
 from common.drafters.drafter import Drafter
 from common.models.shipped import Family
 from netem.experiments.experiment import Request
-from netem.experiments.one_device.contenders import find_ground
+from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
 from netem.virtual.client import DraftSetup, LoadedDrafts
 from netem.virtual.server import VirtualServer, load_virtual_server
@@ -33,12 +33,12 @@ class Testbed:
 
 
 def _drafts(request: Request) -> dict[str, Path]:
-    return {draft.name: draft for draft in Family(find_ground(request).drafts).drafts}
+    return {draft.name: draft for draft in Family(find_model_paths(request).folder).drafts}
 
 
 def models(request: Request) -> Mapping[str, Path]:
     """The checkpoints that a run loads, by the names of their folders."""
-    return {"target": find_ground(request).target, **_drafts(request)}
+    return {"target": find_model_paths(request).target, **_drafts(request)}
 
 
 def open_testbed(request: Request, prompts: int) -> Testbed:
@@ -46,7 +46,7 @@ def open_testbed(request: Request, prompts: int) -> Testbed:
 
     Raises OutriderError where a model is missing or models do not fit together.
     """
-    found = find_ground(request)
+    found = find_model_paths(request)
     server = load_virtual_server(found.target, list(_drafts(request).values()))
     chosen = choose(found.prompts, prompts, request.seed)
     tokenizer = server.offer.tokenizer

@@ -6,7 +6,7 @@ import pytest
 
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.bench import open_bench
-from netem.experiments.one_device.contenders import find_contenders, find_ground
+from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths
 from tests.netem.experiments.one_device.folder import make_folder
 
 
@@ -28,12 +28,12 @@ def request_for(folder):
 
 
 @pytest.fixture(scope="session")
-def contenders(request_for):
+def drafts(request_for):
     """By name."""
-    return {each.name: each for each in find_contenders(request_for())}
+    return {each.name: each for each in find_drafts(request_for())}
 
 
 @pytest.fixture(scope="session")
-def bench(request_for, contenders):
-    with open_bench(find_ground(request_for()), list(contenders.values())) as opened:
+def bench(request_for, drafts):
+    with open_bench(find_model_paths(request_for()), list(drafts.values())) as opened:
         yield opened

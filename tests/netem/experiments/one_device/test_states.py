@@ -3,19 +3,26 @@ import pytest
 from common.draft_kinds import DRAFT_KINDS
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device import states
-from netem.experiments.one_device.contenders import Contender
-from netem.experiments.one_device.states import Extent, Setting, bytes_per_round, chosen, make_points, make_report
-from tests.netem.experiments.one_device.measured import measured
+from netem.experiments.one_device.compared_drafts import DraftAtDepth
+from netem.experiments.one_device.states import (
+    StateSetting,
+    StatesWorkload,
+    bytes_per_round,
+    chosen,
+    make_points,
+    make_report,
+)
+from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
-EXTENT = Extent(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
-MOA = Contender("moa", DRAFT_KINDS["moa"], None)
+WORKLOAD = StatesWorkload(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
+MOA = DraftAtDepth("moa", DRAFT_KINDS["moa"], None)
 
 
 def test_of_a_draft_of_many_depths_the_ends_are_taken(folder):
-    deep = [Contender(f"moa, N={depth}", DRAFT_KINDS["moa"], folder / "moa", depth) for depth in (0, 1, 3)]
+    deep = [DraftAtDepth(f"moa, N={depth}", DRAFT_KINDS["moa"], folder / "moa", depth) for depth in (0, 1, 3)]
     others = [
-        Contender(name, DRAFT_KINDS[kind], folder / name)
+        DraftAtDepth(name, DRAFT_KINDS[kind], folder / name)
         for name, kind in (("draft", "independent"), ("eagle", "eagle"))
     ]
     assert [each.name for each in chosen([*others, *deep])] == ["eagle", "moa, N=0", "moa, N=3"]
@@ -27,17 +34,17 @@ def test_a_round_lasts_as_long_as_it_is_stated_to():
 
 def test_every_point_is_held_against_its_study_s_first():
     settings = [
-        Setting("lag", MOA, "lacking", 0, "none"),
-        Setting("lag", MOA, "lacking", 8, "newest 8"),
-        Setting("order", MOA, "at once", float("inf"), "at once"),
-        Setting("order", MOA, "newest", 4, "newest first, 4 Mbit/s"),
-        Setting("order", MOA, "prefix", 4, "prefix first, 4 Mbit/s"),
-        Setting("bits", MOA, "lsa", 4, "lsa in int4"),
-        Setting("bits", MOA, "lsa, static scales", 4, "lsa in int4, static scales"),
+        StateSetting("lag", MOA, "lacking", 0, "none"),
+        StateSetting("lag", MOA, "lacking", 8, "newest 8"),
+        StateSetting("order", MOA, "at once", float("inf"), "at once"),
+        StateSetting("order", MOA, "newest", 4, "newest first, 4 Mbit/s"),
+        StateSetting("order", MOA, "prefix", 4, "prefix first, 4 Mbit/s"),
+        StateSetting("bits", MOA, "lsa", 4, "lsa in int4"),
+        StateSetting("bits", MOA, "lsa, static scales", 4, "lsa in int4, static scales"),
     ]
     accepted = (4, 2, 8, 4, 2, 2, 4)
     answers = {setting: {"code": [measured(each)]} for setting, each in zip(settings, accepted, strict=True)}
-    report = make_report(make_points(answers, seed=0), {"code": 1}, EXTENT)
+    report = make_report(make_points(answers, seed=0), {"code": 1}, WORKLOAD)
     check(report)
     assert [row[-1][:4] for row in report.rows] == ["1.00", "0.50", "1.00", "0.50", "0.25", "1.00", "2.00"]
     assert any("moa at 4 Mbit/s +100.0%" in remark for remark in report.remarks)
@@ -45,7 +52,7 @@ def test_every_point_is_held_against_its_study_s_first():
 
 
 async def test_tiny_drafts_meet_every_setting(request_for, monkeypatch):
-    monkeypatch.setattr(states, "QUICK", EXTENT)
+    monkeypatch.setattr(states, "QUICK", WORKLOAD)
     report = await run_quick(states, request_for("moa:1"))
     whats = {(row[0], row[2]) for row in report.rows}
     assert {what for study, what in whats if study == "bits"} == {

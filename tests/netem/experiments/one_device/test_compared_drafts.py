@@ -3,23 +3,23 @@ import pytest
 from common.models import shipped
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
-from netem.experiments.one_device.contenders import find_contenders, find_ground, models, need
+from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths, models, need
 
 
-def names(contenders):
-    return [contender.name for contender in contenders]
+def names(drafts):
+    return [draft.name for draft in drafts]
 
 
 def test_all_drafts_of_a_folder_are_found_in_the_order_of_their_kinds(request_for, folder):
-    found = find_contenders(request_for())
+    found = find_drafts(request_for())
     assert names(found) == ["lookup", "draft", "eagle", "moa, N=0", "moa, N=1"]
-    assert [contender.kind.name for contender in found] == ["lookup", "independent", "eagle", "moa", "moa"]
-    assert names(find_contenders(request_for(), with_lookup=False))[0] == "draft"
+    assert [draft.kind.name for draft in found] == ["lookup", "independent", "eagle", "moa", "moa"]
+    assert names(find_drafts(request_for(), with_lookup=False))[0] == "draft"
     assert models(request_for()) == {name: folder / name for name in ("target", "draft", "eagle", "moa")}
 
 
 def test_named_drafts_keep_the_order_of_the_command_line(request_for, folder):
-    assert names(find_contenders(request_for("moa:1", "lookup", "eagle"))) == ["moa, N=1", "lookup", "eagle"]
+    assert names(find_drafts(request_for("moa:1", "lookup", "eagle"))) == ["moa, N=1", "lookup", "eagle"]
     assert list(models(request_for("moa:1", "lookup"))) == ["target", "moa"]
 
 
@@ -33,33 +33,33 @@ def test_named_drafts_keep_the_order_of_the_command_line(request_for, folder):
 )
 def test_a_missing_draft_is_answered_by_how_to_get_it(request_for, draft, sentence):
     with pytest.raises(MisuseError, match=sentence):
-        find_contenders(request_for(draft))
+        find_drafts(request_for(draft))
 
 
 def test_an_empty_folder_says_what_to_train(tmp_path):
     request = Request(seed=0, quick=True, models=tmp_path)
     with pytest.raises(MisuseError, match=r"holds no draft; train one with `outrider-train moa --target demo "):
-        find_contenders(request)
+        find_drafts(request)
     with pytest.raises(MisuseError, match="no folder"):
-        find_contenders(Request(seed=0, quick=True, models=tmp_path / "absent"))
+        find_drafts(Request(seed=0, quick=True, models=tmp_path / "absent"))
 
 
 def test_a_folder_without_a_target_stands_on_the_shipped_one(tmp_path):
-    ground = find_ground(Request(seed=0, quick=True, models=tmp_path))
-    assert ground.target.parts[-2:] == ("demo", "target")
-    assert ground.prompts.name == "prompts.jsonl"
+    paths = find_model_paths(Request(seed=0, quick=True, models=tmp_path))
+    assert paths.target.parts[-2:] == ("demo", "target")
+    assert paths.prompts.name == "prompts.jsonl"
 
 
 def test_where_the_shipped_models_are_absent_they_can_be_got(tmp_path, monkeypatch):
     monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.Family(tmp_path / "demo"))
     with pytest.raises(MisuseError, match=r"shipped 'demo' models are not in .*demo: reinstall Outrider"):
-        find_ground(Request(seed=0, quick=True))
+        find_model_paths(Request(seed=0, quick=True))
     with pytest.raises(MisuseError, match=r"has no target .*: reinstall Outrider"):
-        find_ground(Request(seed=0, quick=True, models=tmp_path))
+        find_model_paths(Request(seed=0, quick=True, models=tmp_path))
 
 
 def test_what_an_experiment_needs_is_asked_for(request_for, folder):
-    found = find_contenders(request_for())
+    found = find_drafts(request_for())
     assert names(need(found, "moa", folder)) == ["moa, N=0", "moa, N=1"]
     with pytest.raises(MisuseError, match="needs a draft of kind 'medusa'; train one with"):
         need(found, "medusa", folder)

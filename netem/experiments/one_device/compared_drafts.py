@@ -1,6 +1,7 @@
-"""Which drafts an experiment compares, found by their folders. Reads configurations, loads nothing.
+"""Finds the target, the prompts and the draft models that an experiment compares. Reads configurations, loads no
+weights.
 
-It may not know how a draft runs or what is measured.
+It may not know how a draft model runs or what is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +21,8 @@ _DEFAULT = next(iter(DRAFT_KINDS))
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
-    """A draft at one depth: it runs the last `depth` layers of the target itself. `directory` is None for `lookup`."""
+class DraftAtDepth:
+    """A draft model at one depth. depth: N, the target's last layers that it runs. directory: None for `lookup`."""
 
     name: str
     kind: DraftKind
@@ -29,20 +30,20 @@ class Contender:
     depth: int = 0
 
 
-_LOOKUP = Contender(LOOKUP, DRAFT_KINDS[LOOKUP], None)
+_LOOKUP = DraftAtDepth(LOOKUP, DRAFT_KINDS[LOOKUP], None)
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What all drafts are measured on."""
+class ModelPaths:
+    """The checkpoint of the target, the file of prompts, and the folder whose subfolders are draft models."""
 
     target: Path
     prompts: Path
-    drafts: Path
+    folder: Path
 
 
-def find_ground(request: Request) -> Ground:
-    """The folder of the request's models; target and prompts are the shipped ones where it has none.
+def find_model_paths(request: Request) -> ModelPaths:
+    """The paths in the request's folder of models; target and prompts are the shipped ones where it has none.
 
     Raises MisuseError where there is no such folder, or neither has them.
     """
@@ -58,40 +59,40 @@ def find_ground(request: Request) -> Ground:
     )
     if not (target.is_dir() and prompts.is_file()):
         raise MisuseError(f"{models} has no {_TARGET} or no {_PROMPTS}, nor has {shipped}: {HOW_TO_RESTORE}")
-    return Ground(target, prompts, models)
+    return ModelPaths(target, prompts, models)
 
 
-def find_contenders(request: Request, with_lookup: bool = True) -> list[Contender]:
+def find_drafts(request: Request, with_lookup: bool = True) -> list[DraftAtDepth]:
     """The drafts that the request names, in its order; else all, `lookup` first. One of several depths comes once for
     each. Raises MisuseError where one is missing, with what to train."""
-    folder = find_ground(request).drafts
+    folder = find_model_paths(request).folder
     if request.drafts:
-        return [contender for name in request.drafts for contender in _named(folder, name)]
+        return [draft for name in request.drafts for draft in _named(folder, name)]
     names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.parent.name != _TARGET)
-    found = [contender for name in names for contender in _in_folder(folder, name)]
+    found = [draft for name in names for draft in _in_folder(folder, name)]
     if not found:
         raise MisuseError(f"{folder} holds no draft; {_advice(folder, _DEFAULT)}")
     kinds = [*DRAFT_KINDS][::-1]
-    rest = sorted(found, key=lambda contender: kinds.index(contender.kind.name))
+    rest = sorted(found, key=lambda draft: kinds.index(draft.kind.name))
     return [_LOOKUP, *rest] if with_lookup else rest
 
 
 def models(request: Request) -> Mapping[str, Path]:
     """The target and every draft by its folder's name, which is what a run loads."""
-    ground = find_ground(request)
-    found = [contender.directory for contender in find_contenders(request) if contender.directory is not None]
-    return {_TARGET: ground.target, **{directory.name: directory for directory in found}}
+    paths = find_model_paths(request)
+    found = [draft.directory for draft in find_drafts(request) if draft.directory is not None]
+    return {_TARGET: paths.target, **{directory.name: directory for directory in found}}
 
 
-def need(contenders: Sequence[Contender], kind: str, folder: Path) -> list[Contender]:
+def need(drafts: Sequence[DraftAtDepth], kind: str, folder: Path) -> list[DraftAtDepth]:
     """Those of one kind. Raises MisuseError where there is none, with what to train."""
-    found = [contender for contender in contenders if contender.kind.name == kind]
+    found = [draft for draft in drafts if draft.kind.name == kind]
     if not found:
         raise MisuseError(f"this experiment needs a draft of kind '{kind}'; {_advice(folder, kind)}")
     return found
 
 
-def _named(folder: Path, name: str) -> Iterator[Contender]:
+def _named(folder: Path, name: str) -> Iterator[DraftAtDepth]:
     """`name` may end in `:N`, which chooses a depth."""
     base, _, depth = name.partition(":")
     if base == LOOKUP:
@@ -100,21 +101,21 @@ def _named(folder: Path, name: str) -> Iterator[Contender]:
     if base == _TARGET or not (folder / base / CONFIG).is_file():
         raise MisuseError(f"{folder} holds no draft '{base}'; {_advice(folder, base)}")
     found = list(_in_folder(folder, base))
-    chosen = [contender for contender in found if not depth or str(contender.depth) == depth]
+    chosen = [draft for draft in found if not depth or str(draft.depth) == depth]
     if not chosen:
-        depths = ", ".join(str(contender.depth) for contender in found)
+        depths = ", ".join(str(draft.depth) for draft in found)
         raise MisuseError(f"the draft '{base}' has no depth {depth}; choose one of {depths}")
     yield from chosen
 
 
-def _in_folder(folder: Path, name: str) -> Iterator[Contender]:
+def _in_folder(folder: Path, name: str) -> Iterator[DraftAtDepth]:
     directory = folder / name
     kind = read_draft_kind(directory)
     depths = read_draft_depths(directory)
     if not depths:
-        yield Contender(name, kind, directory)
+        yield DraftAtDepth(name, kind, directory)
     for depth in depths:
-        yield Contender(f"{name}, N={depth}", kind, directory, depth)
+        yield DraftAtDepth(f"{name}, N={depth}", kind, directory, depth)
 
 
 def _advice(folder: Path, name: str) -> str:

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.errors import MisuseError
-from netem.experiments.offline.asked import before_stops, find_tasks, long_answers
-from netem.experiments.one_device.contenders import find_ground
+from netem.experiments.offline.answered_tasks import before_stops, find_tasks, long_answers
+from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.tasks.tasks import prompt_tokens
 from tests.netem.experiments.one_device.folder import write_prompts
 from tests.netem.experiments.tasks.problems import LINES
@@ -13,15 +13,15 @@ from tests.netem.experiments.tasks.problems import LINES
 
 def test_tasks_are_the_held_out_instances_that_have_tests(request_for, bench):
     request = request_for()
-    tasks = find_tasks(request, find_ground(request), bench)
+    tasks = find_tasks(request, find_model_paths(request), bench)
     assert [task.prompt for task in tasks] == ["write 0", "write 1", "write 2"]
 
 
 def test_a_folder_without_tests_is_misuse(request_for, bench, tmp_path):
     write_prompts(tmp_path / "prompts.jsonl", each=1)
-    ground = replace(find_ground(request_for()), prompts=tmp_path / "prompts.jsonl")
+    paths = replace(find_model_paths(request_for()), prompts=tmp_path / "prompts.jsonl")
     with pytest.raises(MisuseError, match="no prompt with tests"):
-        find_tasks(request_for(), ground, bench)
+        find_tasks(request_for(), paths, bench)
 
 
 def test_humaneval_is_read_from_the_folder_of_public_data(request_for, bench, tmp_path):
@@ -29,19 +29,19 @@ def test_humaneval_is_read_from_the_folder_of_public_data(request_for, bench, tm
     with gzip.open(tmp_path / "eval" / "HumanEval.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(LINES))
     request = request_for(data=tmp_path)
-    tasks = find_tasks(request, find_ground(request), bench)
+    tasks = find_tasks(request, find_model_paths(request), bench)
     assert [task.name for task in tasks] == ["Own/0", "Own/1"]
     assert all(task.raw == (bench.tokenizer.chat_template is None) for task in tasks)
 
 
 def test_answers_that_are_too_short_are_passed_over(request_for, bench):
-    tasks = find_tasks(request_for(), find_ground(request_for()), bench)
+    tasks = find_tasks(request_for(), find_model_paths(request_for()), bench)
     lengths = [len(bench.plain(prompt_tokens(bench.tokenizer, task), 8).rounds.tokens) for task in tasks]
     least = max(lengths)
-    asked = list(long_answers(bench, tasks, 2, least, 8))
+    answered = list(long_answers(bench, tasks, 2, least, 8))
     expected = [task.name for task, length in zip(tasks, lengths, strict=True) if length >= least][:2]
-    assert [each.task.name for each in asked] == expected
-    assert all(len(each.own) >= least for each in asked)
+    assert [each.task.name for each in answered] == expected
+    assert all(len(each.own) >= least for each in answered)
     assert list(long_answers(bench, tasks, 2, 9, 8)) == []
 
 

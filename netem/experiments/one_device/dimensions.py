@@ -16,7 +16,7 @@ from common.draft_models.eagle import EagleConfig, EagleDraft
 from common.draft_models.layers import LayerShape
 from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa
 from common.protocol.draft_state import raw_bytes
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.recipes import moa_sizes
 
 _LSA_HEAD_DIM = 64
@@ -123,7 +123,7 @@ def published_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaCo
 def default_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConfig:
     """The sizes that `outrider-train moa` chooses by default."""
     model = build(target)
-    known = Target(Path(), target.name, fingerprint="", model=model, tokenizer=None)  # type: ignore[arg-type]
+    known = FrozenTarget(Path(), target.name, fingerprint="", model=model, tokenizer=None)  # type: ignore[arg-type]
     return moa_sizes.moa_config(known, depths, moa_sizes.DEFAULT_SIZE, DEFAULT_MIXER)
 
 

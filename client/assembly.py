@@ -23,11 +23,11 @@ from client.drafting.draft_loader import DraftChoice, DraftLoader
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import Policy
 from client.errors import RefusedError
-from client.link.offline import Offline
-from client.link.shared_connection import Branch, Trunk
+from client.link.offline import OfflineOptions
+from client.link.shared_connection import ConversationStreams, SharedConnection
 from client.link.stream import Access
-from client.private.draft_only import Bounds
-from client.private.router import Confidant
+from client.private.draft_only import AnswerBounds
+from client.private.router import PrivacyRouter
 from client.text import decode
 from common.address import Address
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
@@ -102,11 +102,11 @@ class Client:
         policy: Policy,
         drafter: Drafter | None,
         pace: float = 0.0,
-        offline: Offline = Offline(),  # noqa: B008
-        trunk: Trunk | None = None,
+        offline: OfflineOptions = OfflineOptions(),  # noqa: B008
+        shared_connection: SharedConnection | None = None,
     ) -> AsyncIterator[Conversation]:
-        """A new session; each drafted level takes at least `pace` seconds. Its streams are on `trunk`, or share no
-        connection with those of others."""
+        """A new session; each drafted level takes at least `pace` seconds. Its streams are on `shared_connection`, or
+        share no connection with those of others."""
         limits = Limits(
             self.description.fingerprint,
             self.description.vocab_size,
@@ -116,17 +116,17 @@ class Client:
         session = ClientSession(uuid.uuid4().hex, limits, drafter.state if drafter and policy.drafts else None)
         loop = DraftingLoop(session, policy, drafter is not None, self.description.end_tokens)
         async with AsyncExitStack() as stack:
-            if trunk is None:
-                trunk = await stack.enter_async_context(Trunk(self.access, self.connection))
-            branch = Branch(trunk)
+            if shared_connection is None:
+                shared_connection = await stack.enter_async_context(SharedConnection(self.access, self.connection))
+            streams = ConversationStreams(shared_connection)
             conversation = Conversation(
-                branch.open() if self.was_reached else None,
+                streams.open() if self.was_reached else None,
                 loop,
                 drafter,
                 self.manifest.draft if drafter is not None else "none",
                 pace,
                 policy.tree,
-                dial=branch.dial,
+                dial=streams.dial,
                 offline=offline,
             )
             try:
@@ -134,10 +134,12 @@ class Client:
             finally:
                 conversation.close()
 
-    def confidant(self, conversation: Conversation) -> Confidant:
+    def privacy_router(self, conversation: Conversation) -> PrivacyRouter:
         """Keeps to this machine what of a conversation is private."""
         ends = frozenset(self.description.end_tokens)
-        return Confidant(conversation, Bounds(self.description.context, ends, partial(decode, self.tokenizer)))
+        return PrivacyRouter(
+            conversation, AnswerBounds(self.description.context, ends, partial(decode, self.tokenizer))
+        )
 
 
 async def describe(connection: Connection, seconds: float = _DESCRIBE_SECONDS) -> ServerDescription:

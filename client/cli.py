@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from client import options as option
-from client.link.offline import LIMIT, PATIENCE_SECONDS
+from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_WAIT_S
 from client.terminal.loading import STOPPED, loading
 from client.terminal.piped import is_something_piped
 from common.programs.command_line import FAILURE, Version
@@ -21,7 +21,7 @@ from common.programs.folded_options import with_folded_options
 from common.programs.interruption import ended_at_once
 
 app = typer.Typer(
-    help="Talk to a large model over a bad link: a small one on this machine rides ahead of it.",
+    help="ChatSession to a large model over a bad link: a small one on this machine rides ahead of it.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -98,17 +98,17 @@ def chat(
     shown: option.ScreenRequest,
     credentials: option.Credentials,
 ) -> None:
-    r"""Talk, several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
+    r"""ChatSession, several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
 
     From [\[private]] ... [\[/private]] on, the conversation stays on this machine, where the draft answers alone."""
     with loading() as loaded:
-        from client.chat.settings import Wishes
+        from client.chat.settings import ChatSettings
         from client.commands.chat import chat as chat_command
         from client.drafting.draft_loader import DraftChoice
 
         access = credentials.access_to(server)
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
-        is_well = chat_command(access, choice, cache_dir, Wishes(request, unlinked, shown), loaded)
+        is_well = chat_command(access, choice, cache_dir, ChatSettings(request, unlinked, shown), loaded)
     if not is_well:
         raise typer.Exit(FAILURE)
 
@@ -127,8 +127,8 @@ def serve(
     api_key_file: Annotated[
         Path | None, typer.Option("--api-key-file", help="Ask apps for the API key in this file.")
     ] = None,
-    offline_limit: option.OfflineLimit = LIMIT,
-    offline_wait: option.OfflineWait = PATIENCE_SECONDS,
+    offline_limit: option.OfflineLimit = DEFAULT_LIMIT_TOKENS,
+    offline_wait: option.OfflineWait = DEFAULT_WAIT_S,
     temperature: option.Temperature = 0.0,
     rule: option.Rule = None,
     idle: option.Idle = "",
@@ -153,19 +153,19 @@ def serve(
         from client.commands.serve import Listening
         from client.commands.serve import serve as serve_command
         from client.drafting.draft_loader import DraftChoice
-        from client.endpoint.service import Manner, find_wish
-        from client.link.offline import Offline
+        from client.endpoint.service import EndpointDefaults, find_offline_behaviour
+        from client.link.offline import OfflineOptions
         from common.address import parse_address
         from common.rpc.credentials import read_token, warn_of_readable
 
         access = credentials.access_to(server)
         asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
-        manner = Manner(asked.options(pace_draft / 1000), rule, find_wish(offline))
+        defaults = EndpointDefaults(asked.options(pace_draft / 1000), rule, find_offline_behaviour(offline))
         warn_of_readable(api_key_file)
         listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
-        unlinked = Offline(offline_limit, offline_wait)
-        asyncio.run(serve_command(access, choice, cache_dir, manner, unlinked, listening, loaded))
+        unlinked = OfflineOptions(offline_limit, offline_wait)
+        asyncio.run(serve_command(access, choice, cache_dir, defaults, unlinked, listening, loaded))
 
 
 @app.command()

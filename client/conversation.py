@@ -1,4 +1,4 @@
-"""One session in real time: drives the drafting loop with a lifeline, a paced drafter and a clock.
+"""One session in real time: drives the drafting loop with a reconnecting stream, a paced drafter and a clock.
 
 Every decision is made in `drafting` and `link_state`; here are only the tasks that ask for them. Knows no text and no
 screen.
@@ -6,23 +6,24 @@ screen.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from client.drafting.controller import Controller, FixedTree, Steering
-from client.drafting.loop import DraftingLoop
+from client.answer import OFFLINE, Answer, AnswerRecord, TokenListener
+from client.drafting.controller import Controller, FixedTree, TreeController
+from client.drafting.loop import DraftingLoop, Step
 from client.drafting.pace import Levels, PacedDrafter
-from client.drafting.provisional import ProvisionalTally
+from client.drafting.provisional import ProvisionalCount
 from client.errors import RefusedError
-from client.first_of import first_of
 from client.link.link_state import LinkState
-from client.link.offline import Offline, Waited
-from client.link.reconnecting_stream import Dial, Lifeline, Stream, Told, unheard
-from client.stats import Clock, Meter, Stats, Traffic, per
+from client.link.offline import OfflineOptions, OfflineWait
+from client.link.reconnecting_stream import Dial, LinkListener, ReconnectingStream, ignore_link_changes
+from client.link.stream import Stream
+from client.stats import Clock, Meter, Traffic
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.pacing import Hire, PacedThread
+from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import (
     Commit,
@@ -40,32 +41,12 @@ from common.protocol.messages import (
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
 
-OFFLINE = "offline"
-"""The finish reason of an answer whose server did not come back."""
-
-_PASSING = (FailureCode.OVERLOADED, FailureCode.QUOTA, FailureCode.DRAINING)
-"""Failures of a server, not of a session: it, or another, may well go on with it later."""
-
-Watch = Callable[[Sequence[int], Sequence[int]], None]
-"""Sees the tokens committed since the last call, and the provisional run that now follows them."""
+_RETRYABLE = (FailureCode.OVERLOADED, FailureCode.QUOTA, FailureCode.DRAINING)
+"""Failures of a server, not of a session: it, or another server, may well continue the session later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    tokens: tuple[int, ...]  # committed, the end token included
-    finish_reason: str  # a FinishReason, "offline", "spent" or "repetition" (see `monologue`), or "error"
-    stats: Stats
-    provisional: tuple[int, ...] = ()  # written alone behind them, and never judged
-    levels: int = 0  # drafted
-    overrun_levels: int = 0  # of these, that took longer than the stated pace
-    failure: str = ""  # why the answer broke off
-    note: str = ""  # what a person should know of an answer that is whole
-    kept: int = 0  # of the tokens, those that the draft wrote and nobody judged, as was wished
-    private: bool = False  # written here alone, because the server must not see what it follows
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
+class DetachedDrafter:
     """What is left of a conversation whose link was ended for good: its drafter, and the draft state that it has not
     seen."""
 
@@ -76,7 +57,7 @@ class Withdrawn:
 
 class Conversation:
     """`drafter` may be None. Each drafted level takes at least `pace` seconds. `tree` bounds the drafter's tree; a
-    controller does where it is None. `stream` is None where the server could not be reached; `dial` makes a new one
+    controller does where it is None. `stream` is None where the server could not be reached; `dial` opens a new one
     for one that broke, and without it the answer breaks off."""
 
     def __init__(
@@ -88,97 +69,101 @@ class Conversation:
         pace: float = 0.0,
         tree: Expansion | None = None,
         clock: Clock = time.perf_counter,
-        hire: Hire = PacedThread,
+        make_worker: WorkerFactory = PacedThread,
         dial: Dial | None = None,
-        offline: Offline = Offline(),  # noqa: B008
+        offline: OfflineOptions = OfflineOptions(),  # noqa: B008
     ):
-        self._lifeline = Lifeline(stream, dial, self._link_changed, clock)
+        self._link = ReconnectingStream(stream, dial, self._link_changed, clock)
         self._loop = loop
-        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, hire)
-        self._steering: Steering = Controller() if tree is None else FixedTree(tree)
+        self._drafter = None if drafter is None else PacedDrafter(drafter, pace, make_worker)
+        self._tree_controller: TreeController = Controller() if tree is None else FixedTree(tree)
         self._draft_name = draft_name
         self._clock = clock
         self.offline = offline  # may be changed between two answers
-        self._told: Told = unheard
+        self._on_link_change: LinkListener = ignore_link_changes
         self._changed = asyncio.Event()
         self._opened_at = 0.0
-        self._rtt = 0.0
+        self._rtt_s = 0.0
         self._note = ""
         self._was_served = False
-        self._begins_alone = stream is None
-        self._kept = 0
+        self._began_offline = stream is None
+        self._accepted_unverified = 0
         self._abandoned = False
 
     async def answer(
-        self, tokens: Sequence[int], settings: Settings, watch: Watch, told: Told = unheard, offered: Sequence[int] = ()
+        self,
+        tokens: Sequence[int],
+        settings: Settings,
+        on_tokens: TokenListener,
+        on_link_change: LinkListener = ignore_link_changes,
+        offered: Sequence[int] = (),
     ) -> Answer:
-        """The answer that follows `tokens`; `told` hears how the link is meanwhile. `offered` was written for it before
-        and is to be judged now.
+        """The answer that follows `tokens`. `offered` was drafted for it before and is to be verified now.
 
-        Raises OutriderError where nothing of it came; one that breaks off later is returned with its `failure`.
-        What `watch` raises is raised.
+        Raises OutriderError where nothing of it came; one that breaks off later is returned with its `failure`. What a
+        listener raises is raised.
         """
         session = self._loop.session
-        self._note, self._abandoned, self._told, self._kept = "", False, told, 0
-        self._steering.begin_turn()
+        self._note, self._abandoned, self._on_link_change, self._accepted_unverified = "", False, on_link_change, 0
+        self._tree_controller.begin_turn()
         opening = [*self._loop.begin_turn(tokens, settings), *self._loop.offer(offered)]
         self._follow_link()
-        self._begins_alone = not self._lifeline.is_good
-        if self._begins_alone:
-            told(self._lifeline.state)
-        turn = _Turn(
+        self._began_offline = not self._link.is_good
+        if self._began_offline:
+            on_link_change(self._link.state)
+        record = AnswerRecord(
             Meter(self._clock),
-            ProvisionalTally(),
-            watch,
-            self._lifeline.traffic,
+            ProvisionalCount(),
+            on_tokens,
+            self._link.traffic,
             self._levels,
-            self._lifeline.reconnects,
+            self._link.reconnects,
         )
         self._send(opening)
-        self._lifeline.expect()
+        self._link.expect_answer()
         failure: OutriderError | None = None
         try:
-            await first_of(self._receive(turn), self._draft(turn), self._lifeline.keep())
+            await first_of(self._receive(record), self._draft(record), self._link.run_heartbeat())
         except OutriderError as error:
             failure = error
         finally:
-            self._lifeline.rest()
+            self._link.expect_nothing()
             if session.state is not ClientState.FINISHED:
                 session.lost()
-                self._lifeline.drop()
-            self._told = unheard
-        answer = self._summarise(turn, settings, failure)
-        is_refused = isinstance(failure, RefusedError) and not self._begins_alone
+                self._link.drop()
+            self._on_link_change = ignore_link_changes
+        answer = self._summarise(record, settings, failure)
+        is_refused = isinstance(failure, RefusedError) and not self._began_offline
         if failure is not None and not answer.tokens and (is_refused or not answer.provisional):
             raise failure
         return answer
 
     def cancel(self) -> None:
-        """Stops the answer that is being made, if any; one that is written alone at once."""
+        """Stops the answer in progress, if any; one that is drafted offline at once."""
         self._abandoned = True
-        if self._lifeline.is_good:
+        if self._link.is_good:
             self._send(self._loop.cancel())
         self._changed.set()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Tries a lost server at once."""
-        self._lifeline.hurry()
+        self._link.retry_now()
 
     def hold(self) -> None:
-        """From the next answer on nothing is judged and nobody is waited for, until `release`."""
-        self._lifeline.hold()
+        """From the next answer on nothing is verified and no server is waited for, until `release`."""
+        self._link.hold()
 
     def release(self) -> None:
         """The next answer tries the server at once."""
-        self._lifeline.release()
+        self._link.release()
 
-    def keep(self, count: int) -> tuple[int, ...]:
-        """Takes the first `count` provisional tokens as they are, and returns those that could be taken: while the link
-        is lost all, else none. `watch` does not hear of them."""
-        kept = self._loop.keep(count)
-        self._kept += len(kept)
+    def accept_unverified(self, count: int) -> tuple[int, ...]:
+        """Makes the first `count` provisional tokens final without verification, and returns those that could be: while
+        the link is lost all, else none. The token listener is not called."""
+        accepted = self._loop.accept_unverified(count)
+        self._accepted_unverified += len(accepted)
         self._changed.set()
-        return kept
+        return accepted
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -202,20 +187,20 @@ class Conversation:
 
     @property
     def traffic(self) -> Traffic:
-        return self._lifeline.traffic
+        return self._link.traffic
 
-    def withdraw(self) -> Withdrawn:
-        """Ends the link for good, between two answers: nothing more is said or heard. Raises MisuseError where nothing
-        drafts."""
+    def detach_drafter(self) -> DetachedDrafter:
+        """Ends the link for good, between two answers: nothing more is sent or received. Raises MisuseError where
+        nothing drafts."""
         if self._drafter is None:
             raise MisuseError("without a drafter there is no going on without a link")
-        self._lifeline.close()
-        self._lifeline = Lifeline(None)
-        return Withdrawn(self._drafter, self._draft_name, self._loop.undrafted_states)
+        self._link.close()
+        self._link = ReconnectingStream(None)
+        return DetachedDrafter(self._drafter, self._draft_name, self._loop.undrafted_states)
 
     def close(self) -> None:
         """Ends the stream, and waits for a level that is still being drafted."""
-        self._lifeline.close()
+        self._link.close()
         if self._drafter is not None:
             self._drafter.close()
 
@@ -226,34 +211,36 @@ class Conversation:
     def _send(self, messages: Sequence[FromClient]) -> None:
         for message in messages:
             if isinstance(message, Grow) and message.nodes:
-                self._steering.sent(message.nodes[-1].id, self._clock())
+                self._tree_controller.sent(message.nodes[-1].id, self._clock())
             if isinstance(message, Open):
                 self._opened_at = self._clock()
-            self._lifeline.send(message)
+            self._link.send(message)
 
     def _link_changed(self, state: LinkState) -> None:
         self._follow_link()
-        if self._abandoned and self._lifeline.is_good:
+        if self._abandoned and self._link.is_good:
             self._send(self._loop.cancel())
-        self._told(state)
+        self._on_link_change(state)
 
     def _follow_link(self) -> None:
-        if self._lifeline.is_good:
-            self._loop.write_together()
+        if self._link.is_good:
+            self._loop.go_online()
         else:
-            self._loop.write_alone(self.offline.limit)
+            self._loop.go_offline(self.offline.limit_tokens)
         self._changed.set()
 
-    async def _receive(self, turn: "_Turn") -> None:
+    # Receiving.
+
+    async def _receive(self, record: AnswerRecord) -> None:
         session = self._loop.session
         while session.state is not ClientState.FINISHED:
             try:
                 if session.state is ClientState.LOST:
-                    await self._renew(turn)
-                message = await self._lifeline.receive()
+                    await self._reconnect(record)
+                message = await self._link.receive()
             except LinkError:
                 session.lost()
-                if not self._lifeline.can_renew:
+                if not self._link.can_reconnect:
                     raise
                 continue
             if isinstance(message, Failed):
@@ -265,113 +252,106 @@ class Conversation:
             match message:
                 case Opened():
                     self._was_served = True
-                    self._rtt = self._clock() - self._opened_at
+                    self._rtt_s = self._clock() - self._opened_at
                 case Commit() if tokens:
-                    self._steering.committed(len(tokens), message.seen, self._clock())
-                    turn.meter.committed()
-                    turn.show(tokens, self._loop.run)
+                    self._tree_controller.committed(len(tokens), message.seen, self._clock())
+                    record.meter.committed()
+                    record.show(tokens, self._loop.run)
                 case Finished():
-                    turn.meter.finished()
-                    turn.show((), ())
+                    record.meter.finished()
+                    record.show((), ())
 
-    async def _renew(self, turn: "_Turn") -> None:
-        await self._lifeline.renew()
-        if self.offline.keep:
-            turn.show(self.keep(len(self._loop.run)), ())
+    async def _reconnect(self, record: AnswerRecord) -> None:
+        await self._link.reconnect()
+        if self.offline.accept_unverified:
+            record.show(self.accept_unverified(len(self._loop.run)), ())
         self._send(self._loop.reopen())
 
     def _take_failure(self, failed: Failed) -> None:
         """Raises RefusedError where the session cannot go on, here or elsewhere."""
         session = self._loop.session
-        # Who has not begun had better hear that there is no room than wait for it.
-        has_begun = bool(session.answer) or self._begins_alone
-        will_pass = (failed.code in _PASSING and has_begun) or (
+        # A client that has not begun is better told that there is no room than made to wait for it.
+        has_begun = bool(session.answer) or self._began_offline
+        can_retry = (failed.code in _RETRYABLE and has_begun) or (
             failed.code is FailureCode.DRAINING and self._was_served
         )
-        if not (self._lifeline.can_renew and will_pass):
+        if not (self._link.can_reconnect and can_retry):
             self._loop.received(failed)
             over_quota = failed.code is FailureCode.QUOTA
             raise RefusedError(failed.message, failed.retry_after, over_quota=over_quota)
         session.lost()
-        self._lifeline.drop(failed.retry_after)
+        self._link.drop(failed.retry_after)
 
-    async def _draft(self, turn: "_Turn") -> None:
-        """Returns where an answer that is written alone has come to its end."""
-        loop = self._loop
-        waited = Waited(loop.session.passes)
+    # Drafting.
+
+    async def _draft(self, record: AnswerRecord) -> None:
+        """Returns where an answer that is drafted offline has come to its end."""
+        wait = OfflineWait(self._loop.session.passes)
         while True:
             self._changed.clear()
-            is_alone = not self._lifeline.is_good
-            if self._abandoned and self._lifeline.state is not LinkState.ONLINE:
+            if self._has_ended_offline:
                 return
-            if is_alone and self._kept and loop.is_whole:
+            step = self._loop.begin_step()
+            if step is not None and self._drafter is not None:
+                await self._draft_level(self._drafter, step, record)
+            elif self._link.is_good:
+                await self._changed.wait()
+            elif not await self._wait_for_server(wait):
                 return
-            step = loop.begin_step()
-            if step is None or self._drafter is None:
-                if not is_alone:
-                    await self._changed.wait()
-                    continue
-                patience = 0.0 if self._lifeline.is_held else self.offline.patience
-                left = waited.left(patience, loop.session.passes)
-                if left <= 0:
-                    return
-                began = self._clock()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await self._changed.wait()
-                waited.add(self._clock() - began)
-                continue
-            is_first = self._levels == turn.levels_before
-            began = self._clock()
-            try:
-                expansion = step.expansion or self._steering.expansion
-                proposals = await self._drafter.draft(step.view, step.states, expansion)
-                grows = loop.drafted(step, proposals)
-            except Exception as error:  # whatever a model raises, or is wrong with what it proposes
-                self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
-                self._send(loop.retire())
-                continue
-            if not is_first and step.expansion is None:  # the first also reads the prompt
-                self._steering.drafted(step.new_nodes, self._clock() - began)
-            self._send(grows)
-            if loop.answering:
-                turn.show((), loop.run)
 
-    def _summarise(self, turn: "_Turn", settings: Settings, failure: OutriderError | None) -> Answer:
-        session = self._loop.session
-        traffic = self._lifeline.traffic.since(turn.traffic_before)
-        levels = self._levels.since(turn.levels_before)
-        tokens = tuple(session.answer)
-        seconds = turn.meter.elapsed()
-        stats = Stats(
-            tokens=len(tokens),
-            seconds=seconds,
-            tokens_per_second=per(len(tokens), seconds),
-            ttft_seconds=turn.meter.ttft,
-            accept_length=per(len(tokens), session.passes),
-            passes=session.passes,
-            bytes_up=traffic.up,
-            bytes_down=traffic.down,
-            rtt_ms=self._rtt * 1000,
-            provisional_tokens=turn.tally.offered,
-            retracted_tokens=turn.tally.retracted,
-            reconnects=self._lifeline.reconnects - turn.reconnects_before,
-            draft=self._draft_name,
-            rule=settings.rule,
-            state_bytes=traffic.state,
-        )
+    @property
+    def _has_ended_offline(self) -> bool:
+        """Whether the answer is over although the server has not said so."""
+        if self._abandoned and self._link.state is not LinkState.ONLINE:
+            return True
+        return not self._link.is_good and self._accepted_unverified > 0 and self._loop.is_whole
+
+    async def _draft_level(self, drafter: PacedDrafter, step: Step, record: AnswerRecord) -> None:
+        is_first = self._levels == record.levels_before
+        began = self._clock()
+        try:
+            expansion = step.expansion or self._tree_controller.expansion
+            proposals = await drafter.draft(step.view, step.states, expansion)
+            grows = self._loop.drafted(step, proposals)
+        except Exception as error:  # whatever a model raises, or is wrong with what it proposes
+            self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
+            self._send(self._loop.retire())
+            return
+        if not is_first and step.expansion is None:  # the first also reads the prompt
+            self._tree_controller.drafted(step.new_nodes, self._clock() - began)
+        self._send(grows)
+        if self._loop.answering:
+            record.show((), self._loop.run)
+
+    async def _wait_for_server(self, wait: OfflineWait) -> bool:
+        """Waits until something changes; False where the server has been waited for long enough."""
+        most_s = 0.0 if self._link.is_held else self.offline.wait_s
+        left_s = wait.left_s(most_s, self._loop.session.passes)
+        if left_s <= 0:
+            return False
+        began = self._clock()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await self._changed.wait()
+        wait.add(self._clock() - began)
+        return True
+
+    # The answer.
+
+    def _summarise(self, record: AnswerRecord, settings: Settings, failure: OutriderError | None) -> Answer:
+        session, link = self._loop.session, self._link
+        levels = self._levels.since(record.levels_before)
         is_over = failure is None and session.finished is not None
-        run = () if is_over else self._loop.run
         return Answer(
-            tokens,
+            tuple(session.answer),
             self._reason(failure),
-            stats,
-            run,
+            record.stats(session, link.traffic, link.reconnects, self._rtt_s, self._draft_name, settings.rule),
+            () if is_over else self._loop.run,
             levels.drafted,
             levels.overrun,
             str(failure or ""),
             self._note or self._loop.note,
-            self._kept,
+            self._accepted_unverified,
         )
 
     def _reason(self, failure: OutriderError | None) -> str:
@@ -383,17 +363,14 @@ class Conversation:
         return finished.reason.value
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """What is kept of one answer beside the session."""
-
-    meter: Meter
-    tally: ProvisionalTally
-    watch: Watch
-    traffic_before: Traffic
-    levels_before: Levels
-    reconnects_before: int
-
-    def show(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
-        self.tally.update(committed, provisional)
-        self.watch(committed, provisional)
+async def first_of(*coroutines: Coroutine[None, None, None]) -> None:
+    """Runs them together until the first ends or fails, which cancels the others."""
+    tasks = [asyncio.create_task(each) for each in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from client.link.offline import LIMIT, PATIENCE_SECONDS
+from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_WAIT_S
 
 if TYPE_CHECKING:
     from client.answering import AnswerOptions
-    from client.link.offline import Offline
+    from client.link.offline import OfflineOptions
     from client.link.stream import Access
 
 Server = Annotated[str, typer.Option("--server", metavar="HOST:PORT", help="Where outriderd listens.")]
@@ -186,18 +186,18 @@ class AnswerRequest:
 class OfflineRequest:
     """What is to be done while the server is out of reach; each field is an option."""
 
-    offline_limit: OfflineLimit = LIMIT
-    offline_wait: OfflineWait = PATIENCE_SECONDS
+    offline_limit: OfflineLimit = DEFAULT_LIMIT_TOKENS
+    offline_wait: OfflineWait = DEFAULT_WAIT_S
     on_reconnect: OnReconnect = _VERIFY
 
-    def options(self) -> "Offline":
+    def options(self) -> "OfflineOptions":
         """Raises MisuseError for an unknown wish."""
-        from client.link.offline import Offline
+        from client.link.offline import OfflineOptions
         from common.protocol.errors import MisuseError
 
         if self.on_reconnect not in (_VERIFY, _KEEP):
             raise MisuseError(f"--on-reconnect is {_VERIFY} or {_KEEP}, not '{self.on_reconnect}'")
-        return Offline(self.offline_limit, self.offline_wait, self.on_reconnect == _KEEP)
+        return OfflineOptions(self.offline_limit, self.offline_wait, self.on_reconnect == _KEEP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The ground both ends stand on. It imports nothing of ours outside `common`."""
+"""What client, server, training and the laboratory share. It imports no other package of this project."""

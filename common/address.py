@@ -1,4 +1,4 @@
-"""Where a server listens, as a person writes it: HOST:PORT, an IPv6 host in brackets. Connects to nothing."""
+"""Network addresses as a person writes them: HOST:PORT, an IPv6 host in brackets. It opens no connection."""
 
 import ipaddress
 import socket
@@ -20,15 +20,16 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def dialled_here(self) -> "Address":
-        """How this machine dials what listens there: a listener on every address has the loopback one too."""
+    def dial_address(self) -> "Address":
+        """The address at which this machine reaches a server that listens here: loopback where it listens on every
+        address."""
         everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
         return Address(everywhere.get(self.host, self.host), self.port)
 
     @property
     def is_loopback(self) -> bool:
-        """Whether what is said to it stays on this machine. No name but `localhost` is believed, and that only where
-        this machine's resolver says nothing else."""
+        """Whether traffic to this address stays on this machine. Of names only `localhost` counts, and only if this
+        machine resolves it to loopback addresses alone."""
         if self.host == "localhost":
             return _resolves_to_loopback(self.host)
         return _is_loopback(self.host)

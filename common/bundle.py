@@ -55,14 +55,14 @@ class TargetCard:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """All that `bundle.json` says."""
+    """The content of `bundle.json`."""
 
     manifest: BundleManifest
     target: TargetCard
 
 
 def make_manifest(draft: str, kind: str, fingerprint: str, files: Iterable[BundleFile]) -> BundleManifest:
-    """The manifest of a draft for the target with this fingerprint; its id is the sha256 over all that it says."""
+    """The manifest of a draft for the target with this fingerprint; its id is the sha256 of its content."""
     ordered = tuple(sorted(files, key=lambda file: file.path))
     content = [draft, kind, fingerprint, [[file.path, file.size, file.sha256] for file in ordered]]
     identity = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
@@ -87,7 +87,7 @@ def stays_inside(path: str) -> bool:
 
 
 def write_bundle_file(directory: Path, bundle: Bundle) -> None:
-    """Writes `bundle.json`. Written last, it says that every other file is in place."""
+    """Writes `bundle.json`, atomically. It is written last, so that its presence means that every file is there."""
     content = {"format": FORMAT, "target": asdict(bundle.target), **asdict(bundle.manifest)}
     partial = directory / f"{MANIFEST_FILE}.part"
     partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

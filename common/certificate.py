@@ -1,4 +1,4 @@
-"""What a certificate says: for whom, by whom, and when it is valid. It may not know connections."""
+"""Reads X.509 certificates: subject, issuer, host names, validity. It may not know connections."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,12 +24,12 @@ class Certificate:
 
 
 def read_der(data: bytes) -> Certificate:
-    """Raises ValueError for what is none."""
+    """Raises ValueError where `data` is no DER certificate."""
     return _read(x509.load_der_x509_certificate(data))
 
 
 def read_pem(data: bytes) -> Certificate:
-    """The first of a file. Raises ValueError for what is none."""
+    """The first certificate of a PEM file. Raises ValueError where it holds none."""
     return _read(x509.load_pem_x509_certificate(data))
 
 

@@ -1,6 +1,6 @@
-"""Stated costs: a small machine stands in for a known one by making work take as long as it would there.
+"""Stated costs: work on a small machine is made to take as long as it would take on a stated larger one.
 
-May know time and threads. It may not know what is computed.
+It may know time and threads, not what is computed.
 """
 
 import asyncio
@@ -15,50 +15,48 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How long something computed, in seconds, and whether that was longer than its stated cost."""
+    """The measured duration of a computation, in seconds, and whether it exceeded the stated cost."""
 
     seconds: float
     overran: bool
 
 
 class Worker(Protocol):
-    """Where one thing at a time is computed beside the event loop."""
+    """Runs one computation at a time, off the event loop."""
 
-    async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
-        """What `compute` returns, not before its stated `cost` in seconds is used up; 0 states none. Whoever is
-        cancelled here leaves it running, and what comes next waits for it."""
+    async def run(self, cost_s: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
+        """The result of `compute`, not before its stated cost has passed; 0 for no stated cost. Cancelling the caller
+        does not stop the computation: the next one waits for it."""
         ...
 
     def close(self) -> None:
-        """Waits for what still runs."""
+        """Waits for the running computation."""
         ...
 
 
-Hire = Callable[[str], Worker]
-"""Finds a worker for what is named."""
+WorkerFactory = Callable[[str], Worker]
+"""Makes the worker of a given name."""
 
 
 class PacedThread:
-    """A thread of its own."""
+    """A worker with a thread of its own."""
 
     def __init__(self, name: str):
         self._executor = ThreadPoolExecutor(1, name)
 
-    async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, run_paced, cost, compute)
+    async def run(self, cost_s: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, run_paced, cost_s, compute)
 
     def close(self) -> None:
         self._executor.shutdown()
 
 
-def run_paced(cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
-    """Blocks until the stated cost is used up.
-
-    Blocking in the worker thread, because an event loop wakes up to a millisecond late.
-    """
+def run_paced(cost_s: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
+    """Computes, and blocks the calling thread until the stated cost has passed: an event loop's timers would be up to
+    a millisecond late."""
     begun = time.perf_counter()
     result = compute()
     seconds = time.perf_counter() - begun
-    if seconds < cost:
-        time.sleep(cost - seconds)
-    return result, Timed(seconds, overran=0 < cost < seconds)
+    if seconds < cost_s:
+        time.sleep(cost_s - seconds)
+    return result, Timed(seconds, overran=0 < cost_s < seconds)

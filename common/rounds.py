@@ -1,7 +1,8 @@
-"""Speculative decoding in rounds on one device: draft a tree, judge it in one pass, hand over the new draft state.
+"""Speculative decoding in rounds on one device: draft a tree, verify it in one pass, give the drafter the new draft
+state. Training and experiments measure drafts with it.
 
 What may live here: the round itself, over a real target, drafter and tree. It may not know any link, stream, session
-or cost; training measures drafts with it, and so does the laboratory.
+or cost.
 """
 
 from collections.abc import Sequence
@@ -14,19 +15,19 @@ from common.codec import encode
 from common.draft_models.exporters import StateExporter
 from common.drafters.drafter import Drafter
 from common.models.packed import PackedModel
-from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import GrownNode, State
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.tree import Node, TokenTree
 from common.protocol.views import Proposal
-from common.sampling.decide import decide
+from common.sampling.logit_rows import LogitRows
 
 
 class StateChannel(Protocol):
-    """What lies between the target and the drafter; without one, all state arrives at once."""
+    """The path of draft state from target to drafter; without one, all state arrives at once."""
 
     def deliver(self, frames: Sequence[State], processed: int) -> Sequence[State]:
         """What arrives before the next tree is drafted: `frames` are new, of the last of `processed` positions."""
@@ -52,8 +53,9 @@ class RoundsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """`levels` drafted in a round at most, none for plain decoding; `dtype` encodes the draft state; `exporters` make
-    it; a `channel` serves one answer. Tokens are chosen by `rule` from what `sampling` makes of the logits."""
+    """Decoding with one target and one drafter. At most `levels` are drafted in a round, 0 for plain decoding; draft
+    state is made by `exporters` and encoded in `dtype`; a `channel` serves one answer. Tokens are chosen by `rule` from
+    the logits that `sampling` has processed."""
 
     target: PackedModel
     drafter: Drafter
@@ -65,7 +67,7 @@ class Rounds:
     sampling: Sampling = LIKELIEST
 
     def answer(self, prompt: Sequence[int], new_tokens: int, ends: frozenset[int] = frozenset()) -> RoundsAnswer:
-        """The target's answer of at most `new_tokens`, cut behind the first of `ends`."""
+        """The target's answer of at most `new_tokens` tokens, cut after the first that is in `ends`."""
         tree = TokenTree(prompt)
         tree.grouped = RULES[self.rule].grouped
         sequence = _Sequence(self.target)
@@ -119,7 +121,7 @@ def _numbered(proposals: Sequence[Proposal], last_id: int) -> list[GrownNode]:
 
 
 class _Sequence:
-    """The target's side: which slots hold the processed tokens."""
+    """The target's half of a sequence: which slots hold the K/V of its processed tokens."""
 
     def __init__(self, target: PackedModel):
         self.slots: list[int] = []
@@ -128,22 +130,19 @@ class _Sequence:
         self._pool = SlotPool(target.pool.capacity)
 
     def judge(self, tree: TokenTree, rule: str, sampling: Sampling) -> None:
-        """One pass over what is unprocessed: commits what the rule makes of it, keeps its K/V."""
+        """One pass over the unprocessed tokens and all nodes: commits the tokens that the rule chooses and keeps the
+        K/V of their path."""
         chain = tree.tokens[len(self.slots) :]
         nodes = list(tree.nodes())
-        index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
-        root = len(chain) - 1
         slots = self._pool.take(len(chain) + len(nodes))
-        segment = Segment(
-            tokens=[*chain, *(node.token for node in nodes)],
-            slots=slots,
-            parents=[*range(-1, root), *(index.get(node.parent or tree.root, root) for node in nodes)],
-            past_slots=self.slots,
-            wanted=range(root, len(slots)),
-        )
-        logits = self._target.forward([segment]).logits.float()
         verify_input = make_verify_input(tree, nodes, rule, sampling)
-        carried = tree.commit(decide(verify_input, logits, logits.argmax(-1).tolist()))
-        kept = [*slots[: root + 1], *(slots[index[node]] for node in carried)]
+        scheduled = ScheduledTokens(
+            len(self.slots), tuple(chain), tuple(nodes), verify_input, epoch=0, slots=slots, past_slots=self.slots
+        )
+        logits = self._target.forward([scheduled]).logits.float()
+        rows = LogitRows(verify_input, logits, logits.argmax(-1).tolist())
+        carried = tree.commit(RULES[rule].walk(verify_input, rows))
+        index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
+        kept = [*slots[: len(chain)], *(slots[index[node]] for node in carried)]
         self._pool.give(set(slots) - set(kept))
         self.slots = [*self.slots, *kept]

@@ -90,7 +90,7 @@ def health(
     from server.observe.health import is_serving
 
     tls = ClientTls(tls_ca, tls_cert, tls_key) if tls_ca or tls_cert or tls_key else None
-    asked = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dialled_here
+    asked = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dial_address
     serving = asyncio.run(is_serving(asked, tls, tls_name))
     typer.echo("serving" if serving else "going away")
     if not serving:

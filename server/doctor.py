@@ -21,23 +21,22 @@ from common.draft_kinds import Weights
 from common.draft_models.directory import read_draft_kind
 from common.models.checkpoint import DTYPES, load_config, load_tokenizer
 from common.models.errors import CheckpointError
-from common.models.families import SUPPORTED, check_family
+from common.models.families import SUPPORTED, check_family, key_width
 from common.models.fingerprint import fingerprint
 from common.models.quantised import BITS, method_of, why_not
 from common.models.shipped import shipped_family
-from common.models.sizes import key_width
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
 from common.programs.configuration import Program
 from common.programs.findings import Finding, is_well, show
 from common.programs.machine import (
     PACKAGES,
-    amount,
     check_clock,
     check_device,
     check_folder,
     check_packages,
     check_python,
-    free_memory,
+    format_bytes,
+    free_memory_bytes,
 )
 from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
@@ -169,11 +168,13 @@ def _check_memory(target: _Target, asked: TargetOptions) -> Finding:
     scale = 1.0 if method_of(target.config) else width / _stored_width(target.config)
     weights = stored * (BITS[asked.quantise] / 8 / width if asked.quantise else 1.0) * scale
     cache = asked.cache_tokens * sizes.num_hidden_layers * 2 * key_width(sizes) * width
-    free = free_memory(asked.device)
-    detail = f"about {amount(weights)} of weights and {amount(cache)} of K/V for {asked.cache_tokens:,} tokens"
+    free = free_memory_bytes(asked.device)
+    detail = (
+        f"about {format_bytes(weights)} of weights and {format_bytes(cache)} of K/V for {asked.cache_tokens:,} tokens"
+    )
     if not free:
         return Finding("memory", detail)
-    detail += f", {amount(free)} are free"
+    detail += f", {format_bytes(free)} are free"
     if weights + cache < free:
         return Finding("memory", detail)
     return Finding("memory", detail, "choose --dtype bfloat16 or --quantize, lower --cache-tokens, or a larger device")

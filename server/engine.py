@@ -15,12 +15,13 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Protocol
 
-from common.pacing import Hire, PacedThread
+from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient
+from common.protocol.scheduled_tokens import ScheduledTokens
 from server.fault_isolation import describe_error
 from server.options import Pace
-from server.passes.batch import Case, PassOutcome
+from server.passes.batch import PassOutcome
 from server.passes.server_drafting import DraftedLevel, ServerDrafterFactory, ServerDraftTask
 from server.passes.state_export import ExportRequest, StateExport
 from server.sessions.counters import Counters
@@ -36,8 +37,8 @@ _DRAIN_POLL = 0.02
 class Verifier(Protocol):
     """The target as the engine sees it."""
 
-    def decide(self, cases: Sequence[Case]) -> Sequence[PassOutcome]:
-        """One pass, and what comes of each case."""
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> Sequence[PassOutcome]:
+        """One pass, and what it comes to for each session."""
         ...
 
 
@@ -58,7 +59,7 @@ class Engine:
         maker: ExportMaker | None = None,
         drafter_factory: ServerDrafterFactory | None = None,
         clock: Clock = time.monotonic,
-        hire: Hire = PacedThread,
+        make_worker: WorkerFactory = PacedThread,
     ):
         """`maker` may be None where the sessions' terms offer no draft state, `aides` where the server does not
         draft."""
@@ -68,7 +69,7 @@ class Engine:
         self._maker = maker
         self._drafter_factory = drafter_factory
         self._clock = clock
-        self._hire = hire
+        self._make_worker = make_worker
         self._pass_may_be_due = asyncio.Event()
         self._draft_may_be_due = asyncio.Event()
 
@@ -120,7 +121,7 @@ class Engine:
 
     async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
-        with closing(self._hire("target")) as worker:
+        with closing(self._make_worker("target")) as worker:
             while True:
                 self._pass_may_be_due.clear()
                 batch = self.sessions.plan(self._clock())
@@ -132,7 +133,7 @@ class Engine:
                 if batch is None:
                     await worker.run(0.0, make)
                     continue
-                compute = partial(self._compute, make, batch.cases)
+                compute = partial(self._compute, make, batch.scheduled)
                 outcomes, timed = await worker.run(self._pace.cost(batch.tokens), compute)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds
@@ -141,7 +142,7 @@ class Engine:
 
     async def _run_server_drafting(self, drafter_factory: ServerDrafterFactory) -> None:
         """Drafts a level at a time, beside the passes."""
-        with closing(self._hire("assistant")) as worker:
+        with closing(self._make_worker("assistant")) as worker:
             while True:
                 self._draft_may_be_due.clear()
                 asked = self.sessions.claim_draft_task()
@@ -158,10 +159,10 @@ class Engine:
         self._pass_may_be_due.set()
         self._draft_may_be_due.set()
 
-    def _compute(self, make: Callable[[], None], cases: Sequence[Case]) -> Sequence[PassOutcome]:
+    def _compute(self, make: Callable[[], None], scheduled: Sequence[ScheduledTokens]) -> Sequence[PassOutcome]:
         # What belongs to the last pass's commits would be old after this one.
         make()
-        return self._target.decide(cases)
+        return self._target.verify(scheduled)
 
     def _make_state(self, exports: Sequence[StateExport[SessionEntry]], loop: asyncio.AbstractEventLoop) -> None:
         """Hands state over to the event loop's thread as soon as it is made, ahead of what the pass comes to."""

@@ -10,8 +10,8 @@ from common.draft_models.layers import LayerShape
 from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
 from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa, save_moa
 from common.models.checkpoint import load_config
+from common.models.families import key_width
 from common.models.fingerprint import fingerprint
-from common.models.sizes import key_width
 
 Network = TypeVar("Network", bound=torch.nn.Module)
 

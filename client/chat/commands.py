@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from client.chat.multiline import Said
+from client.chat.multiline import TypedMessage
 from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
@@ -35,12 +35,12 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ParsedCommand:
     command: Command
     argument: str
 
 
-def called(said: Said) -> Called | None:
+def parse_command(said: TypedMessage) -> ParsedCommand | None:
     """What a message calls, None where it is meant for the model. Raises MisuseError for an unknown command, and for a
     wrong number of arguments."""
     match = None if said.literal else _LIKE_A_COMMAND.fullmatch(said.text)
@@ -55,7 +55,7 @@ def called(said: Said) -> Called | None:
         raise MisuseError(f"/{name} takes no argument")
     if command.required and not argument:
         raise MisuseError(f"say /{name} {command.argument}")
-    return Called(command, argument)
+    return ParsedCommand(command, argument)
 
 
 _TABLE = (

@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from client.answer import OFFLINE, Answer
 from client.answering import AnswerOptions
-from client.conversation import OFFLINE, Answer
 from client.terminal.render import (
-    LivePaper,
-    Paper,
+    LiveRenderer,
+    Renderer,
     kept_line,
     lossy_line,
-    paper_for,
     private_line,
     provisional_line,
+    renderer_for,
     stats_line,
 )
 from common.protocol.messages import FinishReason
@@ -46,18 +46,18 @@ class Display:
         for line in capture.get().splitlines():
             self.note(line.rstrip())
 
-    def paper(self) -> Paper:
+    def renderer(self) -> Renderer:
         """For one answer."""
-        return paper_for(self._out, time.monotonic)
+        return renderer_for(self._out, time.monotonic)
 
-    def render(self, paper: Paper, text: str) -> None:
-        """Shows the Markdown of an answer that has ended on `paper`, in place of the text, where both can be."""
-        if isinstance(paper, LivePaper):
+    def render(self, renderer: Renderer, text: str) -> None:
+        """Shows the Markdown of an answer that has ended on `renderer`, in place of the text, where both can be."""
+        if isinstance(renderer, LiveRenderer):
             from client.chat.markdown import rendered
 
             lines = rendered(text, self._out)
             if lines is not None:
-                paper.replace(lines)
+                renderer.replace(lines)
 
     def remark(self, answer: Answer, options: AnswerOptions, *, held: bool) -> None:
         """What a person must know of an answer; `held`: it was written offline by their own wish."""
@@ -74,12 +74,12 @@ class Display:
                 self.note(held_line(len(answer.provisional)), dim=True)
             elif answer.provisional or answer.finish_reason == OFFLINE:
                 self.note(provisional_line(len(answer.provisional)), dim=True)
-        if answer.kept:
-            self.note(kept_line(answer.kept))
+        if answer.accepted_unverified:
+            self.note(kept_line(answer.accepted_unverified))
         if answer.note:
             self.note(answer.note)
 
 
 def held_line(tokens: int) -> str:
     """What a person must know of an answer without a server, as was wished."""
-    return f"{tokens} tokens are the draft's own; /online has the server judge them"
+    return f"{tokens} tokens are the draft's own; /online has the server verify them"

@@ -15,7 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from client.chat.completion import CommandCompleter
 from client.chat.history import KeptHistory, history_file
 from client.chat.lines import LEAVING
-from client.chat.multiline import CONTINUATION, Said, is_open, said
+from client.chat.multiline import CONTINUATION, TypedMessage, is_open, said
 
 Run = Callable[[Coroutine[Any, Any, str]], str]
 
@@ -36,7 +36,7 @@ class Editor:
         self._hint = ""
         self._session = self._new_session()
 
-    def ask(self, prompt: str, *, private: bool) -> Said | None:
+    def ask(self, prompt: str, *, private: bool) -> TypedMessage | None:
         history = self._session.history
         assert isinstance(history, KeptHistory)
         history.private = private

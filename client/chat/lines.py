@@ -10,7 +10,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from client.chat.multiline import CONTINUATION, Said, is_open, said
+from client.chat.multiline import CONTINUATION, TypedMessage, is_open, said
 
 _MORE = "... "
 LEAVING = "Ctrl-C again leaves, as do Ctrl-D and /quit"
@@ -22,7 +22,7 @@ class Lines(Protocol):
         """What can be pressed, and what it does."""
         ...
 
-    def ask(self, prompt: str, *, private: bool) -> Said | None:
+    def ask(self, prompt: str, *, private: bool) -> TypedMessage | None:
         """The next message, which may be empty; None where the person leaves. What is `private` is not kept."""
         ...
 
@@ -45,7 +45,7 @@ class PlainLines:
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are no text are told as such, line by line
 
-    def ask(self, prompt: str, *, private: bool) -> Said | None:
+    def ask(self, prompt: str, *, private: bool) -> TypedMessage | None:
         while True:
             try:
                 typed = self._message(prompt)

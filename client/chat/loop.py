@@ -4,10 +4,10 @@ An error is told and the conversation goes on; only misuse in a pipe, where nobo
 """
 
 from client.chat.chat import Chat
-from client.chat.commands import called
+from client.chat.commands import parse_command
 from client.chat.display import Display
 from client.chat.lines import Lines
-from client.chat.multiline import Said
+from client.chat.multiline import TypedMessage
 from client.private.spans import before_private
 from client.text import valid_text
 from common.protocol.errors import MisuseError, OutriderError
@@ -38,12 +38,12 @@ def converse(chat: Chat, lines: Lines, display: Display, *, typed: bool) -> bool
     return is_well
 
 
-def _take(chat: Chat, said: Said) -> None:
+def _take(chat: Chat, said: TypedMessage) -> None:
     try:
         valid_text(said.text)
     except UnicodeError as error:
         raise MisuseError("that is not valid text; give it in UTF-8") from error
-    call = called(said)
+    call = parse_command(said)
     if call is not None:
         call.command.run(chat, call.argument)
     elif said.text:

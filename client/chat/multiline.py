@@ -12,7 +12,7 @@ QUOTE, CONTINUATION = '"""', "\\"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TypedMessage:
     """What was quoted is `literal`: nothing in it is a command."""
 
     text: str
@@ -25,8 +25,8 @@ def is_open(typed: str) -> bool:
     return is_in_private(typed) or (begun.startswith(QUOTE) and not begun.removeprefix(QUOTE).endswith(QUOTE))
 
 
-def said(typed: str) -> Said:
+def said(typed: str) -> TypedMessage:
     text = typed.strip()
     if not text.startswith(QUOTE):
-        return Said(text)
-    return Said(text.removeprefix(QUOTE).removesuffix(QUOTE).strip("\n"), literal=True)
+        return TypedMessage(text)
+    return TypedMessage(text.removeprefix(QUOTE).removesuffix(QUOTE).strip("\n"), literal=True)

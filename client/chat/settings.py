@@ -22,15 +22,15 @@ _SWITCH = {"on": True, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ChatSettings:
     answer: AnswerRequest = field(default_factory=AnswerRequest)
     offline: OfflineRequest = field(default_factory=OfflineRequest)
     screen: ScreenRequest = field(default_factory=ScreenRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A field of one part of the wishes; `kind` and `least` are its option's type and least value."""
+class ChatSetting:
+    """A field of one part of the settings; `kind` and `least` are its option's type and least value."""
 
     name: str
     help: str
@@ -40,24 +40,24 @@ class Setting:
     least: float
     default: Any
 
-    def of(self, wishes: Wishes) -> Any:
-        return getattr(getattr(wishes, self.part), self.field)
+    def of(self, settings: ChatSettings) -> Any:
+        return getattr(getattr(settings, self.part), self.field)
 
-    def put(self, wishes: Wishes, value: Any) -> Wishes:
-        part = replace(getattr(wishes, self.part), **{self.field: value})
-        return replace(wishes, **{self.part: part})
+    def put(self, settings: ChatSettings, value: Any) -> ChatSettings:
+        part = replace(getattr(settings, self.part), **{self.field: value})
+        return replace(settings, **{self.part: part})
 
 
-def changed(wishes: Wishes, name: str, text: str) -> Wishes:
-    """The wishes with a setting as the text has it. Raises MisuseError for an unknown one, and for a text that cannot
-    be its value; whether all wishes go together is for their options to say."""
+def changed(settings: ChatSettings, name: str, text: str) -> ChatSettings:
+    """The settings with a setting as the text has it. Raises MisuseError for an unknown one, and for a text that cannot
+    be its value; whether all settings go together is for their options to say."""
     setting = find_setting(name)
     if has_marks(text):
         raise MisuseError("a setting may go to the server, so it cannot hold private text")
-    return setting.put(wishes, setting.default if text == _DEFAULT else _READERS[setting.kind](setting, text))
+    return setting.put(settings, setting.default if text == _DEFAULT else _READERS[setting.kind](setting, text))
 
 
-def find_setting(name: str) -> Setting:
+def find_setting(name: str) -> ChatSetting:
     """Raises MisuseError for an unknown name."""
     known = SETTINGS.get(name.replace("_", "-").lower())
     if known is None:
@@ -65,9 +65,9 @@ def find_setting(name: str) -> Setting:
     return known
 
 
-def value_of(setting: Setting, wishes: Wishes, options: AnswerOptions) -> str:
-    """As a person reads it; `options` are what the wishes mean now."""
-    value = setting.of(wishes)
+def value_of(setting: ChatSetting, settings: ChatSettings, options: AnswerOptions) -> str:
+    """As a person reads it; `options` are what the settings mean now."""
+    value = setting.of(settings)
     match setting.field:
         case "rule" if value is None:
             return f"{options.rule} (by the temperature)"
@@ -82,33 +82,33 @@ def value_of(setting: Setting, wishes: Wishes, options: AnswerOptions) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _whole(setting: Setting, text: str) -> int:
+def _whole(setting: ChatSetting, text: str) -> int:
     try:
         return int(_least(setting, int(text)))
     except ValueError:
         raise MisuseError(f"{setting.name} is a whole number, not '{text}'") from None
 
 
-def _number(setting: Setting, text: str) -> float:
+def _number(setting: ChatSetting, text: str) -> float:
     try:
         return _least(setting, float(text))
     except ValueError:
         raise MisuseError(f"{setting.name} is a number, not '{text}'") from None
 
 
-def _least(setting: Setting, value: float) -> float:
+def _least(setting: ChatSetting, value: float) -> float:
     if setting.least > -math.inf and not value >= setting.least:  # which no number is that is none
         raise MisuseError(f"{setting.name} must be at least {setting.least:g}, not {value:g}")
     return value
 
 
-def _switch(setting: Setting, text: str) -> bool:
+def _switch(setting: ChatSetting, text: str) -> bool:
     if text not in _SWITCH:
         raise MisuseError(f"{setting.name} is {' or '.join(_SWITCH)}, not '{text}'")
     return _SWITCH[text]
 
 
-def _texts(setting: Setting, text: str) -> list[str]:
+def _texts(setting: ChatSetting, text: str) -> list[str]:
     """One text as it stands, or any number in double quotes, which may hold \\n."""
     if not text.startswith('"'):
         return [text]
@@ -123,7 +123,7 @@ def _texts(setting: Setting, text: str) -> list[str]:
     return texts
 
 
-_READERS: Mapping[type, Callable[[Setting, str], Any]] = {
+_READERS: Mapping[type, Callable[[ChatSetting, str], Any]] = {
     bool: _switch,
     float: _number,
     int: _whole,
@@ -132,15 +132,15 @@ _READERS: Mapping[type, Callable[[Setting, str], Any]] = {
 }
 
 
-def _settings_of(part: str, request: type) -> list[Setting]:
+def _settings_of(part: str, request: type) -> list[ChatSetting]:
     hints = get_type_hints(request, include_extras=True)
     return [_setting(part, each.name, each.default, *get_args(hints[each.name])) for each in fields(request)]
 
 
-def _setting(part: str, name: str, default: Any, hint: Any, option: Any) -> Setting:
+def _setting(part: str, name: str, default: Any, hint: Any, option: Any) -> ChatSetting:
     kind = get_args(hint)[0] if isinstance(hint, UnionType) else hint
     least = -math.inf if option.min is None else option.min
-    return Setting(name.replace("_", "-"), option.help, part, name, kind, least, default)
+    return ChatSetting(name.replace("_", "-"), option.help, part, name, kind, least, default)
 
 
 _ALL = [

@@ -25,7 +25,7 @@ _ESCAPED_HEADING = re.compile(r"^\\(\\*## (?:Question|Answer)\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class DraftedAnswer:
     """Tokens that a draft wrote for an answer, and what the answer was asked to be."""
 
     tokens: tuple[int, ...]
@@ -44,7 +44,7 @@ class Exchange:
     answer: str | None = None
     private: bool = False
     confirmed: bool = True
-    drafted: Drafted | None = None
+    drafted: DraftedAnswer | None = None
 
 
 Transcript = tuple[Exchange, ...]

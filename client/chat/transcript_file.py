@@ -16,14 +16,14 @@ _OWNER_ALONE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _FileFormat:
     write: Callable[[Sequence[Exchange], str], str]
     read: Callable[[str], Transcript]
 
 
 _FORMS = {
-    ".json": _Form(transcript.as_json, transcript.from_json),
-    ".md": _Form(transcript.as_markdown, transcript.from_markdown),
+    ".json": _FileFormat(transcript.as_json, transcript.from_json),
+    ".md": _FileFormat(transcript.as_markdown, transcript.from_markdown),
 }
 
 
@@ -56,7 +56,7 @@ def load(file: Path) -> Transcript:
         raise MisuseError(f"{file} cannot be loaded: {error}") from error
 
 
-def _form_of(file: Path) -> _Form:
+def _form_of(file: Path) -> _FileFormat:
     form = _FORMS.get(file.suffix.lower())
     if form is None:
         raise MisuseError(f"choose a name that ends in {' or '.join(_FORMS)}, not '{file}'")

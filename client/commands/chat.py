@@ -10,11 +10,11 @@ from rich.console import Console
 
 from client.assembly import Client, client_for
 from client.chat.chat import Chat
+from client.chat.chat_session import ChatSession
 from client.chat.display import Display
 from client.chat.lines import Lines, PlainLines
 from client.chat.loop import converse
-from client.chat.settings import Wishes
-from client.chat.talk import Talk
+from client.chat.settings import ChatSettings
 from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from client.terminal.progress import download_bar
@@ -22,8 +22,10 @@ from client.terminal.render import unreached_line
 from common.programs.console import PlainConsole
 
 
-def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes, loaded: Callable[[], None]) -> bool:
-    """Talks until /quit or the end of input; whether every question was answered to its end. `loaded` is called
+def chat(
+    access: Access, choice: DraftChoice, cache: Path | None, settings: ChatSettings, loaded: Callable[[], None]
+) -> bool:
+    """Talks until /quit or the end of input; whether every question was answered to its end. `loaded` is parse_command
     before anything is shown.
 
     Ctrl-C stops an answer, and leaves where it is pressed twice instead of a question. Raises MisuseError for what
@@ -35,7 +37,7 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
-            client, talk = runner.run(_begin(stack, access, choice, cache, wishes))
+            client, chat_session = runner.run(_begin(stack, access, choice, cache, settings))
             loaded()
             if not client.was_reached:
                 display.note(unreached_line(str(access.address), client.manifest.draft, client.hitch))
@@ -46,22 +48,24 @@ def chat(access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes
                 )
                 display.note(greeting, dim=True)
             lines = _lines(console, runner)
-            return converse(Chat(client, talk, wishes, display, lines, runner.run), lines, display, typed=is_typed)
+            return converse(
+                Chat(client, chat_session, settings, display, lines, runner.run), lines, display, typed=is_typed
+            )
         finally:
             runner.run(stack.aclose())
 
 
 async def _begin(
-    stack: AsyncExitStack, access: Access, choice: DraftChoice, cache: Path | None, wishes: Wishes
-) -> tuple[Client, Talk]:
-    options, offline = wishes.answer.options(), wishes.offline.options()
+    stack: AsyncExitStack, access: Access, choice: DraftChoice, cache: Path | None, settings: ChatSettings
+) -> tuple[Client, ChatSession]:
+    options, offline = settings.answer.options(), settings.offline.options()
     client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
     client.require_rule(options.rule)
     client.require_idle(options.idle)
-    talk = Talk(client, options.policy, offline)
-    stack.push_async_callback(talk.close)
-    await talk.begin()
-    return client, talk
+    chat_session = ChatSession(client, options.policy, offline)
+    stack.push_async_callback(chat_session.close)
+    await chat_session.begin()
+    return client, chat_session
 
 
 def _lines(console: Console, runner: asyncio.Runner) -> Lines:

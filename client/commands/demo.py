@@ -15,22 +15,20 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
-from client.demo.children import ended_by_signals, running
-from client.demo.comparison import Answers, Compared, Comparison, compare, is_identical, rotations
+from client.demo.children import LinkSwitch, ended_by_signals, running
+from client.demo.comparison import Answers, ComparedSystem, Comparison, compare, is_identical, rotations
 from client.demo.family import choose_prompts, find_family
-from client.demo.switch import LinkSwitch
-from client.demo.systems import systems
-from client.demo.systems_under_test import Lane, lanes
+from client.demo.systems_under_test import SystemUnderTest, systems, systems_under_test
 from client.demo.virtual import compare_virtually
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
 from client.errors import DemoError
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from client.terminal.progress import share_bar
-from client.terminal.render import AnswerView, NoPaper, paper_for
+from client.terminal.render import AnswerView, SilentRenderer, renderer_for
 from common.address import Address, parse_destination
 from common.bundle import BundleManifest
 from common.programs.console import PlainConsole
@@ -85,7 +83,7 @@ async def demo(options: DemoOptions, *, as_json: bool) -> None:
         console.print("starting a server for each system, which takes up to half a minute", style="dim")
         async with AsyncExitStack() as stack:
             with share_bar("starting") as advance:
-                opening = lanes(family, options.profile, wanted, _unseen_download, advance)
+                opening = systems_under_test(family, options.profile, wanted, _unseen_download, advance)
                 opened = await stack.enter_async_context(opening)
             answers = await _answer_all(opened, prompts, console)
         console.print("\ncomputing the same on a virtual clock, which no other work slows down", style="dim")
@@ -95,7 +93,7 @@ async def demo(options: DemoOptions, *, as_json: bool) -> None:
             )
     shown = Shown(
         compare(virtual.answers, virtual.counters),
-        compare(answers, {name: lane.server.summary() for name, lane in opened.items()}),
+        compare(answers, {name: system.server.summary() for name, system in opened.items()}),
         is_identical([*answers.values(), *virtual.answers.values()]),
         virtual.stated_costs,
     )
@@ -115,14 +113,14 @@ async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
     """Serves the page until SIGINT, as `outrider serve` does, with a switch for the link."""
     # Which brings the HTTP server along, and is of no use to the comparison.
     from client.commands.serve import Listening, bind, serve
-    from client.endpoint.service import Manner, WhenOffline
+    from client.endpoint.service import EndpointDefaults, WhenOffline
 
     bind(listen).close()  # fails now where it cannot be had
     family = find_family(models)
     # By its name, which the page shows, where it has one.
     target = ("--target", "demo") if models is None else ("--target", str(family.target), "--draft", str(family.draft))
     threads, listening = ("--threads", str(HALF_THE_CORES)), Listening(listen, _PAGE_SEATS, None)
-    manner = Manner(AnswerOptions(STREAM, _PAGE_TOKENS, pace=_PAGE_LEVEL_SECONDS), None, WhenOffline.ANSWER)
+    defaults = EndpointDefaults(AnswerOptions(STREAM, _PAGE_TOKENS, pace=_PAGE_LEVEL_SECONDS), None, WhenOffline.ANSWER)
     with ended_by_signals():
         async with AsyncExitStack() as stack:
             cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-demo-")))
@@ -136,23 +134,25 @@ async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
                 link = await stack.enter_async_context(proxy)
                 address = parse_destination(await link.ready())
             access, choice = Access(address), DraftChoice(threads=HALF_THE_CORES)
-            await serve(access, choice, cache, manner, Offline(), listening, _unheeded, LinkSwitch(link))
+            await serve(access, choice, cache, defaults, OfflineOptions(), listening, _unheeded, LinkSwitch(link))
 
 
 def _unheeded() -> None:
     """What takes long has said so itself."""
 
 
-async def _answer_all(lanes: Mapping[str, Lane], prompts: Sequence[str], console: Console) -> Answers:
-    answers: dict[str, list[Answer]] = {name: [] for name in lanes}
-    for prompt, order in zip(prompts, rotations(tuple(lanes), len(prompts)), strict=True):
+async def _answer_all(
+    systems_under_test: Mapping[str, SystemUnderTest], prompts: Sequence[str], console: Console
+) -> Answers:
+    answers: dict[str, list[Answer]] = {name: [] for name in systems_under_test}
+    for prompt, order in zip(prompts, rotations(tuple(systems_under_test), len(prompts)), strict=True):
         console.print(f"\n{prompt}", style="bold", markup=False, highlight=False)
         for name in order:
             console.rule(name, align="left", style="dim")
-            paper = NoPaper() if console.quiet else paper_for(console, time.monotonic)
-            view = AnswerView(lanes[name].client.tokenizer, paper)
+            renderer = SilentRenderer() if console.quiet else renderer_for(console, time.monotonic)
+            view = AnswerView(systems_under_test[name].client.tokenizer, renderer)
             try:
-                answers[name].append(await lanes[name].ask(prompt, view))
+                answers[name].append(await systems_under_test[name].ask(prompt, view))
             finally:
                 view.end()
     return answers
@@ -178,7 +178,7 @@ def result_table(shown: Shown, title: str) -> Table:
     return table
 
 
-def _figures(compared: Compared) -> tuple[str, ...]:
+def _figures(compared: ComparedSystem) -> tuple[str, ...]:
     stats = compared.stats
     return (
         f"{stats.tokens_per_second:.1f}",
@@ -192,5 +192,5 @@ def _figures(compared: Compared) -> tuple[str, ...]:
     )
 
 
-def _figures_here(compared: Compared) -> tuple[str, ...]:
+def _figures_here(compared: ComparedSystem) -> tuple[str, ...]:
     return f"{compared.stats.tokens_per_second:.1f}", f"{compared.overrun_passes:.0%}"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from client.doctor.road import check_road
-from client.doctor.welcome import check_welcome
+from client.doctor.network_checks import check_network
+from client.doctor.server_checks import check_server_description
 from client.link.stream import Access
 from common.cache import cache_directory
 from common.programs.configuration import Program
@@ -59,7 +59,7 @@ async def _check_server(reach: Callable[[], Access], draft: str | None, cache: P
         access = reach()
     except MisuseError as error:
         return [Finding("server", "it cannot be asked so", str(error))]
-    findings = await asyncio.to_thread(check_road, access.address, access.tls, now)
+    findings = await asyncio.to_thread(check_network, access.address, access.tls, now)
     if not is_well(findings):
         return findings
-    return findings + await check_welcome(access, draft, cache)
+    return findings + await check_server_description(access, draft, cache)

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import typer
 
+from client.answer import OFFLINE
 from client.answering import AnswerOptions
 from client.assembly import client_for
-from client.conversation import OFFLINE
 from client.drafting.draft_loader import DraftChoice
 from client.errors import BrokenOffError
 from client.link.link_log import LinkLog
 from client.link.link_state import LinkState
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from client.stops import before_stop
 from client.terminal.progress import download_bar
 from client.terminal.render import (
     AnswerView,
-    NoPaper,
+    SilentRenderer,
     kept_line,
     lossy_line,
-    paper_for,
     private_line,
     provisional_line,
+    renderer_for,
     stats_line,
     unreached_line,
 )
@@ -40,7 +40,7 @@ async def run(
     cache: Path | None,
     prompt: str,
     options: AnswerOptions,
-    offline: Offline,
+    offline: OfflineOptions,
     loaded: Callable[[], None],
     *,
     raw: bool,
@@ -64,8 +64,8 @@ async def run(
         if not client.was_reached:
             unreached = unreached_line(str(access.address), client.manifest.draft, client.hitch)
             notes.print(unreached, style="dim", markup=False)
-        paper = NoPaper() if as_json else paper_for(PlainConsole(), time.monotonic)
-        view = AnswerView(tokenizer, paper, options.stop)
+        renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)
+        view = AnswerView(tokenizer, renderer, options.stop)
         log = LinkLog(time.monotonic)
 
         def heard(state: LinkState) -> None:
@@ -73,9 +73,9 @@ async def run(
             view.link_changed(state)
 
         async with client.converse(options.policy, drafter, options.pace, offline) as conversation:
-            confidant, unconfirmed = client.confidant(conversation), tuple[int, ...]()
+            router, unconfirmed = client.privacy_router(conversation), tuple[int, ...]()
             try:
-                answer = await confidant.answer(asked, options.settings(), view, heard)
+                answer = await router.answer(asked, options.settings(), view, heard)
                 unconfirmed = answer.provisional
             finally:
                 view.end(unconfirmed)
@@ -89,7 +89,7 @@ async def run(
             "private": answer.private,
             "link": log.as_list(),
             "seed": options.seed,
-            "lossy": options.lossy or answer.kept > 0,
+            "lossy": options.lossy or answer.accepted_unverified > 0,
             "stats": answer.stats.as_dict(),
         }
         typer.echo(json.dumps(result))
@@ -101,8 +101,8 @@ async def run(
         notes.print(private_line(len(answer.provisional), answer.stats), markup=False)
     elif answer.provisional or answer.finish_reason == OFFLINE:
         notes.print(provisional_line(len(answer.provisional)), markup=False)
-    if answer.kept:
-        notes.print(kept_line(answer.kept), markup=False)
+    if answer.accepted_unverified:
+        notes.print(kept_line(answer.accepted_unverified), markup=False)
     if answer.note:
         notes.print(answer.note, markup=False)
     if answer.failure:

@@ -13,16 +13,16 @@ import uvicorn
 
 from client.assembly import Client, client_for
 from client.drafting.draft_loader import DraftChoice
-from client.endpoint.access_checks import guard_for
+from client.endpoint.access_checks import access_rules_for
 from client.endpoint.app import OpenAiPaths, make_app
 from client.endpoint.connections import BACKLOG, TimedConnection
-from client.endpoint.conversation_pool import Desk
-from client.endpoint.monitor import Monitor, Signs
-from client.endpoint.page import PagePaths, Scene, Switch
-from client.endpoint.service import Manner, Service
+from client.endpoint.conversation_pool import ConversationPool
+from client.endpoint.monitor import HealthProbe, Monitor
+from client.endpoint.page import LinkControl, PageContext, PagePaths
+from client.endpoint.service import EndpointDefaults, Service
 from client.link.link_state import LinkState
-from client.link.offline import Offline
-from client.link.shared_connection import Trunk
+from client.link.offline import OfflineOptions
+from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
 from client.terminal.progress import download_bar
 from client.terminal.render import unreached_line
@@ -30,16 +30,16 @@ from common.address import Address
 from common.protocol.errors import MisuseError
 
 _WAITING = 64
-_LAST_ANSWERS_SECONDS = 5
+_GRACE_S = 5
 _NAME_LENGTH = 12  # of fingerprints, for people
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """`seats` requests are answered at once; `key` is None where nobody needs one."""
+    """`places` requests are answered at once; `key` is None where no API key is needed."""
 
     address: Address
-    seats: int
+    places: int
     key: str | None
 
     def __post_init__(self) -> None:
@@ -54,19 +54,19 @@ async def serve(
     access: Access,
     choice: DraftChoice,
     cache: Path | None,
-    manner: Manner,
-    offline: Offline,
+    defaults: EndpointDefaults,
+    offline: OfflineOptions,
     listening: Listening,
     loaded: Callable[[], None],
-    switch: Switch | None = None,
+    link_control: LinkControl | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; `loaded` is called before anything is said. Raises MisuseError for a port that
     cannot be had."""
     with closing(bind(listening.address)) as port:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
-            client.require_idle(manner.options.idle)
-            app = await _assemble(stack, client, manner, offline, listening, switch, lambda: server.should_exit)
+            client.require_idle(defaults.options.idle)
+            app = await _assemble(stack, client, defaults, offline, listening, link_control, lambda: server.should_exit)
             loaded()
             if not client.was_reached:
                 _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
@@ -75,17 +75,17 @@ async def serve(
             _say(f"the page is at http://{Address(host, number)}/")
             config = uvicorn.Config(
                 app,
-                log_level="critical",  # who asks is told what went wrong, and streams that we end are no news
+                log_level="critical",  # clients are told what went wrong, and streams that end on shutdown are no news
                 lifespan="off",
                 http=TimedConnection,
                 backlog=BACKLOG,
-                timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
+                timeout_graceful_shutdown=_GRACE_S,
             )
             server = uvicorn.Server(config)
             try:
                 await server.serve([port])
             except asyncio.CancelledError:
-                server.should_exit = True  # whoever looks on leaves
+                server.should_exit = True  # ends the streams of open pages
                 await server.shutdown([port])
                 raise
 
@@ -93,23 +93,25 @@ async def serve(
 async def _assemble(
     stack: AsyncExitStack,
     client: Client,
-    manner: Manner,
-    offline: Offline,
+    defaults: EndpointDefaults,
+    offline: OfflineOptions,
     listening: Listening,
-    switch: Switch | None,
+    link_control: LinkControl | None,
     is_closing: Callable[[], bool],
 ) -> Any:
-    make_drafter = client.load_draft() if manner.options.policy.drafts else None
-    trunk = await stack.enter_async_context(Trunk(client.access, client.connection))
+    make_drafter = client.load_draft() if defaults.options.policy.drafts else None
+    shared_connection = await stack.enter_async_context(SharedConnection(client.access, client.connection))
     state = LinkState.ONLINE if client.was_reached else LinkState.OFFLINE
-    monitor = Monitor(state, Signs(trunk), lambda: desk.answering > 0)
+    monitor = Monitor(state, HealthProbe(shared_connection), lambda: pool.answering > 0)
 
     def open_conversation() -> Any:
         drafter = None if make_drafter is None else make_drafter()
-        return monitor.counted(client.converse(manner.options.policy, drafter, manner.options.pace, offline, trunk))
+        return monitor.counted(
+            client.converse(defaults.options.policy, drafter, defaults.options.pace, offline, shared_connection)
+        )
 
-    desk = await stack.enter_async_context(Desk(open_conversation, listening.seats, _WAITING))
-    service = Service(client, desk, manner, monitor.heard)
+    pool = await stack.enter_async_context(ConversationPool(open_conversation, listening.places, _WAITING))
+    service = Service(client, pool, defaults, monitor.link_changed)
 
     async def health() -> dict[str, Any]:
         await monitor.refresh()
@@ -118,14 +120,14 @@ async def _assemble(
             "link": monitor.link.value,
             "server": str(client.access.address),
             "model": client.description.model,
-            "answering": desk.answering,
-            "waiting": desk.waiting,
+            "answering": pool.answering,
+            "waiting": pool.waiting,
         }
 
     target, draft = client.description.fingerprint[:_NAME_LENGTH], client.manifest.id[:_NAME_LENGTH]
-    paths = OpenAiPaths(service, manner.options.sampling, target, draft, health)
-    page = PagePaths(Scene(client, service, monitor, manner.options.sampling, switch, is_closing))
-    return make_app([*paths.routes(), *page.routes()], guard_for(listening.address.host, listening.key))
+    paths = OpenAiPaths(service, defaults.options.sampling, target, draft, health)
+    page = PagePaths(PageContext(client, service, monitor, defaults.options.sampling, link_control, is_closing))
+    return make_app([*paths.routes(), *page.routes()], access_rules_for(listening.address.host, listening.key))
 
 
 def bind(address: Address) -> socket.socket:

@@ -1,5 +1,5 @@
 """The whole system on one machine: what `outrider demo` and the lab's experiments have in common.
 
-A family's models and prompts, child processes, stated costs, lanes on which systems answer, and what their answers
-say together. May not import the server or the lab: both are started as processes.
+A family's models and prompts, child processes, stated costs, the systems under test, and the comparison of their
+answers. May not import the server or the lab: both are started as processes.
 """

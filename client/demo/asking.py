@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
+from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
 from client.assembly import Client
-from client.conversation import Answer, Watch
 from client.errors import BrokenOffError, DemoError
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
 
 
-def unwatched(committed: Sequence[int], provisional: Sequence[int]) -> None:
+def ignore_tokens(committed: Sequence[int], provisional: Sequence[int]) -> None:
     """Nobody looks at the answer as it comes."""
 
 
 async def ask(
-    client: Client, prompt: str, options: AnswerOptions, drafter: Drafter | None, watch: Watch = unwatched
+    client: Client, prompt: str, options: AnswerOptions, drafter: Drafter | None, watch: TokenListener = ignore_tokens
 ) -> Answer:
     """The answer to a person's prompt, on a session of its own.
 
@@ -26,7 +26,11 @@ async def ask(
 
 
 async def ask_tokens(
-    client: Client, tokens: Sequence[int], options: AnswerOptions, drafter: Drafter | None, watch: Watch = unwatched
+    client: Client,
+    tokens: Sequence[int],
+    options: AnswerOptions,
+    drafter: Drafter | None,
+    watch: TokenListener = ignore_tokens,
 ) -> Answer:
     """The same for a prompt that is tokens already."""
     async with client.converse(options.policy, drafter, options.pace) as conversation:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from client.demo import die_with_parent as leash
+from client.demo import die_with_parent
 from client.errors import DemoError
 from common.programs.configuration import without_settings
 
@@ -84,7 +84,7 @@ class Child:
         self._process.kill()
 
     async def stop(self) -> None:
-        """Asks it to end, and kills it where it takes too long or we are in a hurry ourselves."""
+        """Asks it to end, and kills it where it takes too long or we are in a retry_now ourselves."""
         self.ask_to_end()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
@@ -117,6 +117,23 @@ class Child:
             self._last_words = line.removeprefix(f"{self._command}: ")
 
 
+class LinkSwitch:
+    """Cuts the emulated link of a running `outrider-lab proxy` and restores it. Raises DemoError on a system without
+    the signals for that."""
+
+    def __init__(self, link: Child):
+        try:
+            self._cut, self._restore = signal.SIGUSR1, signal.SIGUSR2
+        except AttributeError as error:
+            raise DemoError("this system has no signals to cut a link with; run the demo without --page") from error
+        self._link = link
+        self.is_cut = False
+
+    def turn(self, *, cut: bool) -> None:
+        self._link.send_signal(self._cut if cut else self._restore)
+        self.is_cut = cut
+
+
 @asynccontextmanager
 async def running(command: str, *arguments: str) -> AsyncIterator[Child]:
     """Runs a command until the block ends; it may not be ready when the block begins, so several start at once.
@@ -124,7 +141,7 @@ async def running(command: str, *arguments: str) -> AsyncIterator[Child]:
     Raises DemoError where it is not installed. What this user has configured for a server is not meant for it.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", leash.__name__, str(installed(command)), *arguments),
+        *(sys.executable, "-P", "-m", die_with_parent.__name__, str(installed(command)), *arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from client.conversation import Answer
+from client.answer import Answer
 from client.stats import Stats, combined, per
 from common.stated_costs import overrun_faults, overrun_share
 
@@ -13,7 +13,7 @@ Answers = Mapping[str, Sequence[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedSystem:
     """One system beside the first. Both ratios are of the combined stats, so they can be read off a table of them."""
 
     stats: Stats
@@ -34,7 +34,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    systems: Mapping[str, Compared]
+    systems: Mapping[str, ComparedSystem]
     identical: bool  # every system answered every prompt with the same tokens
 
     @property
@@ -54,7 +54,7 @@ def compare(answers: Answers, counters: Mapping[str, Mapping[str, Any]]) -> Comp
     stats = {name: combined([answer.stats for answer in given]) for name, given in answers.items()}
     reference = next(iter(stats.values()))
     systems = {
-        name: Compared(
+        name: ComparedSystem(
             stats=own,
             speed_up=per(own.tokens_per_second, reference.tokens_per_second),
             ttft_ratio=per(own.ttft_seconds, reference.ttft_seconds),

@@ -13,22 +13,22 @@ _CODE = "code"
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class DemoModels:
     target: Path
     draft: Path
     prompts: Path
 
 
-def find_family(models: Path | None) -> Family:
+def find_family(models: Path | None) -> DemoModels:
     """The family in a folder, or the shipped one. Raises OutriderError where it is not whole."""
     if models is None:
         shipped.shipped_family("demo")  # refuses where the release came without its models
         models = shipped.FAMILIES["demo"].folder
-    found = shipped.Family(models)
+    found = shipped.ModelFolder(models)
     if not found.target.is_dir() or not found.drafts:
         kinds = ", ".join(kind.name for kind in TRAINED_KINDS)
         raise DemoError(f"{models} needs the folder target and one of {kinds}")
-    return Family(found.target, found.drafts[0], models / "prompts.jsonl")
+    return DemoModels(found.target, found.drafts[0], models / "prompts.jsonl")
 
 
 def choose_prompts(file: Path, count: int, seed: int) -> list[str]:

@@ -1,5 +1,5 @@
-"""Lanes: each system's own server behind its own link, with its own drafter, so that what is measured on one lane,
-its overruns included, is that system's alone.
+"""The systems that are compared, each with its own server behind its own link and its own drafter, so that what is
+measured of one, its overruns included, is that system's alone.
 
 Starts what a comparison needs and warms it up; it may not know what is compared or shown.
 """
@@ -10,48 +10,64 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
 from client.assembly import Client, Download, client_for
-from client.conversation import Answer, Watch
-from client.demo.asking import ask, unwatched
+from client.demo.asking import ask, ignore_tokens
 from client.demo.children import Child, running
-from client.demo.family import Family
+from client.demo.family import DemoModels
 from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.link.stream import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
-from common.stated_costs import HALF_THE_CORES, SERVER_ARGUMENTS
+from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, SERVER_ARGUMENTS
+
+# Lock-step at its best for these models, by the sweep of `outrider-lab run streaming`.
+_BEST_ROUND_LEVELS = 16
+
+SYSTEMS: Mapping[str, Policy] = {
+    "cloud": CLOUD,
+    "lockstep": replace(LOCKSTEP, round_levels=_BEST_ROUND_LEVELS),
+    "outrider": STREAM,
+}
+"""The demo's systems by name, as policies of one client; the first is what the others are compared with."""
 
 _WARM_UP_PROMPT = "Hello."
 _WARM_UP_TOKENS = 4
-_STEPS = 3  # of which each lane is told: its server, its draft, its first answer
+_STEPS = 3  # reported for each system: its server, its draft, its first answer
 
 Advance = Callable[[str, float], None]
 """Told what is being done and which share of the whole, 0 to 1, is behind it."""
 
 
+def systems(max_new_tokens: int) -> dict[str, AnswerOptions]:
+    """What each of the demo's systems is asked for, at the stated cost of a drafted level."""
+    return {name: AnswerOptions(policy, max_new_tokens, pace=DRAFT_SECONDS) for name, policy in SYSTEMS.items()}
+
+
 @dataclass(frozen=True, slots=True)
-class Lane:
+class SystemUnderTest:
     options: AnswerOptions
     server: Child
     client: Client
     drafter: Drafter | None
 
-    async def ask(self, prompt: str, watch: Watch = unwatched) -> Answer:
+    async def ask(self, prompt: str, watch: TokenListener = ignore_tokens) -> Answer:
         return await ask(self.client, prompt, self.options, self.drafter, watch)
 
 
-def serving(family: Family, *arguments: str) -> AbstractAsyncContextManager[Child]:
+def serving(family: DemoModels, *arguments: str) -> AbstractAsyncContextManager[Child]:
     """The family's server on a free port."""
     models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", str(HALF_THE_CORES))
     return running("outriderd", "serve", *models, "--listen", "127.0.0.1:0", *arguments)
 
 
 @asynccontextmanager
-async def lanes(
-    family: Family, profile: str, systems: Mapping[str, AnswerOptions], download: Download, advance: Advance
-) -> AsyncIterator[dict[str, Lane]]:
-    """A lane for each system across the link, ready to answer at its stated costs."""
+async def systems_under_test(
+    family: DemoModels, profile: str, systems: Mapping[str, AnswerOptions], download: Download, advance: Advance
+) -> AsyncIterator[dict[str, SystemUnderTest]]:
+    """Starts every system behind the emulated link, ready to answer at its stated costs."""
     begun = 0
 
     def begin(step: str) -> None:
@@ -77,9 +93,11 @@ async def lanes(
             access = Access(parse_destination(await link.ready()))
             choice = DraftChoice(threads=HALF_THE_CORES)
             client = await stack.enter_async_context(client_for(access, choice, cache, download))
-            opened[name] = Lane(options, server, client, client.load_drafter() if options.policy.drafts else None)
-        for name, lane in opened.items():
+            opened[name] = SystemUnderTest(
+                options, server, client, client.load_drafter() if options.policy.drafts else None
+            )
+        for name, system in opened.items():
             begin(f"first answer of {name}")
             # One short unmeasured answer, so that nobody pays for a server's first pass.
-            await replace(lane, options=replace(lane.options, max_new_tokens=_WARM_UP_TOKENS)).ask(_WARM_UP_PROMPT)
+            await replace(system, options=replace(system.options, max_new_tokens=_WARM_UP_TOKENS)).ask(_WARM_UP_PROMPT)
         yield opened

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from client.conversation import Answer
+from client.answer import Answer
 from client.demo.children import running
 from client.demo.comparison import Answers
 from client.errors import DemoError

@@ -32,7 +32,7 @@ _LEAST_PRICE, _MOST_PRICE = 5e-5, 4e-3  # beyond which the least probability is 
 _LEAST_SECONDS = 10.0  # for once or twice as long is a least round trip remembered: paths change
 
 
-class Steering(Protocol):
+class TreeController(Protocol):
     """What bounds a drafter's tree, and is told how it goes."""
 
     expansion: Expansion

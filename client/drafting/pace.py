@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
-from common.pacing import Hire
+from common.pacing import WorkerFactory
 from common.protocol.messages import State
 from common.protocol.views import Proposal, TreeView
 
@@ -27,11 +27,11 @@ class Levels:
 class PacedDrafter:
     """Each level takes at least `pace` seconds; 0 states none."""
 
-    def __init__(self, drafter: Drafter, pace: float, hire: Hire):
+    def __init__(self, drafter: Drafter, pace: float, make_worker: WorkerFactory):
         self.levels = Levels()
         self._drafter = drafter
         self._pace = pace
-        self._worker = hire("drafter")
+        self._worker = make_worker("drafter")
 
     async def draft(self, view: TreeView, states: Sequence[State], expansion: Expansion) -> Sequence[Proposal]:
         """One level within the bounds of `expansion`. Whoever is cancelled here leaves it running, and the next one

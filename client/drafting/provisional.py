@@ -20,7 +20,7 @@ def likeliest_run(tree: TokenTree, room: int, ends: Collection[int] = ()) -> lis
     return run
 
 
-class ProvisionalTally:
+class ProvisionalCount:
     """Counts offered tokens, and those of them that were taken back because the target or the drafter chose
     otherwise."""
 

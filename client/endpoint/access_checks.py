@@ -1,6 +1,6 @@
-"""Who may ask, and how much at once: names, origins, keys and the size of bodies, before anything is looked at.
+"""Access checks: host names, origins, API keys and the size of bodies, before a request is processed.
 
-An ASGI middleware. It may not know what is asked.
+An ASGI middleware. It may not know what requests mean.
 """
 
 import asyncio
@@ -14,34 +14,34 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from client.endpoint.faults import Fault, FaultError
 
-MOST_BYTES = 4 * 1024 * 1024
-_BODY_SECONDS = 30.0
+MOST_BODY_BYTES = 4 * 1024 * 1024
+_BODY_TIMEOUT_S = 30.0
 
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _OPEN_PATHS = frozenset(("/", "/health"))
 _OPEN_FOLDER = "/static/"
-"""What needs no key: it tells nothing of anybody's text, and reads no body."""
+"""Paths that need no key: they reveal nobody's text, and read no body."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """`names` are the hosts by which this endpoint is known, None for any; `key` is None where nobody needs one."""
+class AccessRules:
+    """`names` are the accepted host names, None for any; `key` is None where no API key is needed."""
 
     names: frozenset[str] | None
     key: str | None = None
 
 
-def guard_for(host: str, key: str | None) -> Guard:
-    """An endpoint that only this machine reaches answers to no name of another one, to which a page from elsewhere
-    could have had itself resolved."""
+def access_rules_for(host: str, key: str | None) -> AccessRules:
+    """An endpoint on loopback accepts loopback names alone, against DNS rebinding: a foreign page could have its own
+    name resolve to this machine."""
     is_ours_alone = host in _LOOPBACK_NAMES or host.startswith("127.")
-    return Guard(_LOOPBACK_NAMES | {host} if is_ours_alone else None, key)
+    return AccessRules(_LOOPBACK_NAMES | {host} if is_ours_alone else None, key)
 
 
-class Gate:
-    def __init__(self, app: ASGIApp, guard: Guard):
+class AccessChecks:
+    def __init__(self, app: ASGIApp, rules: AccessRules):
         self._app = app
-        self._guard = guard
+        self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,9 +60,9 @@ class Gate:
             await JSONResponse(fault.body(), fault.status, fault.headers())(scope, receive, send)
 
     def _fault(self, path: str, headers: Headers) -> Fault | None:
-        guard = self._guard
+        rules = self._rules
         host = headers.get("host", "")
-        if guard.names is not None and _name(host) not in guard.names:
+        if rules.names is not None and _name(host) not in rules.names:
             return Fault(403, "this endpoint is for its own machine; ask it as localhost", code="wrong_host")
         origin = headers.get("origin")
         is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site" and path != "/"
@@ -72,9 +72,9 @@ class Gate:
             # Refused unread, because anybody can send it.
             if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
                 return Fault(413, f"{path} takes no body; send it to a path below /v1", code="body_too_long")
-        elif guard.key is not None:
+        elif rules.key is not None:
             given = headers.get("authorization", "")
-            if not compare_digest(given.encode(), f"Bearer {guard.key}".encode()):
+            if not compare_digest(given.encode(), f"Bearer {rules.key}".encode()):
                 return Fault(401, "the API key is missing or wrong", "authentication_error", None, "invalid_api_key")
         return None
 
@@ -84,7 +84,7 @@ def _is_open(path: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """Empty for what is none."""
+    """The host name, empty where there is none."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -92,32 +92,32 @@ def _name(host: str) -> str:
 
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:
-    """Raises FaultError where it is too long, or too slow in coming."""
+    """Raises FaultError for a body that is too long, or takes too long to arrive."""
     declared = headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MOST_BYTES:
+    if not declared.isdecimal() or int(declared) > MOST_BODY_BYTES:
         raise _too_long()
     body = bytearray()
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(_BODY_TIMEOUT_S):
             more = True
             while more:
                 message = await receive()
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > MOST_BYTES:
+                if len(body) > MOST_BODY_BYTES:
                     raise _too_long()
     except TimeoutError as error:
-        message_ = f"the body did not come within {_BODY_SECONDS:g} seconds"
+        message_ = f"the body did not come within {_BODY_TIMEOUT_S:g} seconds"
         raise FaultError(Fault(408, message_, code="body_timeout")) from error
     return bytes(body)
 
 
 def _too_long() -> FaultError:
-    return FaultError(Fault(413, f"the body is longer than {MOST_BYTES} bytes", code="body_too_long"))
+    return FaultError(Fault(413, f"the body is longer than {MOST_BODY_BYTES} bytes", code="body_too_long"))
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """As `receive`, with the body in one message ahead of it."""
+    """A `receive` that first delivers the whole body as one message."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:

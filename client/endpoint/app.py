@@ -21,17 +21,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from client.endpoint.access_checks import Gate, Guard
+from client.endpoint.access_checks import AccessChecks, AccessRules
 from client.endpoint.faults import Fault, FaultError, internal, no_such_path, wrong
-from client.endpoint.openai_requests import Asked, Kind, read_chat, read_completion
-from client.endpoint.openai_responses import Naming, Piece, Written, model, model_list
+from client.endpoint.openai_requests import CompletionRequest, RequestKind, read_chat, read_completion
+from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, TextPiece, model, model_list
 from client.endpoint.service import Service
-from client.endpoint.sse import DONE, EventStream, event, until_gone
+from client.endpoint.sse import DONE, EventStream, event, until_disconnected
 from common.protocol.sampling import Sampling
 
-_IDS = {Kind.CHAT: "chatcmpl-", Kind.COMPLETION: "cmpl-"}
+_IDS = {RequestKind.CHAT: "chatcmpl-", RequestKind.COMPLETION: "cmpl-"}
 
-_GONE = 499  # as nginx notes it: nobody reads it
+_CLIENT_CLOSED_REQUEST = 499  # nginx's code for it; nobody reads it
 
 Result = TypeVar("Result")
 
@@ -65,33 +65,33 @@ class OpenAiPaths:
         return await self._answer(request, read_completion(await read_json(request), self._fresh()))
 
     def _fresh(self) -> Sampling:
-        """What a request does not say itself."""
+        """What a request does not set itself."""
         return replace(self._defaults, seed=randbits(64))
 
-    async def _answer(self, request: Request, asked: Asked) -> ASGIApp:
-        prompt = await asyncio.to_thread(self._service.prompt, asked)
-        options = self._service.options(asked, prompt)
-        naming = Naming(
-            asked.kind, _IDS[asked.kind] + uuid4().hex, int(time.time()), asked.model, self._target, self._draft
+    async def _answer(self, http: Request, request: CompletionRequest) -> ASGIApp:
+        prompt = await asyncio.to_thread(self._service.prompt, request)
+        options = self._service.options(request, prompt)
+        builder = ResponseBuilder(
+            request.kind, _IDS[request.kind] + uuid4().hex, int(time.time()), request.model, self._target, self._draft
         )
-        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+        pieces: asyncio.Queue[TextPiece | None] = asyncio.Queue()
         answering = self._begin(self._service.answer(prompt, options, pieces.put_nowait))
         answering.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
-            if asked.stream:
-                # What fails before it has begun has a status of its own.
-                piece = await _unless_gone(request, pieces.get())
+            if request.stream:
+                # A failure before the first text has an HTTP status of its own.
+                piece = await _unless_disconnected(http, pieces.get())
                 if piece is None:
                     answering.result()
-                events = _events(naming, asked, piece, pieces, answering)
+                events = _events(builder, request, piece, pieces, answering)
                 return EventStream(events, answering.cancel)
-            return JSONResponse(naming.whole(await _unless_gone(request, _result(answering))))
-        except BaseException:  # whoever asked may have left, or this endpoint may be ending
+            return JSONResponse(builder.whole(await _unless_disconnected(http, _result(answering))))
+        except BaseException:  # the client may have disconnected, or this endpoint may be ending
             answering.cancel()
             raise
 
-    def _begin(self, answer: Coroutine[Any, Any, Written]) -> asyncio.Task[Written]:
-        """A task that ends by itself when it is cancelled, after it has ended the answer on the server."""
+    def _begin(self, answer: Coroutine[Any, Any, FinishedAnswer]) -> asyncio.Task[FinishedAnswer]:
+        """A task that, when cancelled, first ends the answer on the server."""
         task = asyncio.create_task(answer)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -110,19 +110,19 @@ class OpenAiPaths:
         return JSONResponse(await self._health())
 
 
-def make_app(routes: list[BaseRoute], guard: Guard) -> Starlette:
+def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
     handlers: dict[Any, Any] = {
         FaultError: _tell_fault,
         HTTPException: _tell_http_fault,
         ClientDisconnect: _tell_nobody,
         Exception: _tell_crash,
     }
-    return Starlette(routes=routes, middleware=[Middleware(Gate, guard=guard)], exception_handlers=handlers)
+    return Starlette(routes=routes, middleware=[Middleware(AccessChecks, rules=rules)], exception_handlers=handlers)
 
 
-async def _unless_gone(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:
-    """What is waited for. Raises ClientDisconnect where the client is gone before it comes."""
-    tasks = asyncio.ensure_future(waiting), asyncio.ensure_future(until_gone(request.receive))
+async def _unless_disconnected(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `waiting`. Raises ClientDisconnect if the client disconnects first."""
+    tasks = asyncio.ensure_future(waiting), asyncio.ensure_future(until_disconnected(request.receive))
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -133,13 +133,13 @@ async def _unless_gone(request: Request, waiting: Coroutine[Any, Any, Result]) -
     return tasks[0].result()
 
 
-async def _result(answering: "asyncio.Task[Written]") -> Written:
+async def _result(answering: "asyncio.Task[FinishedAnswer]") -> FinishedAnswer:
     return await asyncio.shield(answering)
 
 
 async def read_json(request: Request) -> Any:
-    """The body's value. Raises FaultError where it is none, or comes from a page that is not ours."""
-    # Any other type is what a page from elsewhere can send without being asked whether it may.
+    """The body's JSON value. Raises FaultError where it is none, or may come from a page of another origin."""
+    # A page of another origin can send any other type without a preflight request.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise FaultError(Fault(415, "send the body as application/json", code="unsupported_media_type"))
     try:
@@ -153,26 +153,26 @@ def _refuse_constant(name: str) -> None:
 
 
 async def _events(
-    naming: Naming,
-    asked: Asked,
-    piece: Piece | None,
-    pieces: "asyncio.Queue[Piece | None]",
-    answering: "asyncio.Task[Written]",
+    builder: ResponseBuilder,
+    request: CompletionRequest,
+    piece: TextPiece | None,
+    pieces: "asyncio.Queue[TextPiece | None]",
+    answering: "asyncio.Task[FinishedAnswer]",
 ) -> AsyncIterator[bytes]:
-    for chunk in naming.opening():
+    for chunk in builder.opening():
         yield event(chunk)
     while piece is not None:
-        yield event(naming.piece(piece))
+        yield event(builder.piece(piece))
         piece = await pieces.get()
     try:
         written = answering.result()
     except FaultError as error:
         yield event(error.fault.body())
         return
-    except Exception as error:  # who reads must hear that there is no more
+    except Exception as error:  # the client must be told that no more will come
         yield event(internal(error).body())
         return
-    for chunk in naming.closing(written, include_usage=asked.include_usage):
+    for chunk in builder.closing(written, include_usage=request.include_usage):
         yield event(chunk)
     yield DONE
 
@@ -196,4 +196,4 @@ async def _tell_crash(_: Request, error: Exception) -> Response:
 
 
 async def _tell_nobody(_: Request, __: ClientDisconnect) -> Response:
-    return Response(status_code=_GONE)
+    return Response(status_code=_CLIENT_CLOSED_REQUEST)

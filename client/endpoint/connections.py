@@ -1,6 +1,6 @@
-"""How long a connection may take to ask and to read, and how many there may be: strangers hold none of them for long.
+"""Limits on HTTP connections: how long one may take to send a request or to read, and how many there may be.
 
-Knows uvicorn's protocol and time, and nothing of what is asked. It may not know who may ask.
+Knows uvicorn's protocol and time. It may not know requests, nor who may send them.
 """
 
 import asyncio
@@ -11,22 +11,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 160
 BACKLOG = 16
-"""Connections that the loop accepts in one turn, some turns before it can count them. With those that stand and our own
-files they fit into 256 descriptors, macOS's default."""
+"""Connections that the event loop accepts in one iteration, before it can count them. With the established ones and our
+own files they fit into 256 descriptors, macOS's default."""
 
-_HEADERS_S = 10.0
-_STALL_S = 60.0  # as streams are given up
+_HEADERS_TIMEOUT_S = 10.0
+_STALL_S = 60.0  # as for streams
 
 
 class TimedConnection(H11Protocol):
-    """Ends a connection whose request's headers do not come, or whose client does not read. A new one beyond the limit
-    takes the place of the oldest that asks nothing."""
+    """Closes a connection whose request headers do not come, or whose client does not read. A new one beyond the limit
+    takes the place of the oldest idle one."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self._began_s = self.loop.time()
         self._headers, self._reading = _Deadline(self._end), _Deadline(self._end)
-        self._headers.begin(_HEADERS_S)
+        self._headers.begin(_HEADERS_TIMEOUT_S)
         if len(self.connections) > MOST_CONNECTIONS:
             self._make_room()
 
@@ -37,10 +37,10 @@ class TimedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._is_asking:
+        if self._is_active:
             self._headers.cancel()
         else:  # a further request has begun
-            self._headers.begin(_HEADERS_S)
+            self._headers.begin(_HEADERS_TIMEOUT_S)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -51,31 +51,31 @@ class TimedConnection(H11Protocol):
         super().resume_writing()
 
     @property
-    def _is_asking(self) -> bool:
+    def _is_active(self) -> bool:
         """Whether a request has come whose answer is not over."""
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 
     def _make_room(self) -> None:
-        standing = [each for each in self.connections if isinstance(each, TimedConnection)]
-        asking_nothing = [each for each in standing if not each._is_asking and not each.transport.is_closing()]
-        # The new one has not asked yet, so there is always one.
-        min(asking_nothing, key=lambda each: each._began_s)._end()
+        established = [each for each in self.connections if isinstance(each, TimedConnection)]
+        idle = [each for each in established if not each._is_active and not each.transport.is_closing()]
+        # The new one is idle still, so there is always one.
+        min(idle, key=lambda each: each._began_s)._end()
 
     def _end(self) -> None:
         self.transport.abort()
 
 
 class _Deadline:
-    """Calls `late` unless it is cancelled in time; what has begun keeps its time."""
+    """Calls `on_late` unless it is cancelled in time; `begin` does not extend a running deadline."""
 
-    def __init__(self, late: Callable[[], None]):
-        self._late = late
+    def __init__(self, on_late: Callable[[], None]):
+        self._on_late = on_late
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, seconds: float) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._late)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._on_late)
 
     def cancel(self) -> None:
         if self._timer is not None:

@@ -1,7 +1,7 @@
-"""Who is answered now, who waits, and which conversation goes on with whose text.
+"""A pool of conversations: which requests are answered now, which wait, and which conversation answers which prompt.
 
-A conversation that holds most of a prompt already answers it with no more to read than is new. Knows conversations and
-tokens; it may not know what is asked, nor HTTP.
+A conversation that already holds most of a prompt has only the rest of it to process. Knows conversations and tokens;
+it may not know requests or HTTP.
 """
 
 import asyncio
@@ -13,88 +13,88 @@ from client.conversation import Conversation
 from client.endpoint.faults import busy
 from common.protocol.prefix import common_prefix
 
-_IDLE_SECONDS = 300.0
-"""After which a conversation that nobody goes on with gives its place on the server back."""
+_IDLE_S = 300.0
+"""After so long an idle conversation is closed, which frees its place on the server."""
 
-_RETRY_SECONDS = 5
+_RETRY_S = 5
 
 Open = Callable[[], AbstractAsyncContextManager[Conversation]]
 
 
 @dataclass(eq=False, slots=True)
-class _Seat:
+class _PooledConversation:
     conversation: Conversation
     stack: AsyncExitStack
-    leaving: asyncio.TimerHandle | None = None
+    expiry: asyncio.TimerHandle | None = None
 
 
-class Desk:
-    """`seats` requests are answered at once, and `waiting` more wait for their turn. An async context manager."""
+class ConversationPool:
+    """`places` requests are answered at once, at most `waiting` more wait their turn. An async context manager."""
 
-    def __init__(self, open_conversation: Open, seats: int, waiting: int):
+    def __init__(self, open_conversation: Open, places: int, waiting: int):
         self._open_conversation = open_conversation
-        self._seats = seats
+        self._places = places
         self._most_waiting = waiting
-        self._free = asyncio.Semaphore(seats)
-        self._idle: list[_Seat] = []  # longest unused first
+        self._free = asyncio.Semaphore(places)
+        self._idle: list[_PooledConversation] = []  # longest unused first
         self._closing: set[asyncio.Task[None]] = set()
         self.waiting = 0
         self.answering = 0
 
-    async def __aenter__(self) -> "Desk":
+    async def __aenter__(self) -> "ConversationPool":
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for seat in list(self._idle):
-            await self._close(seat)
+        for pooled in list(self._idle):
+            await self._close(pooled)
         await asyncio.gather(*self._closing)
 
     @asynccontextmanager
     async def conversation(self, tokens: Sequence[int], *, only_once: bool = False) -> AsyncIterator[Conversation]:
-        """One to ask about `tokens`, for as long as the block lasts; `only_once` if nobody may go on with it.
+        """One to ask about `tokens`, for as long as the block lasts; `only_once` if it is not to be used again.
 
         Raises FaultError where too many wait.
         """
         await self._wait()
         self.answering += 1
         try:
-            seat = await self._seat(tokens, only_once=only_once)
+            pooled = await self._take_or_open(tokens, only_once=only_once)
             try:
-                yield seat.conversation
+                yield pooled.conversation
             finally:
-                if only_once or not seat.conversation.is_sound:
-                    await asyncio.shield(self._close(seat))
+                if only_once or not pooled.conversation.is_sound:
+                    await asyncio.shield(self._close(pooled))
                 else:
-                    self._leave_idle(seat)
+                    self._return(pooled)
         finally:
             self.answering -= 1
             self._free.release()
 
     async def _wait(self) -> None:
         if self._free.locked() and self.waiting >= self._most_waiting:
-            raise busy(_RETRY_SECONDS)
+            raise busy(_RETRY_S)
         self.waiting += 1
         try:
             await self._free.acquire()
         finally:
             self.waiting -= 1
 
-    async def _seat(self, tokens: Sequence[int], *, only_once: bool) -> _Seat:
-        if not only_once and (seat := self._best(tokens)) is not None:
-            return seat
+    async def _take_or_open(self, tokens: Sequence[int], *, only_once: bool) -> _PooledConversation:
+        if not only_once and (pooled := self._best_match(tokens)) is not None:
+            return pooled
         if self._is_full:
             await self._close(self._idle[0])
         return await self._open()
 
     @property
     def _is_full(self) -> bool:
-        return len(self._idle) + self.answering > self._seats
+        return len(self._idle) + self.answering > self._places
 
-    def _best(self, tokens: Sequence[int]) -> _Seat | None:
-        """One that holds most of the tokens; where no more may be opened, the longest unused."""
+    def _best_match(self, tokens: Sequence[int]) -> _PooledConversation | None:
+        """The one that holds most of the tokens; where no more may be opened, the longest unused."""
 
-        def held(seat: _Seat) -> int:
-            return common_prefix(seat.conversation.tokens, tokens)
+        def held(pooled: _PooledConversation) -> int:
+            return common_prefix(pooled.conversation.tokens, tokens)
 
         best = max(self._idle, key=held, default=None)
         if best is None or 2 * held(best) <= len(tokens):
@@ -103,27 +103,27 @@ class Desk:
             self._take(best)
         return best
 
-    async def _open(self) -> _Seat:
+    async def _open(self) -> _PooledConversation:
         stack = AsyncExitStack()
-        return _Seat(await stack.enter_async_context(self._open_conversation()), stack)
+        return _PooledConversation(await stack.enter_async_context(self._open_conversation()), stack)
 
-    def _leave_idle(self, seat: _Seat) -> None:
-        self._idle.append(seat)
-        seat.leaving = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._expire, seat)
+    def _return(self, pooled: _PooledConversation) -> None:
+        self._idle.append(pooled)
+        pooled.expiry = asyncio.get_running_loop().call_later(_IDLE_S, self._expire, pooled)
 
-    def _expire(self, seat: _Seat) -> None:
-        self._take(seat)
-        closing = asyncio.get_running_loop().create_task(self._close(seat))
+    def _expire(self, pooled: _PooledConversation) -> None:
+        self._take(pooled)
+        closing = asyncio.get_running_loop().create_task(self._close(pooled))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def _take(self, seat: _Seat) -> None:
-        if seat in self._idle:
-            self._idle.remove(seat)
-        if seat.leaving is not None:
-            seat.leaving.cancel()
-            seat.leaving = None
+    def _take(self, pooled: _PooledConversation) -> None:
+        if pooled in self._idle:
+            self._idle.remove(pooled)
+        if pooled.expiry is not None:
+            pooled.expiry.cancel()
+            pooled.expiry = None
 
-    async def _close(self, seat: _Seat) -> None:
-        self._take(seat)
-        await seat.stack.aclose()
+    async def _close(self, pooled: _PooledConversation) -> None:
+        self._take(pooled)
+        await pooled.stack.aclose()

@@ -1,4 +1,4 @@
-"""What can be wrong with a request, in the shape in which OpenAI's clients read it. Pure."""
+"""Errors in the shape that OpenAI's clients read. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ class Fault:
 
 
 class FaultError(Exception):
-    """A request that is answered with a fault."""
+    """A request is answered with this fault."""
 
     def __init__(self, fault: Fault):
         super().__init__(fault.message)
@@ -40,7 +40,7 @@ def wrong(parameter: str | None, message: str, code: str | None = None) -> Fault
 
 
 def no_such_path(path: str) -> Fault:
-    """OpenAI has many more than are here."""
+    """For OpenAI's many other paths."""
     return Fault(404, f"there is no {path} here; chat/completions, completions and models are, all below /v1")
 
 
@@ -55,14 +55,14 @@ def unreachable(retry_after: int) -> FaultError:
 
 
 def refused(message: str, retry_after: int, *, over_quota: bool) -> Fault:
-    """The server takes no more from anybody now, or from this client."""
+    """The server accepts no more from anybody now, or from this client."""
     if over_quota:
         return Fault(429, message, "rate_limit_error", None, "over_quota", retry_after)
     return Fault(503, message, "server_error", None, "refused", retry_after)
 
 
 def internal(error: Exception) -> Fault:
-    """Our own fault."""
+    """A defect of this endpoint."""
     message = f"this endpoint failed: {error or type(error).__name__}"
     return Fault(500, message, "server_error", None, "internal")
 

@@ -1,5 +1,4 @@
-"""One answer as somebody sees it grow who is shown what is provisional, and told only what has changed since they
-looked last.
+"""One answer for the page, which shows provisional text: a stream of what has changed since the last update.
 
 Knows the service and text. It may not know HTTP.
 """
@@ -8,8 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
 from client.endpoint.faults import FaultError, internal
 from client.endpoint.monitor import Monitor
 from client.endpoint.service import Service
@@ -20,19 +19,19 @@ from client.terminal.render import AnswerView
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
-_BETWEEN_LOOKS = 0.04
-"""Seconds: the draft writes faster than anybody reads."""
+_UPDATE_INTERVAL_S = 0.04
+"""Between two updates: the draft writes faster than anybody reads."""
 
 Change = dict[str, Any]
 """`final` is text to append for good, `provisional` all that is shown behind it, `link` how the link is now; `private`
 comes first, `end` and `error` come last."""
 
 
-class Sheet:
-    """Paper that remembers what changed."""
+class ChangeBuffer:
+    """A renderer that collects changes instead of showing them."""
 
     def __init__(self) -> None:
-        self.stirred = asyncio.Event()
+        self.changed = asyncio.Event()
         self._final = ""
         self._provisional: Callable[[], str] = str
         self._shown = ""
@@ -44,17 +43,17 @@ class Sheet:
 
     def redraw(self, provisional: Callable[[], str]) -> None:
         self._provisional = provisional
-        self.stirred.set()
+        self.changed.set()
 
     def end(self, unconfirmed: str) -> None:
         self.redraw(lambda: unconfirmed)
 
     def link_changed(self, state: LinkState) -> None:
         self._link = state
-        self.stirred.set()
+        self.changed.set()
 
     def take(self) -> Change:
-        """What changed since the last time."""
+        """The changes since the last call."""
         change: Change = {}
         provisional = self._provisional()
         if self._final:
@@ -67,7 +66,7 @@ class Sheet:
         return change
 
 
-class Showing:
+class LiveAnswer:
     """Begins at once; `stop` ends it, on the server too."""
 
     def __init__(
@@ -77,46 +76,46 @@ class Showing:
         self._monitor = monitor
         self._prompt = prompt
         self._options = options
-        self._sheet = Sheet()
-        self._view = AnswerView(tokenizer, self._sheet, options.stop)
+        self._buffer = ChangeBuffer()
+        self._view = AnswerView(tokenizer, self._buffer, options.stop)
         self._speed = monitor.begin()
         self.answering = asyncio.create_task(self._answer())
-        self.answering.add_done_callback(lambda _: self._sheet.stirred.set())
+        self.answering.add_done_callback(lambda _: self._buffer.changed.set())
 
     def stop(self) -> None:
         self.answering.cancel()
 
     async def changes(self) -> AsyncIterator[Change]:
-        """As they come, to the end of the answer."""
+        """Updates as they come, up to the end of the answer."""
         if self._prompt.private is not None:
             yield {"private": True}
         while not self.answering.done():
-            await self._sheet.stirred.wait()
-            self._sheet.stirred.clear()
-            if change := self._sheet.take():
+            await self._buffer.changed.wait()
+            self._buffer.changed.clear()
+            if change := self._buffer.take():
                 yield change
-            await asyncio.sleep(_BETWEEN_LOOKS)
+            await asyncio.sleep(_UPDATE_INTERVAL_S)
         if not self.answering.cancelled():
-            yield {**self._sheet.take(), **self.answering.result()}
+            yield {**self._buffer.take(), **self.answering.result()}
 
     async def _answer(self) -> Change:
         unconfirmed: Sequence[int] = ()
         try:
-            answer = await self._service.show(self._prompt, self._options, self._watch, self._sheet.link_changed)
+            answer = await self._service.show(self._prompt, self._options, self._tokens_came, self._buffer.link_changed)
             unconfirmed = answer.provisional
             return {"end": self._ending(answer)}
         except FaultError as error:
             return error.fault.body()
-        except Exception as error:  # somebody waits for a sentence
+        except Exception as error:  # the page must be told what failed
             return internal(error).body()
         finally:
             self._speed.end()
             self._view.end(unconfirmed)
 
-    def _watch(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
+    def _tokens_came(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
         if committed:
             self._speed.committed(len(committed))
-            self._monitor.heard(LinkState.ONLINE)  # nobody else commits
+            self._monitor.link_changed(LinkState.ONLINE)  # only a server commits
         self._view(committed, provisional)
 
     def _ending(self, answer: Answer) -> Change:
@@ -124,7 +123,7 @@ class Showing:
             "reason": answer.finish_reason,
             "unconfirmed": len(answer.provisional),
             "private": answer.private,
-            "lossy": (self._options.lossy and not answer.private) or answer.kept > 0,
+            "lossy": (self._options.lossy and not answer.private) or answer.accepted_unverified > 0,
             "seed": self._options.seed,
             "failure": answer.failure,
             "note": answer.note,

@@ -1,7 +1,7 @@
-"""How the link is, for whoever looks: its state, a round trip, what crossed it and how fast answers come.
+"""The state of the link for the page and for /health: a round trip, the bytes that crossed it and the speed of answers.
 
-Conversations tell what they notice; while nobody asks anything and somebody looks, a sign of life is asked for now and
-then, and by whoever looks once. Knows conversations and the trunk; it may not know HTTP or text.
+Conversations report what they notice; while none is answered and a page is open, the server is probed now and then, and
+once for each /health. Knows conversations and the shared connection; it may not know HTTP or text.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 
 from client.conversation import Conversation
 from client.link.link_state import LinkState
-from client.link.shared_connection import Trunk
+from client.link.shared_connection import SharedConnection
 from client.stats import Clock, Traffic, per
 from common.protocol.errors import OutriderError
 from common.protocol.response_time import ResponseTime
 from common.rpc.errors import LinkError
 
-_BETWEEN_SIGNS = 2.0
-_BETWEEN_TRIES = 0.5  # while there is none
-_LEAST_PATIENCE, _UNKNOWN_PATIENCE = 1.0, 2.0
-_TRIPS = 4.0  # of patience with a server whose round trip is known
+_PROBE_INTERVAL_S = 2.0
+_RETRY_INTERVAL_S = 0.5  # while probes fail
+_LEAST_TIMEOUT_S, _UNKNOWN_TIMEOUT_S = 1.0, 2.0
+_TIMEOUT_ROUND_TRIPS = 4.0  # of a probe, once the round trip is known
 
-Sign = Callable[[], Awaitable[float]]
-"""Waits for a sign of life and returns the seconds of its round trip. Raises OutriderError where none comes."""
+Probe = Callable[[], Awaitable[float]]
+"""Probes the server and returns the round trip in seconds. Raises OutriderError where no answer comes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LinkStatus:
     """`rtt_ms` and `tokens_per_second` are None where there was nothing to measure yet; the speed is the latest
     answer's."""
 
@@ -39,8 +39,8 @@ class Reading:
     bytes_down: int
 
 
-class Speed:
-    """Of one answer, from its beginning on."""
+class AnswerSpeed:
+    """The speed of one answer, from its beginning on."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
@@ -59,26 +59,29 @@ class Speed:
         return per(self._tokens, (self._clock() if self._ended is None else self._ended) - self._began)
 
 
-class Signs:
-    """Asks a server for signs of life on the connection that everybody uses, and on a new one where that is gone."""
+class HealthProbe:
+    """Probes a server by its health check on the shared connection, and on a new one where that is broken."""
 
-    def __init__(self, trunk: Trunk, clock: Clock = time.perf_counter):
-        self._trunk = trunk
+    def __init__(self, shared_connection: SharedConnection, clock: Clock = time.perf_counter):
+        self._shared_connection = shared_connection
         self._clock = clock
         self._trips = ResponseTime()
         self._is_broken = False
 
     async def __call__(self) -> float:
-        """As `Sign` has it."""
-        patience = max(_LEAST_PATIENCE, _TRIPS * self._trips.allowance(unknown=_UNKNOWN_PATIENCE / _TRIPS))
-        line = self._trunk.line
+        """As `Probe`."""
+        timeout_s = max(
+            _LEAST_TIMEOUT_S,
+            _TIMEOUT_ROUND_TRIPS * self._trips.allowance(unknown=_UNKNOWN_TIMEOUT_S / _TIMEOUT_ROUND_TRIPS),
+        )
+        current = self._shared_connection.current
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_s):
                 if self._is_broken:
-                    line = await self._trunk.renew(line)
-                    await line.connection.check()  # which has set up the connection
+                    current = await self._shared_connection.renew(current)
+                    await current.connection.check()  # which has set up the connection
                 began = self._clock()
-                await line.connection.check()
+                await current.connection.check()
         except TimeoutError as error:
             self._is_broken = True
             raise LinkError("the server gave no sign of life") from error
@@ -86,56 +89,56 @@ class Signs:
             self._is_broken = True
             raise
         self._is_broken = False
-        trip = self._clock() - began
-        self._trips.observe(trip)
-        return trip
+        trip_s = self._clock() - began
+        self._trips.observe(trip_s)
+        return trip_s
 
 
 class Monitor:
-    """`is_busy` tells whether a conversation watches the link, which then knows better than a sign of life."""
+    """`is_busy` tells whether a conversation is being answered, which knows the link better than a probe."""
 
-    def __init__(self, state: LinkState, sign: Sign, is_busy: Callable[[], bool], clock: Clock = time.perf_counter):
+    def __init__(self, state: LinkState, probe: Probe, is_busy: Callable[[], bool], clock: Clock = time.perf_counter):
         self._state = state
-        self._sign = sign
+        self._probe = probe
         self._is_busy = is_busy
         self._clock = clock
-        self._trip: float | None = None
-        self._speed: Speed | None = None
+        self._trip_s: float | None = None
+        self._speed: AnswerSpeed | None = None
         self._open: set[Conversation] = set()
         self._closed = Traffic()
-        self._onlookers = 0
+        self._watchers = 0
         self._changed = asyncio.Event()
-        self._stirred = asyncio.Event()
-        self._looked = clock()  # when a sign of life came, or did not, the last time
-        self._looking: asyncio.Task[None] | None = None
+        self._asked = asyncio.Event()
+        self._probed_at = clock()  # when the last probe ended, whatever came of it
+        self._probing: asyncio.Task[None] | None = None
 
     @property
     def link(self) -> LinkState:
         return self._state
 
-    def read(self) -> Reading:
+    def status(self) -> LinkStatus:
         traffic = self._closed
         for conversation in self._open:
             traffic = traffic.plus(conversation.traffic)
-        is_there = self._trip is not None and self._state is LinkState.ONLINE
-        return Reading(
+        is_there = self._trip_s is not None and self._state is LinkState.ONLINE
+        return LinkStatus(
             self._state,
-            self._trip * 1000 if is_there and self._trip is not None else None,
+            self._trip_s * 1000 if is_there and self._trip_s is not None else None,
             None if self._speed is None else self._speed.tokens_per_second,
             traffic.up,
             traffic.down,
         )
 
-    def heard(self, state: LinkState) -> None:
-        """A conversation has noticed how the link is."""
+    def link_changed(self, state: LinkState) -> None:
+        """A conversation reports the state of the link."""
         if state is not self._state:
             self._state = state
             self._changed.set()
             self._changed = asyncio.Event()
 
-    def begin(self) -> Speed:
-        """Of an answer that begins."""
-        self._speed = Speed(self._clock)
+    def begin(self) -> AnswerSpeed:
+        """The speed of an answer that begins."""
+        self._speed = AnswerSpeed(self._clock)
         return self._speed
 
     @asynccontextmanager
@@ -157,50 +160,50 @@ class Monitor:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Somebody looks on."""
-        self._onlookers += 1
-        if self._onlookers == 1:
+        """While a page is open: the link is probed regularly."""
+        self._watchers += 1
+        if self._watchers == 1:
             self._watching = asyncio.create_task(self._watch())
         try:
             yield
         finally:
-            self._onlookers -= 1
-            if not self._onlookers:
+            self._watchers -= 1
+            if not self._watchers:
                 self._watching.cancel()
 
-    def stir(self) -> None:
-        """The link may have changed: asks at once."""
-        self._stirred.set()
+    def probe_now(self) -> None:
+        """The link may have changed: probes at once."""
+        self._asked.set()
 
     async def refresh(self) -> None:
-        """Sees to it that `link` is how the link is now, or was a moment ago; returns at once where somebody watches
-        it. However many ask, they wait for one and the same sign of life."""
-        if self._onlookers or self._is_busy() or self._clock() - self._looked < _BETWEEN_SIGNS:
+        """Makes `link` at most a moment old; returns at once where it is watched anyway. Concurrent callers share one
+        probe."""
+        if self._watchers or self._is_busy() or self._clock() - self._probed_at < _PROBE_INTERVAL_S:
             return
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_until_sure())
-        await asyncio.shield(self._looking)
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._probe_until_sure())
+        await asyncio.shield(self._probing)
 
-    async def _look_until_sure(self) -> None:
-        await self._look()
+    async def _probe_until_sure(self) -> None:
+        await self._probe_once()
         if self._state is LinkState.SUSPECT and not self._is_busy():
-            await self._look()
+            await self._probe_once()
 
-    async def _look(self) -> None:
+    async def _probe_once(self) -> None:
         try:
-            self._trip = await self._sign()
+            self._trip_s = await self._probe()
             noticed = LinkState.ONLINE
         except OutriderError:
             noticed = LinkState.SUSPECT if self._state is LinkState.ONLINE else LinkState.OFFLINE
-        self._looked = self._clock()
+        self._probed_at = self._clock()
         if not self._is_busy():
-            self.heard(noticed)
+            self.link_changed(noticed)
 
     async def _watch(self) -> None:
         while True:
-            self._stirred.clear()
-            await self._look()
-            pause = _BETWEEN_SIGNS if self._state is LinkState.ONLINE else _BETWEEN_TRIES
+            self._asked.clear()
+            await self._probe_once()
+            pause = _PROBE_INTERVAL_S if self._state is LinkState.ONLINE else _RETRY_INTERVAL_S
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._stirred.wait()
+                    await self._asked.wait()

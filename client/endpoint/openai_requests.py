@@ -1,4 +1,4 @@
-"""What a body of OpenAI's chat and completion requests asks for.
+"""Reads the bodies of OpenAI's chat and completion requests.
 
 Pure: JSON values in, frozen data out, or a fault that names the parameter. It may not know tokenizers, sessions
 or HTTP.
@@ -21,7 +21,7 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 _IGNORED = frozenset(
     ("metadata", "parallel_tool_calls", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user")
 )
-"""Says nothing about the answer."""
+"""Parameters without any influence on the answer."""
 
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
     "best_of": (1,),
@@ -40,20 +40,20 @@ _HARMLESS: Mapping[str, tuple[Any, ...]] = {
     "tools": ([],),
     "top_logprobs": (0,),
 }
-"""Not supported, but for the values that ask for nothing."""
+"""Unsupported parameters, and the values of each that ask for nothing."""
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     CHAT = "chat"
     COMPLETION = "completion"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One of `messages` and `text`, `tokens` is what is asked about; `max_new_tokens` is None for as much as there is
+class CompletionRequest:
+    """One of `messages`, `text` and `tokens` is the prompt; `max_new_tokens` is None for all that the context has
     room for."""
 
-    kind: Kind
+    kind: RequestKind
     model: str
     sampling: Sampling
     messages: tuple[dict[str, str], ...] = ()
@@ -65,25 +65,25 @@ class Asked:
     include_usage: bool = False
 
 
-def read_chat(body: Any, defaults: Sampling) -> Asked:
-    """Raises FaultError for what is no chat request, or asks for what there is not here."""
+def read_chat(body: Any, defaults: Sampling) -> CompletionRequest:
+    """Raises FaultError for what is no chat request, or asks for something unsupported."""
     fields = _fields(body, _CHAT)
     limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
-    asked = _common(Kind.CHAT, fields, defaults, limit)
-    return replace(asked, messages=fields["messages"])
+    request = _common(RequestKind.CHAT, fields, defaults, limit)
+    return replace(request, messages=fields["messages"])
 
 
-def read_completion(body: Any, defaults: Sampling) -> Asked:
+def read_completion(body: Any, defaults: Sampling) -> CompletionRequest:
     """As `read_chat`, for plain text."""
     fields = _fields(body, _COMPLETION)
-    asked = _common(Kind.COMPLETION, fields, defaults, fields.get("max_tokens", _COMPLETION_TOKENS))
+    request = _common(RequestKind.COMPLETION, fields, defaults, fields.get("max_tokens", _COMPLETION_TOKENS))
     prompt = fields["prompt"]
-    return replace(asked, text=prompt) if isinstance(prompt, str) else replace(asked, tokens=prompt)
+    return replace(request, text=prompt) if isinstance(prompt, str) else replace(request, tokens=prompt)
 
 
-def _common(kind: Kind, fields: Mapping[str, Any], defaults: Sampling, limit: int | None) -> Asked:
+def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, limit: int | None) -> CompletionRequest:
     drawn = {name: fields[name] for name in _SAMPLING if name in fields}
-    return Asked(
+    return CompletionRequest(
         kind,
         fields["model"],
         replace(defaults, **drawn),
@@ -94,19 +94,19 @@ def _common(kind: Kind, fields: Mapping[str, Any], defaults: Sampling, limit: in
     )
 
 
-Read = Callable[[str, Any], Any]
-"""What a parameter's JSON value says. Raises FaultError where it is none."""
+Reader = Callable[[str, Any], Any]
+"""Reads a parameter's JSON value. Raises FaultError where it is not of the parameter's type."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _ParameterTable:
     """The parameters of a kind of request that are read, and those that must be there."""
 
-    readers: Mapping[str, Read]
+    readers: Mapping[str, Reader]
     required: Sequence[str]
 
 
-def _fields(body: Any, form: _Form) -> dict[str, Any]:
+def _fields(body: Any, form: _ParameterTable) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise wrong(None, "the body must be a JSON object")
     given = {name: value for name, value in body.items() if value is not None}
@@ -141,7 +141,7 @@ def _flag(name: str, value: Any) -> bool:
     return value
 
 
-def _whole(least: int) -> Read:
+def _whole(least: int) -> Reader:
     def read(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least or value >= 1 << 31:
             raise wrong(name, f"'{name}' must be a whole number, at least {least}")
@@ -150,7 +150,7 @@ def _whole(least: int) -> Read:
     return read
 
 
-def _number(least: float, most: float) -> Read:
+def _number(least: float, most: float) -> Reader:
     def read(name: str, value: Any) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (is_number and math.isfinite(value) and least <= value <= most):
@@ -223,7 +223,7 @@ def _is_token(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-_SAMPLING: Mapping[str, Read] = {
+_SAMPLING: Mapping[str, Reader] = {
     "temperature": _number(0, 100),
     "top_p": _number(0, 1),
     "min_p": _number(0, 1),
@@ -231,7 +231,7 @@ _SAMPLING: Mapping[str, Read] = {
     "repetition_penalty": _number(0, 100),
     "seed": _seed,
 }
-_SHARED: Mapping[str, Read] = {
+_SHARED: Mapping[str, Reader] = {
     "model": _text,
     "stop": _stop,
     "stream": _flag,
@@ -239,5 +239,5 @@ _SHARED: Mapping[str, Read] = {
     "max_tokens": _whole(1),
     **_SAMPLING,
 }
-_CHAT = _Form({**_SHARED, "messages": _messages, "max_completion_tokens": _whole(1)}, ("model", "messages"))
-_COMPLETION = _Form({**_SHARED, "prompt": _prompt}, ("model", "prompt"))
+_CHAT = _ParameterTable({**_SHARED, "messages": _messages, "max_completion_tokens": _whole(1)}, ("model", "messages"))
+_COMPLETION = _ParameterTable({**_SHARED, "prompt": _prompt}, ("model", "prompt"))

@@ -18,14 +18,14 @@ from starlette.types import ASGIApp
 from client.assembly import Client
 from client.endpoint.app import read_json
 from client.endpoint.faults import wrong
-from client.endpoint.live_answer import Change, Showing
+from client.endpoint.live_answer import Change, LiveAnswer
 from client.endpoint.monitor import Monitor
 from client.endpoint.openai_requests import read_chat
 from client.endpoint.service import Service
 from client.endpoint.sse import EventStream, event
 from common.protocol.sampling import Sampling
 
-_BETWEEN_STATES = 1.0  # seconds
+_STATUS_INTERVAL_S = 1.0
 
 _FILES = {
     "page.css": "text/css",
@@ -45,7 +45,7 @@ _HEADERS = {
 }
 
 
-class Switch(Protocol):
+class LinkControl(Protocol):
     """Cuts the link to the server, and restores it."""
 
     @property
@@ -55,21 +55,21 @@ class Switch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What the page is about; `switch` is None where the link is not ours to cut, `is_closing` tells when everybody is
-    to leave."""
+class PageContext:
+    """What the page is made of; `link_control` is None where the link cannot be cut from here; `is_closing` tells when
+    streams are to end because the endpoint is shutting down."""
 
     client: Client
     service: Service
     monitor: Monitor
     defaults: Sampling
-    switch: Switch | None
+    link_control: LinkControl | None
     is_closing: Callable[[], bool]
 
 
 class PagePaths:
-    def __init__(self, scene: Scene):
-        self._scene = scene
+    def __init__(self, context: PageContext):
+        self._context = context
         self._answering: set[asyncio.Task[Change]] = set()
 
     def routes(self) -> list[BaseRoute]:
@@ -79,39 +79,39 @@ class PagePaths:
             Route("/page/answer", self._answer, methods=["POST"]),
             Route("/page/status", self._tell_status),
         ]
-        if self._scene.switch is not None:
+        if self._context.link_control is not None:
             routes.append(Route("/page/link", self._turn, methods=["POST"]))
         return routes
 
     async def _answer(self, request: Request) -> ASGIApp:
-        scene = self._scene
-        asked = read_chat(await read_json(request), replace(scene.defaults, seed=randbits(64)))
-        prompt = await asyncio.to_thread(scene.service.prompt, asked)
-        options = scene.service.options(asked, prompt)
-        showing = Showing(scene.service, scene.client.tokenizer, scene.monitor, prompt, options)
-        self._answering.add(showing.answering)
-        showing.answering.add_done_callback(self._answering.discard)
-        return EventStream(_events(showing.changes()), showing.stop)
+        context = self._context
+        chat_request = read_chat(await read_json(request), replace(context.defaults, seed=randbits(64)))
+        prompt = await asyncio.to_thread(context.service.prompt, chat_request)
+        options = context.service.options(chat_request, prompt)
+        live = LiveAnswer(context.service, context.client.tokenizer, context.monitor, prompt, options)
+        self._answering.add(live.answering)
+        live.answering.add_done_callback(self._answering.discard)
+        return EventStream(_events(live.changes()), live.stop)
 
     async def _tell_status(self, _: Request) -> ASGIApp:
         return EventStream(_events(self._states()), lambda: None)
 
     async def _states(self) -> AsyncIterator[Change]:
-        async with self._scene.monitor.watched():
-            while not self._scene.is_closing():
+        async with self._context.monitor.watched():
+            while not self._context.is_closing():
                 yield self._state()
-                await self._scene.monitor.changed(_BETWEEN_STATES)
+                await self._context.monitor.changed(_STATUS_INTERVAL_S)
 
     def _state(self) -> Change:
-        scene = self._scene
-        reading = scene.monitor.read()
+        context = self._context
+        status = context.monitor.status()
         return {
-            **asdict(reading),
-            "link": reading.link.value,
-            "server": str(scene.client.access.address),
-            "model": scene.client.description.model,
-            "draft": scene.client.manifest.draft,
-            "is_cut": None if scene.switch is None else scene.switch.is_cut,
+            **asdict(status),
+            "link": status.link.value,
+            "server": str(context.client.access.address),
+            "model": context.client.description.model,
+            "draft": context.client.manifest.draft,
+            "is_cut": None if context.link_control is None else context.link_control.is_cut,
         }
 
     async def _turn(self, request: Request) -> Response:
@@ -119,9 +119,9 @@ class PagePaths:
         cut = body.get("cut") if isinstance(body, dict) else None
         if not isinstance(cut, bool):
             raise wrong("cut", "'cut' must be true or false")
-        assert self._scene.switch is not None
-        self._scene.switch.turn(cut=cut)
-        self._scene.monitor.stir()
+        assert self._context.link_control is not None
+        self._context.link_control.turn(cut=cut)
+        self._context.monitor.probe_now()
         return Response(status_code=204)
 
 

@@ -1,20 +1,22 @@
-"""Server-sent events to one HTTP client, who may go away, or stop reading, at any time.
+"""Server-sent events to one HTTP client, who may leave, or stop reading, at any time.
 
 Knows ASGI. It may not know what the events say.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
+import anyio
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
-from client.first_of import first_of
+_STALL_S = 60.0
+"""A client that does not read for so long is disconnected."""
 
-_STALLED_SECONDS = 60.0
-"""After which a client that does not read is given up."""
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def event(data: Mapping[str, Any]) -> bytes:
@@ -24,38 +26,29 @@ def event(data: Mapping[str, Any]) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
-async def until_gone(receive: Receive) -> None:
+async def until_disconnected(receive: Receive) -> None:
     """Returns when the client has closed its connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-class EventStream:
-    """An ASGI response. `ended` is called when nobody reads any more, whatever the reason."""
+class EventStream(StreamingResponse):
+    """`on_end` is called when nobody reads any more, whatever the reason."""
 
-    def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], object]):
-        self._events = events
-        self._ended = ended
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], object]):
+        super().__init__(events, headers=_HEADERS)
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            with anyio.fail_after(_STALL_S):
+                await send(message)
+
         try:
-            await self._start(send)
-            with suppress(TimeoutError, OSError):
-                await first_of(self._write(send), until_gone(receive))
+            with suppress(TimeoutError, OSError, ClientDisconnect):
+                # Without the version of ASGI: from 2.4 on starlette would not notice a client that leaves in a pause.
+                await super().__call__({"type": "http"}, receive, send_in_time)
         finally:
-            self._ended()
-
-    @staticmethod
-    async def _start(send: Send) -> None:
-        headers = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-
-    async def _write(self, send: Send) -> None:
-        async for each in self._events:
-            async with asyncio.timeout(_STALLED_SECONDS):
-                await send({"type": "http.response.body", "body": each, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            self._on_end()

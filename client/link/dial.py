@@ -1,6 +1,6 @@
-"""A new connection to a server that may be out of reach: tried often, so that the end of an outage shows at once.
+"""Dialling a server that may be out of reach: with frequent retries, so that the end of an outage shows at once.
 
-May know addresses, TCP and connections, and nothing of what is said on them.
+May know addresses, TCP and connections, and nothing of what is sent on them.
 """
 
 import asyncio
@@ -16,41 +16,40 @@ from common.address import Address
 from common.rpc.errors import LinkError
 from common.rpc.stub import Connection
 
-_APART = 0.25
-"""Seconds from one attempt to the next, as with several addresses of one name (RFC 8305). A kernel left alone asks
-again only after 1, 3 and 7 s."""
+_RETRY_INTERVAL_S = 0.25
+"""From one attempt to the next, as with several addresses of one name (RFC 8305). Left to itself a kernel retries only
+after 1, 3 and 7 s."""
 
-_KNOCKS = 40
-"""That wait for an answer: as many as leave within the longest round trip that we wait for."""
+_MOST_PROBES = 40
+"""TCP probes that wait for an answer: as many as leave within the longest round trip that we wait for."""
 
-_AT_A_TIME = 4
-"""Connections that are being made. All that an outage holds back comes through when it ends, and each of them greets
-the server at length."""
+_MOST_ATTEMPTS = 4
+"""Connections in the making at a time: after an outage all pending handshakes complete at once."""
 
 
-async def reach(access: Access) -> Connection:
-    """A connection that stands, or one on which the first call says why it does not.
+async def dial(access: Access) -> Connection:
+    """An established connection, or one on which the first call reports why it cannot be established.
 
-    Each attempt is a connection and a knock at the server's port. Where the connection stands, no round trip was lost;
-    the knock, a packet that is waited for longer, tells a server that is there and refuses, or is farther away than
-    the few connections wait, from one that is not. Raises LinkError where the port is closed or the name unknown,
-    MisuseError for broken credentials; where nothing answers, it goes on until it is cancelled.
+    Each attempt is a gRPC connection and a TCP probe beside it. An established connection costs no extra round trip;
+    the probe, which is waited for longer, tells a server that refuses, or that is farther away than the few connections
+    wait, from one that does not answer. Raises LinkError if the port is closed or the name unknown, MisuseError for
+    broken credentials; if nothing answers, it goes on until it is cancelled.
     """
-    # Once for all knocks: a lookup cannot be broken off, and each occupies a thread.
+    # One lookup for all probes: it cannot be cancelled, and each occupies a thread.
     hosts = await _look_up(access.address)
-    async with _Making(access) as making:
-        knocking = asyncio.create_task(_knock(access.address, hosts, making.begin))
+    async with _Attempts(access) as attempts:
+        probing = asyncio.create_task(_probe(access.address, hosts, attempts.begin))
         try:
-            await asyncio.wait((knocking, making.standing), return_when=asyncio.FIRST_COMPLETED)
-            if making.standing.done():
-                return making.keep(making.standing.result())
-            knocking.result()
-            last = making.begin()
-            await asyncio.wait((last.settling, making.standing), return_when=asyncio.FIRST_COMPLETED)
-            return making.keep(making.standing.result() if making.standing.done() else last.connection)
+            await asyncio.wait((probing, attempts.established), return_when=asyncio.FIRST_COMPLETED)
+            if attempts.established.done():
+                return attempts.take(attempts.established.result())
+            probing.result()
+            last = attempts.begin()
+            await asyncio.wait((last.settling, attempts.established), return_when=asyncio.FIRST_COMPLETED)
+            return attempts.take(attempts.established.result() if attempts.established.done() else last.connection)
         finally:
-            knocking.cancel()
-            await asyncio.gather(knocking, return_exceptions=True)
+            probing.cancel()
+            await asyncio.gather(probing, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,12 +58,12 @@ class _Attempt:
     settling: asyncio.Task[None]
 
 
-class _Making:
-    """Connections that are being made, the newest few; `standing` is the first of them that stands. Leaving it closes
-    all but what was kept."""
+class _Attempts:
+    """The newest few connections in the making; `established` is the first that succeeds. Leaving it closes all but
+    the one that was taken."""
 
     def __init__(self, access: Access):
-        self.standing: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        self.established: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._access = access
         self._attempts: list[_Attempt] = []
         self._given_up: list[asyncio.Task[None]] = []
@@ -80,19 +79,19 @@ class _Making:
         await asyncio.gather(*self._given_up)
 
     def begin(self) -> _Attempt:
-        if len(self._attempts) == _AT_A_TIME:
+        if len(self._attempts) == _MOST_ATTEMPTS:
             self._give_up_oldest()
         connection = self._access.connect()
         self._attempts.append(_Attempt(connection, asyncio.create_task(self._settle(connection))))
         return self._attempts[-1]
 
-    def keep(self, connection: Connection) -> Connection:
+    def take(self, connection: Connection) -> Connection:
         self._attempts = [attempt for attempt in self._attempts if attempt.connection is not connection]
         return connection
 
     async def _settle(self, connection: Connection) -> None:
-        if await connection.stands() and not self.standing.done():
-            self.standing.set_result(connection)
+        if await connection.stands() and not self.established.done():
+            self.established.set_result(connection)
 
     def _give_up_oldest(self) -> None:
         self._given_up.append(asyncio.create_task(_give_up(self._attempts.pop(0))))
@@ -104,22 +103,23 @@ async def _give_up(attempt: _Attempt) -> None:
     await attempt.connection.close()
 
 
-async def _knock(address: Address, hosts: Sequence[str], knocked: Callable[[], object]) -> None:
-    """Returns once the port was answered at, `knocked` each time. Raises LinkError where it is closed."""
-    async with _ended_together() as knocks:
+async def _probe(address: Address, hosts: Sequence[str], on_probe: Callable[[], object]) -> None:
+    """Returns once a TCP probe of the port succeeds; `on_probe` is called with each. Raises LinkError if the port is
+    closed."""
+    async with _cancelled_together() as probes:
         while True:
-            if len(knocks) == _KNOCKS:
-                knocks.pop(0).cancel()
-            knocks.append(asyncio.create_task(_connect(address, hosts)))
-            knocked()
-            done, _ = await asyncio.wait(knocks, timeout=_APART, return_when=asyncio.FIRST_COMPLETED)
-            for knock in done:
-                knock.result()
+            if len(probes) == _MOST_PROBES:
+                probes.pop(0).cancel()
+            probes.append(asyncio.create_task(_connect(address, hosts)))
+            on_probe()
+            done, _ = await asyncio.wait(probes, timeout=_RETRY_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
+            for probe in done:
+                probe.result()
                 return
 
 
 @asynccontextmanager
-async def _ended_together() -> AsyncIterator[list[asyncio.Task[None]]]:
+async def _cancelled_together() -> AsyncIterator[list[asyncio.Task[None]]]:
     tasks: list[asyncio.Task[None]] = []
     try:
         yield tasks
@@ -138,7 +138,7 @@ async def _look_up(address: Address) -> list[str]:
 
 
 async def _connect(address: Address, hosts: Sequence[str]) -> None:
-    """To the first of the hosts that can be connected to."""
+    """Makes a TCP connection to the first host that accepts one, and closes it."""
     for host in hosts:
         with suppress(OSError):
             _, writer = await asyncio.open_connection(host, address.port)

@@ -185,7 +185,7 @@ class LinkWatch:
         longest = _LONG_PAUSE if now - self._broken_since < _LONG_OUTAGE else _LONGEST_PAUSE
         self._pause = min(longest, self._pause * _GROWTH)
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """A person wants it tried at once."""
         self._retry_at = -math.inf
         self._pause = _FIRST_PAUSE
@@ -196,7 +196,7 @@ class LinkWatch:
 
     def release(self) -> None:
         self.is_held = False
-        self.hurry()
+        self.retry_now()
 
     def retried(self, now: float) -> None:
         """A new stream has begun."""

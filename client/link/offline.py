@@ -1,37 +1,37 @@
-"""What a person wants done while the server is out of reach, and how long it has been waited for. Pure: times are
-arguments, in seconds; `conversation` gives it effect."""
+"""What is done while the server is out of reach, and how long it has been waited for. Pure: times are arguments, in
+seconds; `conversation` gives it effect."""
 
 from dataclasses import dataclass
 
-LIMIT = 256
-PATIENCE_SECONDS = 10.0
+DEFAULT_LIMIT_TOKENS = 256
+DEFAULT_WAIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Offline:
-    """At most `limit` tokens are written behind what is final; once there is nothing more to write, the server is
-    waited for as long as `patience`: seconds in all since it last brought a token, so that a link that comes back for
-    moments and brings nothing does not begin them anew. `keep` adopts what was written when the server is back,
-    instead of having it judged."""
+class OfflineOptions:
+    """At most `limit_tokens` are drafted behind the final tokens; once there is nothing more to draft, the server is
+    waited for as long as `wait_s`: seconds in all since it last brought a token, so that a link that comes back for
+    moments and brings nothing does not restart the wait. `accept_unverified` makes the drafted tokens final when the
+    server is back, instead of having them verified."""
 
-    limit: int = LIMIT
-    patience: float = PATIENCE_SECONDS
-    keep: bool = False
+    limit_tokens: int = DEFAULT_LIMIT_TOKENS
+    wait_s: float = DEFAULT_WAIT_S
+    accept_unverified: bool = False
 
 
-class Waited:
-    """Seconds for which the server was waited for with nothing to write alone, since it last brought a token."""
+class OfflineWait:
+    """Seconds for which the server was waited for with nothing to draft, since it last brought a token."""
 
     def __init__(self, passes: int):
-        """`passes` is how many the server has told of, here and later: each of them has brought a token."""
+        """`passes` is how many the server has reported, here and later: each of them has brought a token."""
         self._passes = passes
-        self._seconds = 0.0
+        self._waited_s = 0.0
 
-    def left(self, patience: float, passes: int) -> float:
-        """What is left of so much patience."""
+    def left_s(self, wait_s: float, passes: int) -> float:
+        """What is left of so long a wait."""
         if passes != self._passes:
-            self._seconds, self._passes = 0.0, passes
-        return patience - self._seconds
+            self._waited_s, self._passes = 0.0, passes
+        return wait_s - self._waited_s
 
     def add(self, seconds: float) -> None:
-        self._seconds += seconds
+        self._waited_s += seconds

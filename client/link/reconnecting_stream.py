@@ -1,7 +1,7 @@
-"""The stream of a session, made anew whenever it breaks.
+"""The stream of a session, dialled anew whenever it breaks.
 
-The asyncio shell around `LinkWatch`. It may not know sessions or drafting: what is said on a new stream is its caller's
-business.
+The asyncio shell around `LinkWatch`. It may not know sessions or drafting: its caller decides what is sent on a new
+stream.
 """
 
 import asyncio
@@ -10,66 +10,48 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import random
-from typing import Protocol
 
 from client.link.link_state import LinkAction, LinkState, LinkWatch
+from client.link.stream import Stream
 from client.stats import Clock, Traffic
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Failed, FromClient, FromServer, Ping, Pong
 from common.rpc.errors import LinkError
 
-
-class Stream(Protocol):
-    """A session's stream, whatever carries it."""
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    def send(self, message: FromClient) -> None:
-        """Never waits; messages leave in order."""
-        ...
-
-    async def receive(self) -> FromServer:
-        """The next frame. Raises LinkError where the stream is broken, closed or was ended by the server."""
-        ...
-
-    def close(self) -> None: ...
-
-
 Dial = Callable[[], Awaitable[Stream]]
-"""A new stream to the server, however long it takes until one stands. Raises LinkError where the server refuses."""
+"""Opens a new stream to the server, however long that takes. Raises LinkError if the server refuses."""
 
-Told = Callable[[LinkState], None]
-
-
-def unheard(state: LinkState) -> None:
-    """For whom it does not matter how the link is."""
+LinkListener = Callable[[LinkState], None]
 
 
-class Lifeline:
-    """`stream` may be None for a server that could not be reached; without `dial` a broken stream stays broken. `told`
-    hears of every change of the link."""
+def ignore_link_changes(state: LinkState) -> None:
+    """A listener for callers to whom the state of the link does not matter."""
+
+
+class ReconnectingStream:
+    """`stream` may be None for a server that could not be reached; without `dial` a broken stream stays broken.
+    `listener` is called with every change of the link's state."""
 
     def __init__(
         self,
         stream: Stream | None,
         dial: Dial | None = None,
-        told: Told = unheard,
+        listener: LinkListener = ignore_link_changes,
         clock: Clock = time.perf_counter,
         chance: Callable[[], float] = random,
     ):
         self._stream = stream
         self._dial = dial
-        self._told = told
+        self._listener = listener
         self._clock = clock
         self._watch = LinkWatch(chance)
-        self._before = Traffic()  # on streams that are gone
-        self._stirred = asyncio.Event()
+        self._traffic_before = Traffic()  # of streams that are gone
+        self._changed = asyncio.Event()
         if stream is None:
             self._watch.broken(clock())
         else:
             self._watch.retried(clock())
-        self._known = self._watch.state
+        self._reported = self._watch.state
 
     @property
     def state(self) -> LinkState:
@@ -77,11 +59,11 @@ class Lifeline:
 
     @property
     def is_good(self) -> bool:
-        """Whether what is drafted now is likely to be judged soon."""
+        """Whether what is drafted now is likely to be verified soon."""
         return self._watch.is_good
 
     @property
-    def can_renew(self) -> bool:
+    def can_reconnect(self) -> bool:
         return self._dial is not None
 
     @property
@@ -90,70 +72,72 @@ class Lifeline:
 
     @property
     def traffic(self) -> Traffic:
-        return self._before if self._stream is None else self._before.plus(self._stream.traffic)
+        return self._traffic_before if self._stream is None else self._traffic_before.plus(self._stream.traffic)
 
-    def expect(self) -> None:
-        """From now on the server has something to say."""
+    def expect_answer(self) -> None:
+        """From now on the server has something to send, so silence means something."""
         self._watch.expect(self._clock())
-        self._stirred.set()
+        self._changed.set()
 
-    def rest(self) -> None:
-        """The server has nothing more to say."""
+    def expect_nothing(self) -> None:
+        """The server has nothing more to send."""
         self._watch.rest()
 
-    def hurry(self) -> None:
-        """A person wants a lost server tried at once."""
-        self._watch.hurry()
-        self._stirred.set()
+    def retry_now(self) -> None:
+        """Tries a lost server at once, because a person asks for it."""
+        self._watch.retry_now()
+        self._changed.set()
 
     @property
     def is_held(self) -> bool:
         return self._watch.is_held
 
     def hold(self) -> None:
-        """A person wants no server until `release`. To be called between two answers."""
+        """Disconnects until `release`, because a person asks for it. To be called between two answers."""
         self._watch.hold()
         self.drop()
 
     def release(self) -> None:
-        """The server is tried again, at once."""
+        """Tries the server again, at once."""
         self._watch.release()
-        self._stirred.set()
+        self._changed.set()
 
     def send(self, message: FromClient) -> None:
-        """What cannot be sent is dropped; whoever sent it will hear that the stream is lost."""
+        """Never waits. What cannot be sent is dropped; `receive` reports that the stream is lost."""
         if self._stream is not None:
             self._stream.send(message)
 
     async def receive(self) -> FromServer:
-        """The next frame for the session. Raises LinkError where the stream is lost, or was given up."""
+        """The next frame for the session. Raises LinkError if the stream is lost, or was given up."""
         while True:
             try:
                 if self._stream is None:
                     raise LinkError("the server cannot be reached")
                 message = await self._stream.receive()
+                if message is None:
+                    raise LinkError("the server has ended the stream; ask again")
             except LinkError:
                 self._lose()
                 raise
             except MisuseError as error:
-                # Credentials that were good once are; what failed is a connection that was cut while it was secured.
+                # Credentials that worked once still do; what failed is a connection that was cut during its handshake.
                 if not self._watch.has_been_heard:
                     raise
                 self._lose()
                 raise LinkError(str(error)) from error
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
-            if not isinstance(message, Failed):  # which ends the stream: a server that refuses is none that is back
+            if not isinstance(message, Failed):  # which ends the stream: a server that refuses does not count as back
                 self._watch.heard(self._clock())
-                self._tell()
+                self._report()
             if not isinstance(message, Pong):
                 return message
 
-    async def renew(self) -> None:
+    async def reconnect(self) -> None:
         """Returns with a new stream, which has not answered yet, however long that takes. Needs a `dial`."""
         assert self._dial is not None
         while True:
-            self._stirred.clear()
+            self._changed.clear()
             if self._watch.tick(self._clock()) is not LinkAction.RETRY:
                 await self._wait(self._watch.due - self._clock())
                 continue
@@ -163,51 +147,51 @@ class Lifeline:
                 self._watch.broken(self._clock())
                 continue
             self._watch.retried(self._clock())
-            self._tell()
+            self._report()
             return
 
-    async def keep(self) -> None:
-        """Asks for signs of life, and gives up a stream that shows none. Runs until it is cancelled."""
+    async def run_heartbeat(self) -> None:
+        """Probes a silent server, and gives up a stream that does not answer. Runs until it is cancelled."""
         while True:
-            self._stirred.clear()
+            self._changed.clear()
             if self._stream is None:
-                await self._stirred.wait()
+                await self._changed.wait()
                 continue
             action = self._watch.tick(self._clock())
             if action is LinkAction.PROBE:
                 self.send(Ping(self._watch.probed(self._clock())))
-                self._tell()
+                self._report()
             elif action is LinkAction.GIVE_UP:
                 self._stream.close()
-                await self._stirred.wait()
+                await self._changed.wait()
             else:
                 await self._wait(self._watch.due - self._clock())
 
-    def drop(self, wait: float = 0.0) -> None:
-        """This stream is of no more use. The server is not to be tried for `wait` seconds."""
+    def drop(self, wait_s: float = 0.0) -> None:
+        """Gives this stream up. The server is not tried again for `wait_s` seconds."""
         if self._stream is not None:
-            self._lose(wait)
+            self._lose(wait_s)
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
 
-    def _lose(self, wait: float = 0.0) -> None:
-        self._before = self.traffic
+    def _lose(self, wait_s: float = 0.0) -> None:
+        self._traffic_before = self.traffic
         self.close()
         self._stream = None
-        self._watch.broken(self._clock(), wait)
-        self._tell()
+        self._watch.broken(self._clock(), wait_s)
+        self._report()
 
     async def _wait(self, seconds: float) -> None:
-        """Until something changes, at most so long."""
+        """Until something changes, for at most so many seconds."""
         # Not `wait_for`, which in Python 3.11 may swallow a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(None if seconds == math.inf else max(0.0, seconds)):
-                await self._stirred.wait()
+                await self._changed.wait()
 
-    def _tell(self) -> None:
-        if self._watch.state is not self._known:
-            self._known = self._watch.state
-            self._told(self._known)
-        self._stirred.set()
+    def _report(self) -> None:
+        if self._watch.state is not self._reported:
+            self._reported = self._watch.state
+            self._listener(self._reported)
+        self._changed.set()

@@ -1,4 +1,4 @@
-"""The one connection to a server that the streams of several conversations share, made anew once a stream on it broke.
+"""One connection to a server that the streams of several conversations share, replaced once a stream on it broke.
 
 It may not know sessions, drafting or what a stream carries.
 """
@@ -9,28 +9,28 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from client.link.dial import reach
+from client.link.dial import dial
 from client.link.stream import Access, QueuedStream
 from common.rpc.stub import Connection
 
 
 @dataclass(eq=False, slots=True)
-class Line:
+class CountedConnection:
     """A connection and how many streams it carries."""
 
     connection: Connection
     streams: int = 0
 
 
-class Trunk:
+class SharedConnection:
     """`first` carries streams until one of them breaks; whoever made it closes it. An async context manager: leaving it
-    closes the connections that it made itself."""
+    closes the connections that it dialled itself."""
 
     def __init__(self, access: Access, first: Connection):
         self._access = access
         self._dialling = asyncio.Lock()
-        self._mine: set[Line] = set()
-        self.line = Line(first)
+        self._dialled: set[CountedConnection] = set()
+        self.current = CountedConnection(first)
 
     async def __aenter__(self) -> Self:
         return self
@@ -38,52 +38,53 @@ class Trunk:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for line in list(self._mine):
-            await self._close(line)
+        for counted in list(self._dialled):
+            await self._close(counted)
 
-    def open(self, line: Line) -> QueuedStream:
-        line.streams += 1
-        return QueuedStream(line.connection.generate, partial(self._ended, line))
+    def open_stream(self, counted: CountedConnection) -> QueuedStream:
+        counted.streams += 1
+        return QueuedStream(counted.connection.generate, partial(self._stream_closed, counted))
 
-    async def renew(self, broken: Line) -> Line:
-        """A line that is newer than one on which a stream broke: a new one, unless another stream found out before.
+    async def renew(self, broken: CountedConnection) -> CountedConnection:
+        """A connection that is newer than one on which a stream broke: a new one, unless another stream found out
+        before.
 
-        gRPC waits long before it tries a connection that broke again, so that none is used twice. Raises LinkError
-        where the server refuses or its name is unknown; where nothing answers, it goes on until it is cancelled.
+        No broken connection is used again, because gRPC waits long before it tries one again. Raises LinkError where
+        the server refuses or its name is unknown; if nothing answers, it goes on until it is cancelled.
         """
         async with self._dialling:
-            if self.line is broken:
-                self.line = Line(await reach(self._access))
-                self._mine.add(self.line)
+            if self.current is broken:
+                self.current = CountedConnection(await dial(self._access))
+                self._dialled.add(self.current)
                 await self._close_if_unused(broken)
-            return self.line
+            return self.current
 
-    async def _ended(self, line: Line) -> None:
-        line.streams -= 1
-        await self._close_if_unused(line)
+    async def _stream_closed(self, counted: CountedConnection) -> None:
+        counted.streams -= 1
+        await self._close_if_unused(counted)
 
-    async def _close_if_unused(self, line: Line) -> None:
-        if not line.streams and line is not self.line:
-            await self._close(line)
+    async def _close_if_unused(self, counted: CountedConnection) -> None:
+        if not counted.streams and counted is not self.current:
+            await self._close(counted)
 
-    async def _close(self, line: Line) -> None:
-        if line in self._mine:
-            self._mine.discard(line)
-            await line.connection.close()
+    async def _close(self, counted: CountedConnection) -> None:
+        if counted in self._dialled:
+            self._dialled.discard(counted)
+            await counted.connection.close()
 
 
-class Branch:
+class ConversationStreams:
     """The streams of one conversation, one after another."""
 
-    def __init__(self, trunk: Trunk):
-        self._trunk = trunk
-        self._line = trunk.line
+    def __init__(self, shared: SharedConnection):
+        self._shared = shared
+        self._counted = shared.current
 
     def open(self) -> QueuedStream:
         """The first stream."""
-        return self._trunk.open(self._line)
+        return self._shared.open_stream(self._counted)
 
     async def dial(self) -> QueuedStream:
-        """The next stream, as `Trunk.renew` has it."""
-        self._line = await self._trunk.renew(self._line)
-        return self._trunk.open(self._line)
+        """The next stream; waits and raises as `SharedConnection.renew` does."""
+        self._counted = await self._shared.renew(self._counted)
+        return self._shared.open_stream(self._counted)

@@ -1,25 +1,24 @@
-"""How a conversation speaks to a server: where it is, who we are, and a stream that never holds up its sender.
+"""The stream of one session over gRPC, whose sender never waits, and how the server is reached.
 
 Knows no sessions and no drafting. Calls fail with sentences already, by `common.rpc.errors`.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from client.stats import Traffic
 from common.address import Address
 from common.protocol.errors import OutriderError
-from common.protocol.messages import FromClient, FromServer, State
+from common.protocol.messages import FromClient, FromServer
 from common.rpc.credentials import ClientTls
-from common.rpc.errors import LinkError
 from common.rpc.stub import Connection, GenerateStream, connect
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the server is and how it is spoken to; `tls` is None for plaintext."""
+    """Where the server is and how it is addressed; `tls` is None for plaintext."""
 
     address: Address
     tls: ClientTls | None = None
@@ -30,57 +29,63 @@ class Access:
         return connect(str(self.address), tls=self.tls, token=self.token)
 
 
-class QueuedStream:
-    """A generation stream whose messages wait in a queue while the link is slow. Needs a running event loop. `begin`
-    makes it when there is something to say, because a server does not wait long for that; `end` ends what it alone has
-    used."""
+class Stream(Protocol):
+    """A session's stream, whatever carries it."""
 
-    def __init__(self, begin: Callable[[], GenerateStream], end: Callable[[], Awaitable[None]] | None = None):
+    @property
+    def traffic(self) -> Traffic: ...
+
+    def send(self, message: FromClient) -> None:
+        """Never waits; messages leave in order."""
+        ...
+
+    def receive(self) -> Awaitable[FromServer | None]:
+        """The next frame, None once the server has ended the stream. Raises LinkError if it is broken or closed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class QueuedStream:
+    """A `Stream` over gRPC: messages wait in a queue while the link is slow. Needs a running event loop. `begin` starts
+    the call with the first message, because a server does not wait long for that; `on_close` is awaited after `close`.
+    """
+
+    def __init__(self, begin: Callable[[], GenerateStream], on_close: Callable[[], Awaitable[None]] | None = None):
         self._begin = begin
         self._begun: GenerateStream | None = None
-        self._end = end
-        self._outgoing: asyncio.Queue[FromClient] = asyncio.Queue()
-        self._state_bytes: Counter[str] = Counter()
-        self._writer = asyncio.create_task(self._write())
+        self._on_close = on_close
+        outgoing: asyncio.Queue[FromClient] = asyncio.Queue()
+        self.send = outgoing.put_nowait
+        self._writer = asyncio.create_task(self._write(outgoing))
 
     @property
     def traffic(self) -> Traffic:
-        stream = self._begun
-        return Traffic() if stream is None else Traffic(stream.bytes_up, stream.bytes_down, dict(self._state_bytes))
+        call = self._begun
+        return Traffic() if call is None else Traffic(call.bytes_up, call.bytes_down, dict(call.state_bytes))
 
-    def send(self, message: FromClient) -> None:
-        self._outgoing.put_nowait(message)
-
-    async def receive(self) -> FromServer:
-        """The next frame. Raises OutriderError where the stream is broken or was ended by the server."""
-        stream = self._stream
-        before = stream.bytes_down
-        message = await stream.receive()
-        if message is None:
-            raise LinkError("the server has ended the stream; ask again")
-        if isinstance(message, State):
-            self._state_bytes[message.kind] += stream.bytes_down - before
-        return message
+    def receive(self) -> Awaitable[FromServer | None]:
+        """The next frame, None once the server has ended the stream. Raises OutriderError if it is broken."""
+        return self._call.receive()
 
     def close(self) -> None:
         if self._begun is not None:
             self._begun.close()
         self._writer.cancel()
-        if self._end is not None:
-            self._ending = asyncio.ensure_future(self._end())
-            self._end = None
+        if self._on_close is not None:
+            self._closing = asyncio.ensure_future(self._on_close())
+            self._on_close = None
 
     @property
-    def _stream(self) -> GenerateStream:
+    def _call(self) -> GenerateStream:
         if self._begun is None:
             self._begun = self._begin()
         return self._begun
 
-    async def _write(self) -> None:
+    async def _write(self, outgoing: "asyncio.Queue[FromClient]") -> None:
         try:
             while True:
-                message = await self._outgoing.get()
-                await self._stream.send(message)
+                message = await outgoing.get()
+                await self._call.send(message)
         except OutriderError:
-            # Reading fails by the same fault and tells it.
-            return
+            return  # reading fails by the same fault, and reports it

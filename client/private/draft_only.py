@@ -21,7 +21,7 @@ REPETITION = "repetition"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AnswerBounds:
     """Where the target's answers end."""
 
     context: int  # tokens of the longest sequence
@@ -29,8 +29,8 @@ class Bounds:
     detokenise: Detokenise
 
 
-class Monologue:
-    def __init__(self, safe: Sequence[int], private: Sequence[int], settings: Settings, bounds: Bounds):
+class DraftOnlyDecoding:
+    def __init__(self, safe: Sequence[int], private: Sequence[int], settings: Settings, bounds: AnswerBounds):
         """Goes on behind `safe`, what a target may know, and `private`, what it must not."""
         self.run: tuple[int, ...] = ()
         self.reason: str | None = None

@@ -1,7 +1,7 @@
 """A conversation in which private text may come: over the link until then, on this machine alone ever after.
 
-The asyncio shell around `Monologue`, beside `Conversation`. May know both and what of a prompt is private; it may not
-know text or screens. Private tokens never meet a session: the link is gone before the first of them is looked at.
+The asyncio shell around `DraftOnlyDecoding`, beside `Conversation`. May know both and what of a prompt is private; it
+may not know text or screens. Private tokens never reach a session: the link is ended before the first is looked at.
 """
 
 import asyncio
@@ -9,12 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from client.conversation import Answer, Conversation, Watch, Withdrawn
+from client.answer import Answer, TokenListener
+from client.conversation import Conversation, DetachedDrafter
 from client.drafting.loop import ONE_TOKEN
 from client.drafting.pace import Levels
 from client.drafting.repetition import STOPPED
-from client.link.reconnecting_stream import Told, unheard
-from client.private.draft_only import REPETITION, Bounds, Monologue
+from client.link.reconnecting_stream import LinkListener, ignore_link_changes
+from client.private.draft_only import REPETITION, AnswerBounds, DraftOnlyDecoding
 from client.private.spans import Prompt
 from client.stats import Clock, Meter, Stats, Traffic
 from common.protocol.checks import prompt_fault
@@ -40,19 +41,24 @@ class _Fetch:
     note: str = ""
 
 
-class Confidant:
+class PrivacyRouter:
     """Answers by `conversation` up to the first prompt with private text, and from there on by its drafter."""
 
-    def __init__(self, conversation: Conversation, bounds: Bounds, clock: Clock = time.perf_counter):
+    def __init__(self, conversation: Conversation, bounds: AnswerBounds, clock: Clock = time.perf_counter):
         self._conversation = conversation
         self._bounds = bounds
         self._clock = clock
-        self._alone: Withdrawn | None = None
+        self._alone: DetachedDrafter | None = None
         self._states: Sequence[State] = ()  # that the drafter has not seen
         self._abandoned = False
 
     async def answer(
-        self, prompt: Prompt, settings: Settings, watch: Watch, told: Told = unheard, offered: Sequence[int] = ()
+        self,
+        prompt: Prompt,
+        settings: Settings,
+        watch: TokenListener,
+        told: LinkListener = ignore_link_changes,
+        offered: Sequence[int] = (),
     ) -> Answer:
         """The answer that follows the prompt; `told` hears how the link is while there is one. `offered` was
         written for it before and is to be judged now, which only a server can do.
@@ -81,11 +87,11 @@ class Confidant:
         self._abandoned = True
         self._conversation.cancel()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Tries a lost server at once, where it is still wanted."""
-        self._conversation.hurry()
+        self._conversation.retry_now()
 
-    async def _withdraw(self, safe: Sequence[int], told: Told) -> _Fetch:
+    async def _withdraw(self, safe: Sequence[int], told: LinkListener) -> _Fetch:
         """Fetches the draft state of the text that is safe, if the drafter wants any, and ends the link."""
         conversation = self._conversation
         if not conversation.drafts:
@@ -101,31 +107,33 @@ class Confidant:
         finally:
             enough.cancel()
             fetch = replace(fetch, traffic=conversation.traffic.since(before))
-            self._alone = conversation.withdraw()
+            self._alone = conversation.detach_drafter()
             self._states = self._alone.states
         return fetch
 
-    async def _write(self, prompt: Prompt, settings: Settings, watch: Watch, meter: Meter, fetch: _Fetch) -> Answer:
+    async def _write(
+        self, prompt: Prompt, settings: Settings, watch: TokenListener, meter: Meter, fetch: _Fetch
+    ) -> Answer:
         assert self._alone is not None
         drafter, before = self._alone.drafter, self._alone.drafter.levels
-        monologue, failure = Monologue(prompt.safe, prompt.private or (), settings, self._bounds), ""
-        while monologue.reason is None:
+        decoding, failure = DraftOnlyDecoding(prompt.safe, prompt.private or (), settings, self._bounds), ""
+        while decoding.reason is None:
             if self._abandoned:
-                monologue.stop()
+                decoding.stop()
                 break
             try:
-                proposals = await drafter.draft(monologue.view(), self._states, ONE_TOKEN)
+                proposals = await drafter.draft(decoding.view(), self._states, ONE_TOKEN)
             except Exception as error:  # whatever a model raises
                 failure = f"the drafter failed ({error or type(error).__name__}), and nobody else may see the prompt"
                 break
             self._states = ()
-            monologue.take(proposals)
-            watch((), monologue.run)
-        reason = "error" if failure else str(monologue.reason)
-        stats = self._stats(monologue.run, settings, meter, fetch)
+            decoding.take(proposals)
+            watch((), decoding.run)
+        reason = "error" if failure else str(decoding.reason)
+        stats = self._stats(decoding.run, settings, meter, fetch)
         levels: Levels = drafter.levels.since(before)
         note = "; ".join(filter(None, (fetch.note, STOPPED if reason == REPETITION else "")))
-        return Answer((), reason, stats, monologue.run, levels.drafted, levels.overrun, failure, note, private=True)
+        return Answer((), reason, stats, decoding.run, levels.drafted, levels.overrun, failure, note, private=True)
 
     def _stats(self, run: Sequence[int], settings: Settings, meter: Meter, fetch: _Fetch) -> Stats:
         """Of an answer that no pass made."""

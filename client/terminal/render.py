@@ -24,7 +24,7 @@ _MARKS = {LinkState.SUSPECT: " [?]", LinkState.OFFLINE: " [offline]", LinkState.
 _PROVISIONAL_SECONDS = 0.05  # between two redraws of provisional text alone
 
 
-class Paper(Protocol):
+class Renderer(Protocol):
     """Where text goes. `provisional` is only computed where it is shown."""
 
     def write(self, final: str, provisional: Callable[[], str]) -> None: ...
@@ -36,7 +36,7 @@ class Paper(Protocol):
         """Nothing more will come behind text that nobody has judged."""
 
 
-class NoPaper:
+class SilentRenderer:
     """Shows nothing, for output that a program reads."""
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
@@ -49,7 +49,7 @@ class NoPaper:
         pass
 
 
-class PlainPaper:
+class PlainRenderer:
     """Final text alone, for pipes and files, and for terminals that know no more: what commands these is left out."""
 
     def __init__(self, console: Console):
@@ -72,7 +72,7 @@ class PlainPaper:
             self._file.flush()
 
 
-class LivePaper:
+class LiveRenderer:
     """Final text, and dim behind it what is provisional."""
 
     def __init__(self, console: Console, clock: Clock):
@@ -109,44 +109,44 @@ class LivePaper:
             self._console.file.flush()
 
 
-def paper_for(console: Console, clock: Clock) -> Paper:
+def renderer_for(console: Console, clock: Clock) -> Renderer:
     live = console.is_terminal and not console.is_dumb_terminal
-    return LivePaper(console, clock) if live else PlainPaper(console)
+    return LiveRenderer(console, clock) if live else PlainRenderer(console)
 
 
 class AnswerView:
-    """Turns what a conversation reports into text on paper, up to a stop string; call it as the conversation's
+    """Turns what a conversation reports into text on renderer, up to a stop string; call it as the conversation's
     watch."""
 
     def __init__(
         self,
         tokenizer: "Tokenizer",
-        paper: Paper,
+        renderer: Renderer,
         stops: Sequence[str] = (),
         link: LinkState = LinkState.ONLINE,
     ):
         self._text = IncrementalText(tokenizer)
         self._before_stop = TextBeforeStop(stops)
-        self._paper = paper
+        self._renderer = renderer
 
         self._link = link
         self._provisional: tuple[int, ...] = ()
 
     def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
         self._provisional = tuple(provisional)
-        self._paper.write(self._before_stop.append(self._text.commit(committed)), self._preview)
+        self._renderer.write(self._before_stop.append(self._text.commit(committed)), self._preview)
 
     def link_changed(self, state: LinkState) -> None:
         self._link = state
-        self._paper.redraw(self._preview)
+        self._renderer.redraw(self._preview)
 
     def end(self, unconfirmed: Sequence[int] = ()) -> None:
         """No more will come, whatever the reason; `unconfirmed` tokens stay where they were offered."""
         if unconfirmed:
-            self._paper.end(self._before_stop.preview(self._text.preview(unconfirmed)))
+            self._renderer.end(self._before_stop.preview(self._text.preview(unconfirmed)))
         else:
-            self._paper.write(self._before_stop.append(self._text.flush()) + self._before_stop.flush(), str)
-            self._paper.end("")
+            self._renderer.write(self._before_stop.append(self._text.flush()) + self._before_stop.flush(), str)
+            self._renderer.end("")
 
     def _preview(self) -> str:
         return self._before_stop.preview(self._text.preview(self._provisional)) + _MARKS.get(self._link, "")

@@ -1,4 +1,4 @@
-"""Tensors to bytes and back: draft state in few bits, for the wire and for the laboratory.
+"""Encodes tensors as bytes and decodes them: draft state in few bits, for the wire and for experiments.
 
 May know torch, the numbers of `common.protocol.draft_state` and the error families. May not know sessions, kinds of
 state or links.

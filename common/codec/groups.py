@@ -1,9 +1,10 @@
-"""Numbers in groups that share a scale: symmetric integers of a few bits. Knows no compression and no frames.
+"""Block-wise quantisation: groups of numbers as symmetric integers of a few bits that share a scale. It may not know
+compression or frames.
 
-As in the block-wise quantisation of QSGD and its successors: a group's largest magnitude becomes the largest integer,
-so one outlier costs only its own group precision. Groups run along one position's numbers and never cross positions.
+As in QSGD (Alistarh et al. 2017, arXiv 1610.02132) and its successors, a group's largest magnitude becomes the largest
+integer, so that an outlier costs only its own group precision. Groups never cross positions.
 
-In numpy, because frames are so small that torch's threads cost more than the work.
+It uses numpy, because frames are so small that torch's threads cost more than the work.
 """
 
 import numpy as np
@@ -35,7 +36,8 @@ def quantise(numbers: Floats, dtype: str) -> bytes:
 
 
 def restore(raw: bytes, dtype: str, count: int, n: int) -> Floats:
-    """The numbers `[count, n]` of bytes that `quantise` made. Raises PeerError for impossible scales."""
+    """The numbers `[count, n]` from bytes that `quantise` made. Raises PeerError for scales that are negative or not
+    finite."""
     groups = -(-n // GROUP)
     scales = np.frombuffer(raw, np.float16, count * groups).astype(np.float32)
     if not np.isfinite(scales).all() or (scales < 0).any():

@@ -1,7 +1,7 @@
-"""A state payload: an array of a stated dtype and shape as compressed bytes. Knows no frames and no kinds of state.
+"""A state payload: an array of a given dtype and shape as compressed bytes. It may not know frames or kinds of state.
 
-zstd (RFC 8878) at its fastest level: quantisation does most of the work. Its frames come without magic number, checksum
-and content size, because a payload's dtype and shape say what it must be, and many hold a single position.
+Compressed by zstd (RFC 8878) at its fastest level, as quantisation does most of the work. Magic number, checksum and
+content size are left out: dtype and shape determine the size, and many payloads hold a single position.
 """
 
 import threading
@@ -23,7 +23,7 @@ _MOST_WINDOW = 1 << 20  # bytes that a payload may make its decoder reserve
 
 
 class _Contexts(threading.local):
-    """What zstd works in: making it takes longer than a frame, and no two threads may share it."""
+    """zstd's contexts, one for each thread: creating one takes longer than a frame, and threads may not share it."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(compression_params=_COMPRESSION)
@@ -55,7 +55,7 @@ def encode(tensor: torch.Tensor, dtype: str, channel_scales: torch.Tensor | None
 def decode(
     payload: bytes, dtype: str, shape: tuple[int, ...], channel_scales: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The float32 array of `shape`, on the CPU. Never unfolds more bytes than that array needs.
+    """The float32 array of `shape`, on the CPU. Never decompresses to more bytes than that array needs.
 
     Raises PeerError for a payload that is not such an array, MisuseError for an unknown dtype.
     """
@@ -76,7 +76,7 @@ def _halves(rows: Floats) -> bytes:
 def _unfold(payload: bytes, size: int) -> bytes:
     try:
         frame = zstandard.get_frame_parameters(payload, format=_FORMAT)
-        # A declared size would be reserved before anything is unfolded; ours declare none.
+        # zstd would allocate a declared size before it decompresses; our frames declare none.
         if frame.content_size != zstandard.CONTENTSIZE_UNKNOWN:
             raise PeerError("a state payload is corrupt: it declares its own size")
         raw = _CONTEXTS.decompressor.decompress(payload, max_output_size=max(1, size), allow_extra_data=False)

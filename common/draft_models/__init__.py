@@ -1,4 +1,4 @@
-"""The draft networks and their directories: what training writes, the server exports with, and the client runs.
+"""Draft models: their networks and directories, which training writes, and the client and the server load.
 
 What may live here: torch modules, their configurations, reading and writing them. It may not know trees, sessions,
 the link, losses or data.

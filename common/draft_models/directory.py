@@ -1,6 +1,6 @@
-"""A draft's directory: `config.json` beside safetensors, and the fingerprint of the target that it was trained for.
+"""The directory of a draft model: `config.json` with its kind and its target's fingerprint, beside safetensors.
 
-What may live here: reading and writing such directories, and telling their kinds. It may not know any network.
+What may live here: reading and writing such directories, and recognising kinds. It may not know any network.
 """
 
 import json
@@ -18,13 +18,13 @@ from common.models.errors import CheckpointError
 from common.models.source import CONFIG, WEIGHTS, read_json
 
 EXPORTER_WEIGHTS = "exporter.safetensors"
-"""What only the server needs of a draft: the part that computes its state."""
+"""The weights that only the server needs: those that compute the draft state."""
 
 KIND_KEY = "outrider_draft"
 FINGERPRINT_KEY = "target_fingerprint"
 DEPTHS_KEY = "depths"
 ACCEPT_KEY = "accept_lengths"
-"""What was measured after training, by the number N of the target's last layers that the draft ran."""
+"""Accept lengths measured after training, by the number N of the target's last layers that the draft ran."""
 
 _TRAINED = [kind.name for kind in TRAINED_KINDS]
 
@@ -39,7 +39,7 @@ def save_draft(
     client: Tensors,
     exporter: Tensors | None = None,
 ) -> None:
-    """Writes a draft: the client's tensors, and the exporter's where it has any, in the dtype they have."""
+    """Writes a draft: the client's tensors and the exporter's, if any, in their present dtype."""
     directory.mkdir(parents=True, exist_ok=True)
     content = {KIND_KEY: kind, FINGERPRINT_KEY: fingerprint, **config}
     (directory / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -74,7 +74,7 @@ def read_draft_depths(directory: Path) -> tuple[int, ...]:
 
 
 def is_published_eagle(directory: Path) -> bool:
-    """Whether the weights have the layout in which EAGLE's authors publish theirs."""
+    """Whether the weights have the names that EAGLE's authors publish."""
     from safetensors import safe_open
 
     if not (directory / WEIGHTS).is_file():
@@ -98,7 +98,7 @@ def read_config(directory: Path, kind: str) -> dict[str, Any]:
 
 
 def check_fingerprint(directory: Path, target_fingerprint: str) -> None:
-    """Raises CheckpointError for a draft that was trained for another target; one that names none passes."""
+    """Raises CheckpointError for a draft that was trained for another target. A draft that names no target passes."""
     trained_for = read_json(directory / CONFIG).get(FINGERPRINT_KEY, target_fingerprint)
     if trained_for != target_fingerprint:
         raise CheckpointError(
@@ -108,14 +108,14 @@ def check_fingerprint(directory: Path, target_fingerprint: str) -> None:
 
 
 def note_accept_lengths(directory: Path, by_depth: Mapping[int, float]) -> None:
-    """Writes into a draft's configuration what was measured of it."""
+    """Writes measured accept lengths, by depth, into a draft's configuration."""
     config = read_json(directory / CONFIG)
     config[ACCEPT_KEY] = {str(depth): round(length, 3) for depth, length in by_depth.items()}
     (directory / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def read_accept_lengths(directory: Path) -> dict[int, float]:
-    """By depth; empty where nothing was measured. Raises CheckpointError for what cannot have been."""
+    """Measured accept lengths by depth; empty where none was measured. Raises CheckpointError for impossible ones."""
     noted = read_json(directory / CONFIG).get(ACCEPT_KEY, {})
     try:
         lengths = {int(depth): float(length) for depth, length in noted.items()}
@@ -127,7 +127,7 @@ def read_accept_lengths(directory: Path) -> dict[int, float]:
 
 
 def read_tensors(directory: Path, name: str = WEIGHTS) -> dict[str, torch.Tensor]:
-    """Raises CheckpointError where the file is absent or broken."""
+    """The tensors of a file by name. Raises CheckpointError where it is missing or broken."""
     try:
         return load_file(directory / name)
     except (OSError, SafetensorError) as error:
@@ -135,7 +135,7 @@ def read_tensors(directory: Path, name: str = WEIGHTS) -> dict[str, torch.Tensor
 
 
 def load_into(module: torch.nn.Module, tensors: Tensors, directory: Path) -> None:
-    """Fills `module` strictly. Raises CheckpointError where names or shapes differ."""
+    """Loads `tensors` into `module` and freezes it. Raises CheckpointError where names or shapes differ."""
     try:
         module.load_state_dict(dict(tensors), strict=True)
     except RuntimeError as error:

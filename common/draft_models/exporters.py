@@ -1,4 +1,4 @@
-"""What a server sends of the tokens that its target has processed: one exporter for each kind of draft state.
+"""Exporters: draft state of tokens that the target has processed, one exporter for each kind of draft state.
 
 What may live here: reading the target's K/V pool by slot. It may not know sessions, windows, encoding or drafters.
 """
@@ -26,7 +26,7 @@ class StateExporter(Protocol):
 
 
 class LsaExporter:
-    """All layers' K/V of each token, mixed into one vector (Zimmer et al. 2025)."""
+    """All layers' K/V of each token, mixed into one vector (Zimmer et al. 2025, arXiv 2410.03804)."""
 
     kind = LSA
 
@@ -44,7 +44,7 @@ class LsaExporter:
 
 
 class HiddenExporter:
-    """The last hidden state after the final norm, which EAGLE and Medusa draft from."""
+    """The last hidden state after the final norm, for drafts such as EAGLE and Medusa."""
 
     kind = HIDDEN
 
@@ -58,7 +58,7 @@ class HiddenExporter:
 
 
 class KeyValueExporter:
-    """K/V of the last `layers` layers, first of them first, for target-layer inference."""
+    """K/V of the last `layers` layers, in the order of layers, for target-layer inference."""
 
     kind = KEY_VALUES
 

@@ -1,4 +1,4 @@
-"""What a server makes of a token's keys and values in all target layers: one vector, the draft state that travels.
+"""Mixers of layers: one vector of draft state from a token's keys and values in all target layers.
 
 What may live here: the two forms of it. It may not know the client's half, pools, slots or the wire.
 """

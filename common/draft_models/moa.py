@@ -19,7 +19,7 @@ from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsN
 from common.draft_models.lsa import MIXERS, StateMixer
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.models.errors import CheckpointError
-from common.models.sizes import key_width
+from common.models.families import key_width
 from common.protocol.errors import MisuseError
 
 # Shape letters: B rows, T tokens, S received states, L target layers, W state width, E hidden size.
@@ -96,7 +96,7 @@ class MoaDraft(nn.Module):
 
 
 def make_lsa(config: MoaConfig) -> StateMixer:
-    """The server's half, fresh. Raises KeyError for an unknown mixer."""
+    """A new, untrained server's half. Raises KeyError for an unknown mixer."""
     return MIXERS[config.mixer](config.target_layers, config.lsa)
 
 

@@ -1,8 +1,7 @@
 """A draft head over the most frequent tokens only, as in EAGLE-3 (Li et al. 2025, arXiv 2503.01840): proposing a rare
-token seldom pays for the head's largest product.
+token is seldom worth the cost of its row of the head.
 
-What may live here: choosing the tokens, and cutting the head down to them. It may not know networks or drafting; that
-columns stand for tokens is told to who picks candidates from them.
+What may live here: choosing the tokens, and trimming the head to them. It may not know networks or drafting.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Drafters: one file per kind. Used by the client, by the server's assistance and by baselines.
+"""Drafters: what proposes tokens, one file for each kind. Clients, servers that draft, and baselines use them.
 
-May know torch and `common/models`. May not know sessions, streams or time.
+They may know torch and `common/models`, not sessions, streams or time.
 """

@@ -1,7 +1,7 @@
-"""Which nodes a model-based drafter adds next: best first by cumulative log-probability, a level at a time.
+"""Best-first expansion of a tree by cumulative log-probability, one level at a time.
 
-EAGLE-2's expansion (Li et al. 2024) without its rounds: every node that is added is expanded in the next level,
-and candidates passed over stay in the running as long as their parent lives.
+EAGLE-2's expansion (Li et al. 2024, arXiv 2406.16858) without its rounds: every node that is added is expanded in the
+next level, and candidates that were not taken remain candidates as long as their parent is live.
 """
 
 import heapq
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from common.protocol.views import Proposal, TreeView
 
 Candidates = Sequence[tuple[int, float]]
-"""(token, log-probability that the target commits it) of what a node may be followed by, likeliest first."""
+"""(token, log-probability that the target commits it) of possible next tokens of a node, likeliest first."""
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Bounds of the tree: nodes added in a level, children considered of a node, live nodes, and the least
-    cumulative probability worth proposing."""
+    """Bounds of the tree: nodes added in a level, children considered of each node, live nodes of the tree, and the
+    least cumulative probability of a proposed node."""
 
     breadth: int = 6
     children: int = 6
@@ -30,7 +30,7 @@ class Expansion:
         return math.log(self.least_probability)
 
     def room(self, view: TreeView) -> int:
-        """How many nodes the next level may have."""
+        """The most nodes that the next level may add."""
         return min(self.breadth, self.nodes - len(view.nodes))
 
 

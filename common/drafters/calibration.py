@@ -1,7 +1,7 @@
-"""How likely the target commits what a drafter proposes, under rules that sample: learnt and fitted, not derived.
+"""Calibration: the probability that the target commits a proposal, under rules that sample. It is learnt or fitted.
 
-`outrider-lab run sampling` measures what became of proposals; docs/benchmarks/sampling says how far from that the
-figures below are.
+`outrider-lab run sampling` measures how often proposals are committed; docs/benchmarks/sampling compares these shares
+with the predictions of the constants below.
 """
 
 from math import exp, log
@@ -13,21 +13,22 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _BEGIN = (1.15, 0.3)
-"""Of log q and of noise, before anything is learnt. Fitted to the committed tokens of the shipped drafts, noise got 0.1
-to 0.57 against 1.15 (docs/log.md); this is about the middle."""
+"""The initial weights of log q and of noise. Fitted to the committed tokens of the shipped drafts, the weight of noise
+was 0.1 to 0.57 where that of log q was 1.15 (docs/log.md); this is about the middle."""
 
 _RATE = 0.2
-"""The most that a token moves a weight by, as the squares begin at 1: little beside the weights, so that one odd token
-does little, and enough for a draft that is always right to trust the noise within an answer."""
+"""The learning rate: the most that one token changes a weight, as the sum of squared gradients starts at 1. It is small
+beside the weights, so that one unlikely token has little effect, and large enough that a draft that is always right
+learns within one answer to rely on the noise."""
 
 
 class NoiseTrust:
     """Under `coupled`: P(token) ~ exp(temperature * (a log q + b noise)), a conditional logit (McFadden 1974) whose
     two weights follow what the target commits, by AdaGrad (Duchi et al. 2011).
 
-    Were the draft the target, the noise would decide and both weights grow; the worse a draft is, the less of what it
-    does not know is chance, and the less the noise says. Multiplied by the temperature, the weights that fit differ
-    little from one temperature to another.
+    If the draft had the target's distribution, the noise would decide and both weights would grow; the worse a draft
+    is, the less the noise predicts. With the factor of the temperature, the fitted weights are nearly the same at all
+    temperatures.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class NoiseTrust:
         return logps
 
     def learn(self, features: Floats, committed: int) -> None:
-        """Of `features [tokens, 2]`, those at the index `committed` were the target's choice."""
+        """One AdaGrad step: of `features [tokens, 2]`, the target committed the token at index `committed`."""
         slope = features[committed] - np.exp(self.logps(features)) @ features
         self._squares += slope**2
         self.weights = np.maximum(0.0, self.weights + _RATE * slope / np.sqrt(self._squares))
@@ -60,22 +61,22 @@ class Logistic(NamedTuple):
 
 
 DRAWN = (Logistic(-1.1, 0.8), Logistic(-1.1, 0.6), Logistic(-1.1, 0.6))
-"""Of the first, the second, and all later siblings that were drawn, given that they are tried: x is the log-odds of the
-share with which the drafter drew them, as `log_odds` gives it."""
+"""The probability that a sampled sibling is accepted, if it is tried: of the first, the second, and all later ones. x
+is the log-odds (`log_odds`) of the share with which the drafter sampled it."""
 
 DRAWN_BLINDLY = (0.8, 0.3, 0.16)
-"""The same, before anything is known of what will be drawn: plain probabilities."""
+"""The same before the siblings are sampled: plain probabilities."""
 
 
 def log_odds(share: float) -> float:
-    """Of a share in (0, 1], kept finite."""
+    """The log-odds of a share in (0, 1], kept finite."""
     most = 1 - 1e-4
     return log(min(share, most) / (1 - min(share, most)))
 
 
 def drawn_logps(shares: list[float]) -> list[float]:
-    """Log-probabilities that the target commits each sibling of a group, in their order, from the share with which
-    each was drawn of what was left."""
+    """Log-probabilities that the target commits each sibling of a group, in their order. `shares`: the probability with
+    which each was sampled, among the tokens that the siblings before it left."""
     logps, rejected = [], 0.0
     for place, share in enumerate(shares):
         logp = DRAWN[min(place, len(DRAWN) - 1)].logp(log_odds(share))
@@ -85,7 +86,7 @@ def drawn_logps(shares: list[float]) -> list[float]:
 
 
 def blind_logps(most: int) -> list[float]:
-    """As `drawn_logps`, for `most` siblings of which nothing is known."""
+    """As `drawn_logps`, for `most` siblings that are not sampled yet."""
     logps, rejected = [], 0.0
     for place in range(most):
         chance = DRAWN_BLINDLY[min(place, len(DRAWN_BLINDLY) - 1)]

@@ -1,7 +1,8 @@
-"""Two depths of one draft: the near one drafts while the target judges, the far one writes alone while nobody does.
+"""Two depths of one draft: the shallow one drafts while the target verifies, the deep one while the link is down.
 
-A shallow draft is quick and is put right at once; where nobody puts it right, what it lacks is better made up for by
-running more of the target's own last layers. Knows views and states; not how either depth computes.
+While the target verifies, speed matters more than accuracy, as its corrections come at once. Without it the deep draft,
+which runs more of the target's own last layers, writes better text. It may know views and states, not how either depth
+computes.
 """
 
 from collections.abc import Sequence
@@ -15,19 +16,19 @@ from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
 
 _ENOUGH = 0.8
-"""Of a sequence, the share whose K/V must have come before the far draft is the better one."""
+"""The share of the sequence whose K/V must have arrived before the deep draft is used."""
 
 
 class DeepeningDrafter:
     def __init__(self, near: Drafter, far: Drafter, request: StateRequest):
-        """`request` brings both what they need."""
+        """`near` is the shallow draft, `far` the deep one; `request` asks for the draft state of both."""
         self.kind = near.kind
         self.state: StateRequest | None = request
         self.expansion: Expansion = near.expansion
         self._near, self._far = near, far
         self._owed: dict[Drafter, list[State]] = {near: [], far: []}
-        self._deep: set[int] = set()  # positions whose K/V have come
-        self._tokens: tuple[int, ...] = ()  # judged
+        self._deep: set[int] = set()  # positions whose K/V have arrived
+        self._tokens: tuple[int, ...] = ()  # committed by the target
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         judged = view.tokens[: len(view.tokens) - view.provisional]

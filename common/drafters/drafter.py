@@ -1,4 +1,4 @@
-"""What every drafter is."""
+"""The interface of all drafters."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,14 +8,14 @@ from common.protocol.messages import State, StateRequest
 from common.protocol.views import Proposal, TreeView
 
 NOTHING = -1
-"""The newest position with draft state, where none has come."""
+"""In place of the newest position with draft state, where none has arrived."""
 
 
 class Drafter(Protocol):
     """Proposes tokens for one session at a time.
 
-    Drafters keep what they computed (their K/V, their index) between calls and follow the view: committed tokens
-    that extend what they hold are taken over, a rewritten history costs only what changed.
+    Drafters keep their K/V or index between calls and follow the view: newly committed tokens are appended, and after
+    a rewritten history only what changed is computed again.
     """
 
     kind: str
@@ -23,10 +23,11 @@ class Drafter(Protocol):
     expansion: Expansion  # the bounds of its tree, which may change between calls
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
-        """One level of drafting: proposals that extend the view's tree, parents first.
+        """One level of drafting: proposals that extend the view's tree, parents first; empty where nothing is worth
+        proposing until the view changes or states arrive.
 
-        `states` are frames that came since the last call: of each the first `count` rows, of positions of this view.
-        Some may come twice, and some positions never. Empty where nothing is worth proposing until the view changes or
-        states come. Called from one thread at a time, not always the same. Raises PeerError for a corrupt state.
+        `states` are the frames that arrived since the last call; the first `count` rows of each belong to positions of
+        this view. A position may come twice or never. Called from one thread at a time, not always the same one.
+        Raises PeerError for corrupt draft state.
         """
         ...

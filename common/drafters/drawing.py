@@ -1,7 +1,7 @@
-"""Which groups a drafter adds next where siblings are drawn, not picked.
+"""Expansion under rules that need sampled siblings: which nodes get a group of children, and of how many.
 
-How many siblings a node gets depends on how likely that node is and on nothing that is drawn for it: otherwise the
-target's judgement, which knows only that they were drawn, would not keep its distribution. Groups are never trimmed.
+The number of siblings depends on the probability of their parent alone, never on the sampled tokens: otherwise the
+acceptance test, which assumes plain sampling, would not keep the target's distribution. Groups are never trimmed.
 """
 
 import heapq
@@ -18,9 +18,9 @@ from common.protocol.views import Proposal, TreeView
 def choose_groups(
     view: TreeView, offers: Mapping[int, Draw], expansion: Expansion, chance: random.Random
 ) -> list[Proposal]:
-    """The next level: a group for each of the likeliest nodes that have none, drawn from its offer.
+    """The next level: a group of siblings for each of the likeliest nodes that have none, sampled from its `Draw`.
 
-    Places are given best first by what an unseen sibling is worth there.
+    The room of the level is given best first, by the expected log-probability of one more sibling.
     """
     above = scores(view)
     parents = {node.parent for node in view.nodes}
@@ -35,7 +35,7 @@ def choose_groups(
 
 
 def _group(parent: int, draw: Draw, count: int, chance: random.Random) -> list[Proposal]:
-    """`count` siblings, one after another without replacement."""
+    """`count` siblings, sampled one after another without replacement."""
     left = dict(zip(draw.tokens, draw.weights, strict=True))
     tokens, shares = [], []
     for _ in range(count):

@@ -1,12 +1,12 @@
-"""`eagle`: drafts from the target's last hidden states where they have arrived, and from its own predictions of them
-elsewhere.
+"""`eagle`: drafts from the target's last hidden states where they have arrived, elsewhere from its own predictions of
+them (EAGLE-1/2, Li et al. 2024, arXiv 2401.15077 and 2406.16858).
 
-May know the draft network and slots. May not know trees, sessions or how state travels.
+It may know the draft network and slots, not trees, sessions or how state travels.
 
 Row i stands for token i + 1, so the first token of a sequence has none. A row's keys and values depend on its own
-input alone, for there is one layer: when a state arrives, those of the row behind it are written anew, and only rows
-behind the newest state are run again. What a row inside a gap predicts may thus be older than what it attends to; it
-serves as a feature until the gap is filled.
+input alone, as there is one layer: when a state arrives, the K/V of the row after it are written anew, and only rows
+after the newest state are run again. The prediction of a row inside a gap may thus be older than the K/V that it
+attends to; it serves as a feature until the gap is filled.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
 
 _PASSES = 3
-"""Runs of one forward at most, where features of its rows are predictions of its other rows: a row that hangs on fewer
-predictions than that is exact, the others come from the last run. A prompt without its state cannot be run token by
-token."""
+"""The most runs of one forward, where features of rows are predictions of other rows of the same forward: a row that
+depends on fewer predictions is exact, the others take the last run's. Running a prompt without draft state token by
+token would be too slow."""
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
@@ -96,7 +96,7 @@ class EagleNetwork:
         if shift:
             self._predicted_SE[int(segment.slots[0])] = 0.0
         if rows is None:
-            # Nothing is known of what follows a first token.
+            # A first token has no row: all next tokens are equally likely.
             uniform = self._known_CE.new_full((len(segment.wanted), self._options), 1.0 / self._options)
             return uniform.float().log()
         plan = self._layer.plan(rows)

@@ -1,4 +1,4 @@
-"""`independent`: any causal LM with the target's tokenizer drafts by itself. Needs no draft state."""
+"""`independent`: any causal LM with the target's tokenizer as draft model. It needs no draft state."""
 
 from collections.abc import Sequence
 
@@ -42,4 +42,4 @@ class IndependentNetwork:
         return len(past_slots)
 
     def forget(self, keep: int) -> None:
-        """Holds nothing of the kind."""
+        """It has no draft state."""

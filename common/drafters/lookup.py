@@ -1,7 +1,8 @@
-"""`lookup`: proposes what followed the last time the same tokens were seen. No model; always available.
+"""`lookup`: proposes the tokens that followed the last occurrence of the newest n-gram. It needs no model.
 
-Prompt lookup decoding (Saxena 2023), continued from the tip of the tree instead of restarted in each round, with
-the log-probability of a proposal learnt from how often matches of that length were right.
+Prompt lookup decoding (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding), continued from the deepest node of
+the tree instead of restarted in each round. The log-probability of a proposal is learnt: how often matches of that
+length were right.
 """
 
 import math
@@ -44,7 +45,7 @@ class LookupDrafter:
     state: StateRequest | None = None
 
     def __init__(self, expansion: Expansion = Expansion()) -> None:  # noqa: B008
-        """Of `expansion`, the nodes count: one chain is all that it proposes."""
+        """It proposes one chain: of `expansion`, only the number of nodes bounds it."""
         self.expansion = expansion
         self._tokens: list[int] = []
         self._next: dict[tuple[int, ...], int] = {}  # n-gram -> the position after its last occurrence
@@ -76,7 +77,7 @@ class LookupDrafter:
         return 0, 0
 
     def _follow(self, tokens: tuple[int, ...], judged: int) -> None:
-        """Of the first `judged` tokens alone there is anything to learn."""
+        """Follows the sequence. Only its first `judged` tokens are the target's; they show which matches were right."""
         known = len(self._tokens)
         if tuple(self._tokens) != tokens[:known]:
             known = 0

@@ -1,16 +1,16 @@
-"""`medusa`: heads on the newest hidden state that has arrived propose one sparse tree, without running anything else.
+"""`medusa`: Medusa's heads on the newest hidden state that has arrived propose one sparse tree.
 
-May know the heads. May not know trees beyond the view, slots, sessions or how state travels.
+It may know the heads, not trees beyond the view, slots, sessions or how state travels.
 
-The target itself says the token behind the newest state; head k says the one k + 1 places further on. Where the state
-lags, tokens that the heads speak of are committed already: the rest of the heads is worth proposing as long as those
-tokens are among what their heads offered.
+The target itself gives the token after the newest state; head k, counted from 0, predicts the one k + 1 places later.
+Where the state lags behind, the first heads predict tokens that are committed already: the other heads' tokens are
+proposed as long as the committed tokens are among the candidates of their heads.
 
-Heads rank their tokens as any drafter's network does. Under a rule that judges groups too they pick siblings, which
-then are point masses, and a repetition penalty sees what is committed, not what other heads say.
+Under a rule with sampled siblings the likeliest tokens are proposed as point masses. A repetition penalty sees the
+committed tokens, not those of other heads.
 
-States are held by position: a turn that rewrites history goes on from the newest that it left standing, which the
-server does not send again.
+States are kept by position: after a turn that rewrites history, the newest one that is still valid is used, as the
+server does not send it again.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
 
 _Read = tuple[int, str, Sampling]
-"""A state's position, and how the target chooses."""
+"""The position of a state, the rule and the sampling for which candidates were computed."""
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
@@ -57,8 +57,8 @@ class MedusaDrafter:
         expansion: Expansion = Expansion(),  # noqa: B008
         rank: Rank = ranking_for,
     ):
-        """`target_head` ends heads that share it. Of `expansion`, the nodes and the least probability count: what is
-        likely is known of each rank of each head beforehand."""
+        """`target_head` is the last layer of heads that share it. Of `expansion`, only the number of nodes and the
+        least probability bound the tree: the accuracy of each rank of each head was measured beforehand."""
         self.state: StateRequest | None = request
         self._draft = draft
         self._target_head = target_head
@@ -104,11 +104,12 @@ class MedusaDrafter:
         self._tokens = tokens
 
     def _newest_behind(self, root: int) -> int:
-        """The root's own state, which a rewritten history may leave, speaks of what follows the next token only."""
+        """The newest position before the root with a state. The root's own state, which a rewritten history may leave,
+        predicts only what follows the next token."""
         return next((position for position in range(root - 1, -1, -1) if position in self._hidden), NOTHING)
 
     def _learn(self, tokens: Sequence[int]) -> None:
-        """What was committed where heads made their offers."""
+        """Teaches the ranking which tokens were committed at the positions of the heads' candidates."""
         if self._read is not None and self._ranking is not None:
             for token, offer in zip(tokens[self._read[0] + 2 :], self._offers, strict=False):
                 self._ranking.learn(offer, token)
@@ -122,7 +123,7 @@ class MedusaDrafter:
         return self._ranking.offers(logits, [newest + 2 + head for head in heads], [view.tokens] * len(heads))
 
     def _propose(self, view: TreeView, offered: Sequence[Sequence[int]]) -> list[Proposal]:
-        """`offered`: the tokens of those heads that speak of what follows the root."""
+        """`offered`: the candidates of the heads that predict positions after the root."""
         ids = _ids(view)
         room = self.expansion.nodes - len(view.nodes)
         known = self._draft.config.heads - len(offered)

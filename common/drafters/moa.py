@@ -1,6 +1,7 @@
-"""`moa`: Mixture of Attentions with target-layer inference, drafting from whatever state has arrived.
+"""`moa`: Mixture of Attentions with target-layer inference (Zimmer et al. 2025, arXiv 2410.03804), drafting from
+whatever draft state has arrived.
 
-May know the draft network, the target's tail and slots. May not know trees, sessions or how state travels.
+It may know the draft network, the target's tail and slots, not trees, sessions or how state travels.
 
 The self-attention and the tail keep K/V by slot; the cross-attention keeps the received states' K/V by position.
 A committed token's K/V in the tail are the draft's own until the target's arrive.
@@ -78,7 +79,7 @@ class MoaNetwork:
                 self._received.add(state.start, values)
             elif state.kind == KEY_VALUES and self._depth:
                 self._tail_values.add(state.start, values[:, -self._depth :], past_slots)
-        # The pending tokens behind the newest state, and with them the root, were computed from an older one.
+        # The pending tokens after the newest state, and with them the root, were computed from an older one.
         return min(self._received.newest + 1, max(0, len(past_slots) - 1))
 
     def forget(self, keep: int) -> None:

@@ -1,6 +1,6 @@
-"""Slots for one self-attending draft layer: what lets it run over a tree as the target's layers do.
+"""K/V slots and tree attention for one draft layer, so that it runs over a tree as the target's layers do.
 
-May know plans and K/V pools. May not know which network the layer belongs to.
+It may know plans and K/V pools, not which network the layer belongs to.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""What a model-based drafter makes of its logits, for the rule by which the target will choose: candidates in order of
-how likely the target commits them, or a distribution to draw from.
+"""From a draft model's logits to proposals, for the rule by which the target will choose: candidates in order of how
+likely the target commits them, or a distribution from which siblings are sampled.
 
-Both run the target's own processors first. May know rules, processors and noise. May not know networks, K/V or state.
+Both apply the target's logits processors first. It may know rules, processors and noise, not networks, K/V or state.
 """
 
 import math
@@ -28,9 +28,9 @@ _SHORTLIST = 64  # likeliest tokens that get noise
 _DRAWN_FROM = 16  # tokens that a group may be drawn from, which all travel
 _WEIGHTS = 4096  # of a Draw, about
 _SHARPENED = 2.0
-"""The power of the draft's probabilities that groups are drawn from. What a draft does not know flattens it, and the
-target, which knows, accepts more of what is drawn from less; docs/log.md has the comparison."""
-_LEAST = -1e4  # in place of the log-probability of what filters took away
+"""The exponent by which the draft's distribution is sharpened before siblings are sampled: a draft is less certain than
+the target, which accepts more siblings of a sharper distribution; docs/log.md has the comparison."""
+_LEAST = -1e4  # in place of the log-probability of tokens that filters removed
 
 _NO_TOKENS = np.empty(0, np.int64)
 _NO_FEATURES = np.empty((0, 2))
@@ -39,22 +39,22 @@ Offer = TypeVar("Offer")
 
 
 class Ranking(Protocol[Offer]):
-    """One way of picking the next level. An offer is what follows one node."""
+    """One way of choosing the next level. An offer holds the possible children of one node."""
 
     needs_tokens: bool
-    """Whether `offers` looks at what comes before a row."""
+    """Whether `offers` needs the tokens before each row."""
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Offer]:
-        """What each row of `logits [rows, columns]` offers for the `positions` behind it; `before` holds all tokens
-        before those, if they are needed."""
+        """The offer of each row of `logits [rows, columns]`. `positions`: where the next token of each row goes;
+        `before`: all tokens before it, where `needs_tokens`, else empty."""
         ...
 
     def choose(self, view: TreeView, offers: Mapping[int, Offer], expansion: Expansion) -> list[Proposal]:
-        """The next level from the offers of expanded nodes by id, 0 for the root's."""
+        """The next level. `offers`: by id of the expanded node, 0 for the root."""
         ...
 
     def learn(self, offer: Offer, token: int) -> None:
-        """The target has committed `token` where `offer` was made."""
+        """Learns that the target committed `token` at the position of `offer`."""
         ...
 
 
@@ -65,8 +65,8 @@ Rank = Callable[[str, Sampling, int, torch.Tensor | None, NoiseTrust], Ranking[A
 def ranking_for(
     rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None, trust: NoiseTrust
 ) -> Ranking[Any]:
-    """The ranking for how the target chooses. `columns` are the tokens that a network's columns stand for, None for
-    the whole vocabulary; `trust` is the drafter's own and outlives the ranking."""
+    """The ranking for a rule and its sampling. `columns`: the tokens of the logits' columns, None for the target's
+    whole vocabulary; `trust`: the drafter's learnt weights of noise, which outlive the ranking."""
     processed = _Processed(sampling, columns)
     if RULES[rule].grouped:
         return Drawn(processed, sampling)
@@ -103,8 +103,8 @@ class _Processed:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Candidates of one node, and what noise may teach of them: the `tokens [shortlist]` that they were chosen from and
-    their `features [shortlist, 2]`, none where noise was not asked."""
+    """Candidates of one node. `tokens [shortlist]`: what they were chosen from, and `features [shortlist, 2]`: log q
+    and noise of these, from which weights are learnt; both empty where noise is not used."""
 
     candidates: Candidates
     tokens: NDArray[np.int64] = field(default_factory=lambda: _NO_TOKENS)
@@ -112,7 +112,7 @@ class Ranked:
 
 
 class Likeliest:
-    """By probability alone: where the target takes the likeliest token, or any that is likely enough."""
+    """By the draft's probability: for rules that take the likeliest token, or any that is likely enough."""
 
     def __init__(self, processed: _Processed, children: int):
         self._processed = processed
@@ -127,11 +127,11 @@ class Likeliest:
         return choose(view, {id_: offer.candidates for id_, offer in offers.items()}, expansion)
 
     def learn(self, offer: Ranked, token: int) -> None:
-        """Probabilities are taken as they are."""
+        """Nothing is learnt."""
 
 
 class Perturbed(Likeliest):
-    """By probability and the noise with which the target will sample."""
+    """By the draft's probability and the noise with which the target will sample (`coupled`)."""
 
     def __init__(self, processed: _Processed, sampling: Sampling, children: int, trust: NoiseTrust):
         super().__init__(processed, children)
@@ -156,12 +156,12 @@ class Perturbed(Likeliest):
 
 
 class Drawn:
-    """Groups drawn at random, which the target judges against what they were drawn from."""
+    """Groups of sampled siblings, which the target accepts or rejects by the distribution that they came from."""
 
     def __init__(self, processed: _Processed, sampling: Sampling):
         self._processed = processed
         self._certain = sampling.temperature == 0
-        # Not of the seed: numbers that have decided committed tokens must not come again in a later turn.
+        # Not from the seed: random numbers that decided committed tokens must not be used again in a later turn.
         self._random = random.Random()
         self.needs_tokens = processed.needs_tokens
 
@@ -176,9 +176,9 @@ class Drawn:
         return choose_groups(view, offers, expansion, self._random)
 
     def learn(self, offer: Draw, token: int) -> None:
-        """What was drawn must depend on nothing but its Draw."""
+        """Nothing is learnt: siblings must depend on nothing but their `Draw`."""
 
 
 def _standing(tokens: Sequence[int], logps: Sequence[float]) -> Candidates:
-    """The candidates that filters left."""
+    """Tokens that filters left, with their log-probabilities."""
     return [(token, logp) for token, logp in zip(tokens, logps, strict=True) if logp > -math.inf]

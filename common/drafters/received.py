@@ -1,6 +1,6 @@
-"""Received draft state, held by position with gaps: what cross-attention looks at, and the target's own K/V.
+"""Received draft state by position, with gaps: the keys and values of cross-attention, and the target's own K/V.
 
-What may live here: storing, replacing and forgetting it. It may not know frames, encodings, trees or drafting.
+What may live here: storing, replacing and dropping it. It may not know frames, encodings, trees or drafting.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from common.models.plan import PassPlan
 
 
 class ReceivedStates:
-    """States as the cross-attention's keys and values, computed once as they arrive."""
+    """The cross-attention's keys and values of received states, computed once on arrival."""
 
     def __init__(self, draft: MoaDraft, context: int, like: torch.Tensor):
         """`like` gives dtype and device."""
@@ -35,11 +35,11 @@ class ReceivedStates:
 
     @property
     def newest(self) -> int:
-        """The last position whose state has come, NOTHING where none has."""
+        """The last position whose state has arrived, NOTHING where none has."""
         return max(self._rows, default=NOTHING)
 
     def keys_values(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """`[1, K, S, D]` each, in order of arrival: attention asks for no other."""
+        """`[1, K, S, D]` each, in order of arrival, which attention does not depend on."""
         return self._keys_KCD[None, :, : len(self)], self._values_KCD[None, :, : len(self)]
 
     @torch.inference_mode()
@@ -70,7 +70,7 @@ class TailKeyValues:
 
     def __init__(self, tail: PreTrainedModel, capacity: int, context: int):
         self.pool = KeyValuePool.for_model(tail, capacity + 1)
-        self._aside = capacity  # a slot that nothing looks at
+        self._aside = capacity  # a slot that no query attends to
         self._arrived_C = torch.zeros(context, dtype=torch.bool, device=tail.device)
 
     def add(self, start: int, values: torch.Tensor, past_slots: Sequence[int]) -> None:
@@ -82,7 +82,7 @@ class TailKeyValues:
             values_SX.index_copy_(0, slots, values[: len(slots), layer, 1])
 
     def spare_arrived(self, plan: PassPlan) -> PassPlan:
-        """The plan, but for positions whose K/V have arrived: what it computes there is put aside."""
+        """The plan with writes at positions whose K/V have arrived diverted to an unused slot, so that they stay."""
         arrived = self._arrived_C[plan.positions[0].clamp(max=len(self._arrived_C) - 1)]
         return replace(plan, written_slots=plan.written_slots.masked_fill(arrived, self._aside))
 

@@ -1,10 +1,9 @@
-"""Follows a session's tree with a network's K/V: what every model-based drafter that expands best first shares.
+"""The drafter of every network with K/V: it follows a session's tree and expands it best first.
 
-May know slots, segments and views. May not know how a network computes, or what its draft state holds.
+It may know slots, segments and views, not how a network computes or what its draft state holds.
 
-Keeps the K/V of committed tokens and of live nodes. A commit moves slots from the tree to the past and computes
-nothing again, except what newly arrived draft state changes. What is proposed of the network's logits is the ranking's
-business.
+It keeps the K/V of committed tokens and of live nodes. A commit moves slots from the tree to the past, and nothing is
+computed again but what newly arrived draft state changes. A ranking turns the network's logits into proposals.
 """
 
 from collections.abc import Sequence
@@ -33,28 +32,27 @@ class DraftNetwork(Protocol):
     state: StateRequest | None
     capacity: int
     columns: torch.Tensor | None
-    """The tokens that the columns of `forward` stand for, int64 [columns]; None where they are the target's
-    vocabulary."""
+    """The tokens of the logits' columns, int64 [columns]; None where they are the target's vocabulary."""
 
     def forward(self, segment: Segment) -> torch.Tensor:
-        """Writes the new tokens' K/V; the logits `[wanted, columns]` of what follows them."""
+        """Writes the new tokens' K/V, and returns the logits `[wanted, columns]` of the next tokens."""
         ...
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
-        """Takes draft state of committed positions, which lie in `past_slots`.
+        """Takes draft state of committed positions, whose K/V lie in `past_slots`.
 
-        Returns the first committed position whose computation it changes; `len(past_slots)` for none. Live nodes
-        are computed again wherever the root is, if `renews_nodes`. Raises PeerError for a corrupt frame.
+        Returns the first committed position whose computation it changes; `len(past_slots)` for none. If
+        `renews_nodes`, live nodes are computed again whenever the root is. Raises PeerError for a corrupt frame.
         """
         ...
 
     @property
     def renews_nodes(self) -> bool:
-        """Whether nodes can be computed again all at once, together with the root."""
+        """Whether all nodes can be computed again in one forward, together with the root."""
         ...
 
     def forget(self, keep: int) -> None:
-        """Positions from `keep` on were rewritten: drops their draft state."""
+        """Drops the draft state of positions from `keep` on, which were rewritten."""
         ...
 
 
@@ -106,7 +104,7 @@ class TreeDrafter:
         return ranking.choose(view, {0: self._root_offer, **offers}, self.expansion)
 
     def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
-        """What was offered under another rule or for other sampling is of no use."""
+        """The ranking for the view's rule and sampling. Offers that were computed for others are dropped."""
         if self._ranking is None or self._ranked_for != (view.rule, view.sampling):
             columns, children = self._network.columns, self.expansion.children
             self._ranking = self._rank(view.rule, view.sampling, children, columns, self._trust)
@@ -125,8 +123,8 @@ class TreeDrafter:
             self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots))
 
     def _follow(self, tokens: tuple[int, ...], judged: int) -> None:
-        """Re-roots along the sequence, or goes back to where it begins to differ. Only of its first `judged` tokens is
-        there anything to learn."""
+        """Re-roots along the sequence, or goes back to where it begins to differ. Only its first `judged` tokens are
+        the target's, from which the ranking learns."""
         if tuple(self._past) != tokens[: len(self._past)]:
             self._go_back(common_prefix(self._past, tokens))
         for position, token in enumerate(tokens[len(self._past) :], len(self._past)):
@@ -146,7 +144,7 @@ class TreeDrafter:
             self._computed_past = min(self._computed_past, len(self._past) - 1)
 
     def _learn(self, token: int) -> None:
-        """The target has committed the token behind the root."""
+        """Teaches the ranking that the target committed `token` after the root."""
         if self._ranking is not None and self._root_offer is not None:
             self._ranking.learn(self._root_offer, token)
 
@@ -175,7 +173,7 @@ class TreeDrafter:
         self._slots.give([self._branches.pop(id_).slot for id_ in dead])
 
     def _read_past(self) -> None:
-        """Computes what the past lacks, but for a last part that the root is in."""
+        """Computes the past in chunks, except for a last chunk, which contains the root."""
         while self._pending > _CHUNK:
             start, end = self._computed_past, self._computed_past + _CHUNK
             self._forward(
@@ -189,8 +187,8 @@ class TreeDrafter:
             self._computed_past = end
 
     def _compute(self, nodes: Sequence[NodeView], ranking: Ranking[Any]) -> None:
-        """Runs what is pending of the past, and `nodes` below it, through the network; nodes that it holds already are
-        computed again. Where anything is pending, `nodes` hang from no other."""
+        """Runs the pending part of the past and `nodes` below it through the network, in one forward; nodes whose K/V
+        exist are computed again. While anything is pending, no node may be below one that is not in `nodes`."""
         pending, start = self._pending, self._computed_past
         if not pending and not nodes:
             return
@@ -223,13 +221,13 @@ class TreeDrafter:
             self._branches[node.id] = _Branch(node.parent, node.token, slot, offer)
 
     def _slots_of(self, nodes: Sequence[NodeView]) -> list[int]:
-        """Where the K/V of nodes go: where they are, or to fresh slots."""
+        """The slots for the K/V of nodes: their present ones, or new ones."""
         held = {node.id: self._branches[node.id].slot for node in nodes if node.id in self._branches}
         fresh = iter(self._slots.take(len(nodes) - len(held)))
         return [held[node.id] if node.id in held else next(fresh) for node in nodes]
 
     def _branches_beside(self, nodes: Sequence[NodeView]) -> dict[int, _Branch]:
-        """What is held and no part of `nodes`, parents first."""
+        """Live nodes with K/V that are not in `nodes`, parents first."""
         others = {node.id for node in nodes}
         return {id_: branch for id_, branch in self._branches.items() if id_ not in others}
 

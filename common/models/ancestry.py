@@ -1,4 +1,4 @@
-"""Who descends from whom among a segment's branches, and how deep each hangs.
+"""Ancestors and depth of each branch of a segment.
 
 Integers and numpy only. It may not know tokens, slots, positions or torch.
 """
@@ -14,12 +14,12 @@ class Ancestry:
     """The branches of one segment."""
 
     depths: Sequence[int]
-    """How many branches lie between each branch and the past."""
+    """For each branch, the number of branches between it and the past."""
     lines: Sequence[int]
     """For each branch a bit set: bit i is set where branch i is the branch itself or an ancestor of it."""
 
     def seen(self, count: int) -> np.ndarray:
-        """Bool `[count, branches]`: which branches each of the last `count` ones sees."""
+        """Bool `[count, branches]`: which branches each of the last `count` branches attends to."""
         branches = len(self.lines)
         width = (branches + 7) // 8
         packed = b"".join([line.to_bytes(width, "little") for line in self.lines[branches - count :]])

@@ -1,6 +1,6 @@
 """Attention over slots, as a function that transformers calls in every layer instead of its own.
 
-It may not know segments, masks' meaning or positions: the plan of the pass carries what it needs.
+It may not know segments, the meaning of masks, or positions: the plan of the pass contains what it needs.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ATTENTION = "outrider_tree"
 
 @dataclass(frozen=True, eq=False)
 class PassContext:
-    """What reaches every layer of one pass, as the keyword argument `outrider` of the model's forward."""
+    """The argument `outrider` of the model's forward, which transformers hands to the attention of every layer."""
 
     plan: PassPlan
     pool: KeyValuePool

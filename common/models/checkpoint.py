@@ -45,10 +45,10 @@ DTYPES = {
 _TRUSTED: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 _TRIAL = "a word and another, 1 é " * 40
-"""What any tokenizer must be able to read and write again."""
+"""Text that every usable tokenizer encodes and decodes without an error."""
 
 _BEYOND_VOCABULARY = 1 << 20
-"""Targets may have more tokens than their tokenizer."""
+"""How many more tokens than its tokenizer a target may have."""
 
 
 def load_causal_lm(
@@ -58,10 +58,10 @@ def load_causal_lm(
     quantise: str = "",
 ) -> PreTrainedModel:
     """A model for inference: evaluation mode, no gradients, transformers' own attention until a `PackedModel`
-    takes it over. Safetensors only, no code from the checkpoint. A quantised checkpoint stays so where the device can
-    compute with it; `quantise`, int8 or int4, quantises another one's linear layers.
+    takes it over. Safetensors only, no code from the checkpoint. A quantised checkpoint stays quantised, if the device
+    can compute with it; `quantise`, int8 or int4, quantises the linear layers of a plain one.
 
-    Raises `CheckpointError` where anything about the checkpoint, the device or the dtype stands in the way.
+    Raises `CheckpointError` where the checkpoint, the device or the dtype cannot be used.
     """
     chosen_dtype = parse_dtype(dtype)
     chosen_device = parse_device(device)
@@ -84,7 +84,7 @@ def load_causal_lm(
                 **special,
                 **_TRUSTED,
             )
-    # Whatever is wrong in its files, each of the libraries below has an exception of its own for it.
+    # The libraries below raise exceptions of their own for each kind of broken file.
     except CheckpointError:
         raise
     except Exception as error:
@@ -117,7 +117,8 @@ def load_causal_lm(
 
 
 def _check_attention(directory: Path, config: Mapping[str, Any]) -> None:
-    """Where the `kernels` package is installed too, transformers fetches and runs what a repository so named has."""
+    """Raises CheckpointError for attention code from a repository: with the `kernels` package installed, transformers
+    would fetch and run it."""
     for key in ("attn_implementation", "_attn_implementation"):
         if "/" in str(config.get(key)):
             raise CheckpointError(
@@ -131,7 +132,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
     passes cannot give."""
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(directory, **_TRUSTED)
-    # A field of the wrong type raises whatever its class happens to trip over.
+    # A field of the wrong type raises any exception.
     except Exception as error:
         raise CheckpointError(
             f"the configuration in {directory} cannot be read; fetch or save the checkpoint again."
@@ -152,8 +153,8 @@ def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
         _try_out(tokenizer, vocabulary)
     except CheckpointError:
         raise
-    # The tokenizers library raises bare `Exception` for a file that it cannot parse, and for one that it cannot work
-    # with what is none at all: a panic of Rust.
+    # The tokenizers library raises bare `Exception` for a file that it cannot parse, and for one that it cannot use a
+    # Rust panic, which is not even an `Exception`.
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
@@ -166,7 +167,7 @@ def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
 
 
 def _try_out(tokenizer: Any, vocabulary: Path) -> None:
-    """Raises whatever it trips over."""
+    """Encodes and decodes a text. Raises CheckpointError or any other exception for a tokenizer that cannot."""
     unfit = CheckpointError(
         f"the tokenizer in {vocabulary.parent} is a {type(tokenizer).__name__}, which fits no language model that runs "
         "here; choose another checkpoint."

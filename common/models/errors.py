@@ -1,4 +1,4 @@
-"""What can be wrong with a checkpoint, as one exception family. Nothing else may live here."""
+"""The error of checkpoints and draft directories. Nothing else may live here."""
 
 from common.protocol.errors import MisuseError
 

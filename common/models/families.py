@@ -1,5 +1,5 @@
-"""Which model families run here, with which positions. Adding one means adding its row and a row to the tests'
-families."""
+"""Which model families run here, with which rotary positions, and the sizes that their configurations state in more
+than one way. Adding a family means adding its row, and a row to the tests' families."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ def check_family(model_type: str) -> None:
 
 def check_positions(directory: object, config: Any) -> None:
     """Raises `CheckpointError` for rotary positions that are scaled by the largest position of a forward: a pass holds
-    many sessions, so that strangers would choose the factors, and K/V that were computed by others are kept."""
+    many sessions, so that one session's length would change the factors of the others and of the K/V that it keeps."""
     for rope_type in _rope_types(getattr(config, "rope_parameters", None)):
         if rope_type == "longrope" or "dynamic" in rope_type:
             raise CheckpointError(
@@ -31,8 +31,18 @@ def check_positions(directory: object, config: Any) -> None:
 
 
 def _rope_types(parameters: object) -> Iterator[str]:
-    """Of all layers, which may have parameters of their own."""
+    """The rope types of all layers, each of which may have parameters of its own."""
     if isinstance(parameters, dict):
         yield str(parameters.get("rope_type"))
         for each in parameters.values():
             yield from _rope_types(each)
+
+
+def head_size(config: Any) -> int:
+    """Numbers of one attention head; some configurations leave it to be derived."""
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def key_width(config: Any) -> int:
+    """E_kv: numbers of one layer's keys of one token, all key/value heads together."""
+    return int(config.num_key_value_heads) * head_size(config)

@@ -1,4 +1,4 @@
-"""Tells two models apart without reading all of them, so that both ends can agree on which one they mean.
+"""A fingerprint of a model that reads little of its files, so that both ends can check that they mean the same one.
 
 It may not load a model. It recognises mistakes, such as a wrong fine-tune or another quantisation; it is no proof
 against someone who crafts weights to collide.
@@ -15,7 +15,7 @@ from common.models.errors import CheckpointError
 from common.models.source import CONFIG, checkpoint_directory, read_json, vocabulary_file, weight_files
 
 SAMPLED_BYTES = 1024
-"""How much of each tensor's data is covered."""
+"""Bytes of each tensor's data that are hashed."""
 
 VOLATILE_CONFIG_KEYS = frozenset(
     {"_name_or_path", "_commit_hash", "dtype", "torch_dtype", "transformers_version", "use_cache"}

@@ -1,4 +1,5 @@
-"""The K/V of a model's layers, one preallocated pool each, addressed by slot; its last hidden states where asked.
+"""The K/V of a model's layers, in a preallocated pool for each, addressed by slot; and, if asked for, last hidden
+states.
 
 It may not know which slots are taken, by whom, or what attends to them.
 """
@@ -9,7 +10,7 @@ from typing import Self
 import torch
 from transformers import PreTrainedModel
 
-from common.models.sizes import key_width
+from common.models.families import key_width
 
 # Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
 # ruff: noqa: N815
@@ -19,7 +20,7 @@ from common.models.sizes import key_width
 class KeyValuePool:
     """Keys (rotated to their positions) and values of every layer, `[slots, kv_heads * dim]` each, zeros first.
 
-    Heads and dimension are stored as one because the rows of a matrix are gathered and scattered fastest.
+    Heads and dimension are one axis, because rows of a matrix are gathered and scattered fastest.
     """
 
     keys_SX: tuple[torch.Tensor, ...]

@@ -1,7 +1,7 @@
 """Runs an unmodified transformers causal LM over one packed row of several sessions' tokens.
 
-The face of this folder: a model, its K/V pool, and passes over segments. It may not know who owns a slot, what
-a token means, or how a token is chosen.
+The main class of this folder: a model, its K/V pool, and passes over segments. It may not know who owns a slot, what a
+token means, or how tokens are chosen.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from common.models.attention import ATTENTION, PassContext
 from common.models.families import check_family
 from common.models.key_values import KeyValuePool
 from common.models.plan import PlanLimits, plan_pass
-from common.models.segment import Segment
+from common.models.segment import PassInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class PackedModel:
     def __init__(self, model: PreTrainedModel, capacity: int, keep_hidden: bool = False) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool.
 
-        Raises `CheckpointError` for a foreign family and `ValueError` for a capacity below one slot.
+        Raises `CheckpointError` for an unsupported family and `ValueError` for a capacity below one slot.
         """
         config = model.config
         check_family(config.model_type)
@@ -48,7 +48,7 @@ class PackedModel:
         )
 
     @torch.inference_mode()
-    def forward(self, segments: Sequence[Segment]) -> PassOutput:
+    def forward(self, segments: Sequence[PassInput]) -> PassOutput:
         """One pass: writes the new tokens' K/V, computes their hidden states and the wanted logits.
 
         Raises `ValueError` when a segment contradicts itself, the pool or the vocabulary, or when two new

@@ -1,4 +1,4 @@
-"""Turns segments into the index tensors and masks of one pass, once, so that no layer has to.
+"""The index tensors and masks of one pass, computed from its segments once for all layers.
 
 It may not know models, layers, K/V contents or sessions' lifecycles.
 """
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from common.models.ancestry import Ancestry, trace
-from common.models.segment import Integers, Segment
+from common.models.segment import PassInput
 
 # Shape letters: B segments of a group, Q new tokens of its longest segment, C entries of its longest context,
 # N packed rows, R rows whose logits are wanted, F query heads per key/value head.
@@ -25,12 +25,12 @@ GATHER_WORK = 8
 CALL_WORK_ON_CPU = 4_096
 CALL_WORK_ELSEWHERE = 262_144
 """How many query-key pairs cost about as much as one more attention call: measured on a CPU with 6 heads of 32,
-estimated for a GPU from the price of a kernel's launch. Segments share a call while padding wastes less."""
+estimated for a GPU from the cost of a kernel launch. Segments share a call while padding costs less than one."""
 
 
 @dataclass(frozen=True, eq=False)
 class TracedSegment:
-    """A segment with its integers as arrays and its ancestry known."""
+    """A segment with its integers as arrays and its ancestry computed."""
 
     first_row: int
     tokens: np.ndarray
@@ -41,12 +41,12 @@ class TracedSegment:
 
     @property
     def new(self) -> int:
-        """How many rows it has in the pass."""
+        """The number of its rows in the pass."""
         return len(self.tokens)
 
     @property
     def written_slots(self) -> np.ndarray:
-        """Where its new tokens' K/V go."""
+        """The slots for its new tokens' K/V."""
         return self.context_slots[len(self.context_slots) - self.new :]
 
     @property
@@ -61,7 +61,7 @@ class TracedSegment:
 
     @property
     def work(self) -> int:
-        """What its attention costs alone, in query-key pairs."""
+        """The cost of its attention in a call of its own, in query-key pairs."""
         return _work(1, self.new, len(self.context_slots))
 
 
@@ -73,7 +73,7 @@ class Group:
     rows: torch.Tensor | None
     """`[B * Q]` packed rows of its queries; `None` where they are all rows of the pass in order."""
     context_slots: torch.Tensor
-    """`[B * C]`; padding repeats a slot of the same segment: sessions never touch each other's values."""
+    """`[B * C]`; padding repeats a slot of the same segment, so that no session reads another one's values."""
     queries: int
     """Q."""
     context: int
@@ -140,58 +140,44 @@ class PlanLimits:
     device: torch.device
 
 
-def plan_pass(segments: Sequence[Segment], limits: PlanLimits) -> PassPlan:
+def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
     """Raises `ValueError` as `PackedModel.forward` does."""
     if not segments:
         raise ValueError("a pass needs at least one segment")
-    traced = _trace_all(segments)
+    traced: list[TracedSegment] = []
+    rows = 0
+    for segment in segments:
+        past = np.asarray(segment.past_slots, dtype=np.int64)
+        parents = segment.parents.tolist() if isinstance(segment.parents, np.ndarray) else segment.parents
+        traced.append(
+            TracedSegment(
+                first_row=rows,
+                tokens=np.asarray(segment.tokens, dtype=np.int64),
+                context_slots=np.concatenate([past, np.asarray(segment.slots, dtype=np.int64)]),
+                past=len(past),
+                wanted=np.asarray(segment.wanted, dtype=np.int64),
+                ancestry=trace(parents),
+            )
+        )
+        rows += traced[-1].new
     tokens = np.concatenate([segment.tokens for segment in traced])
     written = np.concatenate([segment.written_slots for segment in traced])
     _check(traced, tokens, written, limits)
     positions = np.concatenate([segment.branch_positions[-segment.new :] for segment in traced])
     wanted = np.concatenate([segment.wanted + segment.first_row for segment in traced])
     groups = [_pad(group, len(tokens), limits) for group in _group(traced, limits.device)]
-
-    def on_device(numbers: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(numbers).to(limits.device)
-
     return PassPlan(
-        token_ids=on_device(tokens)[None],
-        positions=on_device(positions)[None],
-        written_slots=on_device(written),
-        wanted_rows=on_device(wanted),
+        token_ids=torch.from_numpy(tokens).to(limits.device)[None],
+        positions=torch.from_numpy(positions).to(limits.device)[None],
+        written_slots=torch.from_numpy(written).to(limits.device),
+        wanted_rows=torch.from_numpy(wanted).to(limits.device),
         groups=groups,
-        packed_order=None if groups[0].rows is None else on_device(_packed_order(groups)),
+        packed_order=None if groups[0].rows is None else torch.from_numpy(_packed_order(groups)).to(limits.device),
     )
 
 
-def _trace_all(segments: Sequence[Segment]) -> list[TracedSegment]:
-    traced = []
-    first_row = 0
-    for segment in segments:
-        tokens = _array(segment.tokens)
-        past = _array(segment.past_slots)
-        parents = segment.parents.tolist() if isinstance(segment.parents, np.ndarray) else segment.parents
-        traced.append(
-            TracedSegment(
-                first_row=first_row,
-                tokens=tokens,
-                context_slots=np.concatenate([past, _array(segment.slots)]),
-                past=len(past),
-                wanted=_array(segment.wanted),
-                ancestry=trace(parents),
-            )
-        )
-        first_row += len(tokens)
-    return traced
-
-
-def _array(numbers: Integers) -> np.ndarray:
-    return np.asarray(numbers, dtype=np.int64)
-
-
 def _check(segments: Sequence[TracedSegment], tokens: np.ndarray, written: np.ndarray, limits: PlanLimits) -> None:
-    # A GPU answers a bad index with an abort of the whole process, so nothing unchecked may reach it.
+    # A bad index on a GPU aborts the whole process, so every index is checked before.
     if tokens.min() < 0 or tokens.max() >= limits.vocabulary:
         raise ValueError(f"a token id lies outside the vocabulary of {limits.vocabulary}")
     for segment in segments:

@@ -1,6 +1,6 @@
-"""Checkpoints whose weights are stored in few bits: telling them, and what their weights are as plain numbers.
+"""Quantised checkpoints: recognising them, loading them, and their weights as plain numbers.
 
-It may not know how any of the methods stores its numbers: a linear layer's weights are its answers to unit vectors.
+It may not know how any method stores its numbers: the weights of a linear layer are its outputs for unit vectors.
 """
 
 import logging
@@ -27,32 +27,32 @@ SETTINGS = "quantization_config"
 """The key of a checkpoint's configuration that says how its weights are stored."""
 
 BITS: Mapping[str, int] = {"int8": 8, "int4": 4}
-"""Of a weight, by the names of what weights can be quantised to while they are loaded."""
+"""Bits of a weight, for each format to which weights can be quantised while they are loaded."""
 
 _TALKATIVE = ("bitsandbytes", "compressed_tensors", "torchao")
 
 _PLAIN = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 _UNITS = 1024
-"""How many unit vectors a layer is asked about at once."""
+"""Unit vectors in one forward of a layer."""
 
 _few_bits: Callable[..., Any] = BitsAndBytesConfig
 
 _AS_STORED: Mapping[str, Callable[[], Any]] = {
-    # Left to itself it unpacks the weights in a first pass of the whole model, which passes of ours never are.
+    # By default it unpacks the weights in the first forward of the whole model, which our passes never run.
     "compressed-tensors": lambda: CompressedTensorsConfig(dequantize=True),
 }
-"""What loading a quantised checkpoint takes beyond what its configuration says, by method."""
+"""The settings for loading a quantised checkpoint that its configuration does not contain, by method."""
 
 _ON_LOADING: Mapping[str, Callable[[], Any]] = {
     "int8": lambda: _few_bits(load_in_8bit=True),
     "int4": lambda: _few_bits(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16),
 }
-"""The same for quantising a plain one, by the names of `BITS`."""
+"""The settings for quantising a plain checkpoint, by the names of `BITS`."""
 
 
 def method_of(config: Mapping[str, Any]) -> str:
-    """What a checkpoint's configuration calls the way in which its weights are stored; empty for plain numbers."""
+    """The quantisation method that a checkpoint's configuration names; empty for plain weights."""
     settings = config.get(SETTINGS)
     if not isinstance(settings, dict) or not settings:
         return ""
@@ -60,8 +60,8 @@ def method_of(config: Mapping[str, Any]) -> str:
 
 
 def why_not(config: Mapping[str, Any], quantise: str, device: str) -> str:
-    """What keeps a checkpoint of this configuration from being loaded with its weights in few bits, or from being
-    quantised so, as far as packages and the device decide; empty where nothing does."""
+    """Why a checkpoint of this configuration cannot be loaded quantised, or be quantised, with the packages and the
+    device that there are; empty where it can."""
     method = method_of(config)
     try:
         told = loading(method, quantise, torch.device(device))
@@ -72,21 +72,21 @@ def why_not(config: Mapping[str, Any], quantise: str, device: str) -> str:
             with quietly():
                 quantiser = AutoHfQuantizer.from_config(settings, pre_quantized=bool(method))
                 quantiser.validate_environment(device_map=told["device_map"])
-    # Each method has an exception of its own for a package or a GPU that is missing.
+    # Each method raises exceptions of its own for a missing package or GPU.
     except Exception as error:
         return first_sentence(error)
     return ""
 
 
 def first_sentence(error: Exception) -> str:
-    """What a library says of a missing package or GPU, which it does in its first line."""
+    """The first sentence of a library's error about a missing package or GPU."""
     said = str(error).strip() or type(error).__name__
     return said.splitlines()[0].split(". ")[0].rstrip(".:! ")
 
 
 def loading(method: str, quantise: str, device: torch.device) -> dict[str, Any]:
-    """What transformers must be told to load a checkpoint stored by `method`, or to quantise a plain one to so few
-    bits; empty for neither. Raises CheckpointError for both, and for an unknown word."""
+    """The arguments with which transformers loads a checkpoint stored by `method`, or quantises a plain one to
+    `quantise`; empty for neither. Raises CheckpointError for both, and for an unknown format."""
     if not method and not quantise:
         return {}
     if quantise and quantise not in BITS:
@@ -101,7 +101,7 @@ def loading(method: str, quantise: str, device: torch.device) -> dict[str, Any]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """While the libraries of these methods work, which report on stderr."""
+    """Silences the libraries of these methods, which write to stderr."""
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.ERROR)
     with redirect_stderr(StringIO()), warnings.catch_warnings():
@@ -110,7 +110,7 @@ def quietly() -> Iterator[None]:
 
 
 def settle(model: PreTrainedModel, dtype: torch.dtype) -> None:
-    """Brings what is not quantised, or no longer, to one dtype: it comes in the one in which it was stored."""
+    """Converts parameters that are not quantised to one dtype: they are loaded in the one in which they were stored."""
     for module in model.modules():
         if isinstance(module, nn.Linear) and not _is_plain(module):
             continue
@@ -121,8 +121,8 @@ def settle(model: PreTrainedModel, dtype: torch.dtype) -> None:
 
 @torch.inference_mode()
 def plain_tensors(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """The model's parameters as a plain model of its configuration has them, on the CPU, linear layers' in the dtype of
-    what they answer."""
+    """The parameters of a plain model with the same function, by name, on the CPU; those of linear layers in the dtype
+    of their outputs."""
     skeleton = _skeleton(model.config)
     tensors: dict[str, torch.Tensor] = {}
     for path, reference in skeleton.named_modules():
@@ -138,7 +138,7 @@ def plain_tensors(model: PreTrainedModel) -> dict[str, torch.Tensor]:
 def plain_weight(module: nn.Module, model: PreTrainedModel) -> torch.Tensor:
     """`[out, in]`: the weight of a linear layer of `model`, or of any module that has a plain one.
 
-    Of a quantised layer it is what the layer makes of each input alone, without its bias.
+    For a quantised layer, it is computed from the outputs for unit vectors, without the bias.
     """
     width = getattr(module, "in_features", None)
     if width is None or _is_plain(module):
@@ -163,6 +163,6 @@ def _skeleton(config: PreTrainedConfig) -> nn.Module:
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether it is a linear layer whose weights are numbers that anything can compute with."""
+    """Whether it is a linear layer with weights in a plain floating-point dtype."""
     weight = getattr(module, "weight", None)
     return type(module) is nn.Linear and type(weight) is nn.Parameter and weight.dtype in _PLAIN

@@ -1,15 +1,35 @@
-"""What one session asks of one pass: its new tokens, where their K/V go, and what each of them sees.
+"""One session's part of a pass: its new tokens, the slots of their K/V, and what each of them attends to.
 
 Plain data and its consistency checks. It may not know torch, models, or who made it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 Integers = Sequence[int] | np.ndarray
 """Whole numbers in any sequence; numpy arrays are the cheapest where there are many."""
+
+
+class PassInput(Protocol):
+    """One session's part of a packed pass, whoever schedules it: the fields of `Segment`, which says what they mean."""
+
+    @property
+    def tokens(self) -> Integers: ...
+
+    @property
+    def slots(self) -> Integers: ...
+
+    @property
+    def parents(self) -> Integers: ...
+
+    @property
+    def past_slots(self) -> Integers: ...
+
+    @property
+    def wanted(self) -> Integers: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Where the demo's models lie: in the folder `models` beside the packages, in a clone as in an installed wheel.
+"""Finds the demo's models: in the folder `models` beside the packages, in a clone as in an installed wheel.
 
 Nothing else may live here.
 """
@@ -15,7 +15,7 @@ HOW_TO_RESTORE = "reinstall Outrider from a wheel that holds them, or copy model
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ModelFolder:
     """A folder with a target, and drafts that were trained for it."""
 
     folder: Path
@@ -30,10 +30,10 @@ class Family:
         return [self.folder / kind.name for kind in TRAINED_KINDS if (self.folder / kind.name).is_dir()]
 
 
-FAMILIES = {"demo": Family(_MODELS / "demo")}
+FAMILIES = {"demo": ModelFolder(_MODELS / "demo")}
 
 
-def shipped_family(name: str) -> Family | None:
+def shipped_family(name: str) -> ModelFolder | None:
     """The shipped family of that name, None for any other name. Raises CheckpointError where its files are absent."""
     family = FAMILIES.get(name)
     if family is not None and not (family.target.is_dir() and family.drafts):

@@ -1,4 +1,4 @@
-"""Which slots of a K/V pool are taken: integer bookkeeping, nothing else.
+"""The allocator of K/V slots: a free list of integers.
 
 It may not know what a slot holds, who owns it, or torch.
 """
@@ -29,7 +29,7 @@ class SlotPool:
 
     @property
     def free(self) -> int:
-        """How many slots can still be taken."""
+        """The number of free slots."""
         return len(self._free)
 
     def take(self, count: int) -> list[int]:
@@ -64,5 +64,5 @@ class SlotPool:
             named.add(slot)
         for slot in returned:
             self._taken[slot] = 0
-        # Reversed, so that the next take hands the run out in the same order: neighbours stay neighbours.
+        # Reversed, so that the next take returns them in the same order and neighbours stay adjacent.
         self._free.extend(reversed(returned))

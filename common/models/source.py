@@ -1,7 +1,7 @@
-"""Where a checkpoint's files are: a local directory as it is, or a hub id fetched into the hub's cache.
+"""Finds a checkpoint's files: in a local directory, or by hub id, downloaded into the hub's cache.
 
-A directory never touches the network. It may not know what the files mean, and imports nothing heavy until the hub is
-asked, so that a mistake in a name is told at once.
+A local directory needs no network. It may not know what the files mean. It imports nothing heavy before a download, so
+that a misspelt name is reported at once.
 """
 
 import json
@@ -15,7 +15,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SHARD_INDEX = "model.safetensors.index.json"
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
-"""By preference: transformers builds the tokenizer from the first that exists."""
+"""Files with a vocabulary: transformers builds the tokenizer from the first that exists."""
 
 _WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors")
 """A checkpoint's weights and a draft's server half. Some repositories hold the same weights again under other names."""
@@ -49,8 +49,8 @@ def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
 
 
 def check_target(path_or_id: str | Path) -> None:
-    """What can be told of a target before anything that takes long is imported or fetched. Raises `CheckpointError`
-    where there is none of that name, or none of a supported family."""
+    """Checks a target's name and family before anything slow is imported or downloaded. Raises `CheckpointError` where
+    there is no such checkpoint, or its family is not supported."""
     directory = checkpoint_directory(path_or_id, with_weights=False)
     check_family(str(read_json(directory / CONFIG).get("model_type")))
 

@@ -1,5 +1,5 @@
-"""How much longer a tokenizer may make a text before it splits it: a few lines of `tokenizer.json` suffice to make one
-letter more than any memory holds, while it is loaded and when it is used.
+"""Bounds by how much a tokenizer lengthens a text: a few lines of a malicious `tokenizer.json` can expand one letter
+beyond all memory, on loading as well as in use.
 
 Pure but for reading the file. It may not load a tokenizer.
 """
@@ -14,7 +14,7 @@ from common.models.errors import CheckpointError
 from common.models.source import read_json
 
 MOST_GROWTH = 4096.0
-"""Times. What is published stays below a hundred."""
+"""The largest factor that is accepted. Published tokenizers stay below a hundred."""
 
 GROWING_STEPS = ("normalizer", "pre_tokenizer", "decoder")
 _LISTS = ("normalizers", "pretokenizers", "decoders")
@@ -24,16 +24,16 @@ _ESCAPE = b"\\u00"  # by which any name may be written otherwise
 
 
 def check_growth_of_file(path: Path) -> None:
-    """Raises CheckpointError for a `tokenizer.json` that makes texts too long, or that is none."""
+    """Raises CheckpointError for a `tokenizer.json` that lengthens texts too much, or that cannot be read."""
     data = path.read_bytes()
     may_grow = any(name.encode() in data for name in (_REPLACE, _PRECOMPILED)) or _ESCAPE in data
-    # Most files, which are large, need not be understood.
+    # Most files, which are large, need not be parsed.
     if may_grow or data.count(_BYTE_LEVEL.encode()) > _HARMLESS_BYTE_LEVELS:
         check_growth(read_json(path), path)
 
 
 def check_growth(tokenizer: Mapping[str, Any], path: Path) -> None:
-    """Raises CheckpointError."""
+    """Raises CheckpointError for a tokenizer that lengthens texts too much, or that is malformed."""
     try:
         grown = max(_growth(tokenizer.get(step)) for step in GROWING_STEPS)
     except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
@@ -46,7 +46,7 @@ def check_growth(tokenizer: Mapping[str, Any], path: Path) -> None:
 
 
 def _growth(component: Any) -> float:
-    """An upper bound of how often a character becomes how many."""
+    """An upper bound of the characters that one character becomes."""
     if component is None:
         return 1.0
     grown = 2.0 if component.get("type") == _BYTE_LEVEL else 1.0
@@ -66,7 +66,7 @@ def _replacing(pattern: Any, length: int) -> float:
 
 
 def _longest(charsmap: bytes) -> float:
-    """A table of what single characters become, each ended by a zero, behind the four bytes of its index' size and the
-    index."""
+    """The longest replacement in a precompiled table: four bytes with the size of an index, the index, then the
+    replacements of single characters, each ended by a zero byte."""
     begin = 4 + int.from_bytes(charsmap[:4], "little")
     return float(max(1, *map(len, charsmap[begin:].split(b"\0"))))

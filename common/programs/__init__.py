@@ -1,1 +1,1 @@
-"""What every program shares at its edge: options, errors, terminals, interruption, doctors' findings."""
+"""What all command-line programs share: options, errors, terminals, interruption, findings of `doctor`."""

@@ -1,7 +1,6 @@
-"""What every program of ours has in common: `--version`, and how it ends.
+"""What all programs share: `--version`, exit codes, and one sentence instead of a traceback.
 
-0 done, 1 failure, 2 misuse, 130 interrupted; a sentence instead of a traceback. Knows typer and our error families, and
-no command.
+Exit codes: 0 done, 1 failure, 2 misuse, 130 interrupted. It may know typer and the error families, no command.
 """
 
 import os
@@ -35,7 +34,7 @@ Version = Annotated[
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     """Runs the command line of the program `name` and exits; `interrupted` is said after Ctrl-C."""
     guard_streams()
-    # gRPC writes errors of its own to stderr otherwise, beside ours.
+    # Otherwise gRPC writes its errors to stderr, too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     code, sentence = FAILURE, ""
     try:
@@ -59,7 +58,7 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
         sentence = f"it failed unexpectedly: {type(failure).__name__}: {failure}"
         if is_out_of_memory(failure):
             sentence = TOO_LITTLE_MEMORY
-    # Only now, when what the failed call held is let go: a sentence needs memory too.
+    # After the exception is released, and with it the memory that the failed call held: printing needs memory too.
     if sentence:
         exit_with(name, sentence, FAILURE)
     # typer turns Ctrl-C into this code.

@@ -1,7 +1,7 @@
-"""What the options of a program say where their flags are absent: the environment, then a TOML file, then the default.
+"""The values of options whose flags are absent: from the environment, then a TOML file, then the default.
 
-Options are found on the command line's own objects, so that whatever a command learns to take can be configured too.
-It may know typer, and no program's options by name.
+Options are read off typer's own objects, so that every option of a command can be configured. It may know typer, and no
+program's options by name.
 """
 
 import os
@@ -29,8 +29,9 @@ _MISSPELT = 0.75  # alike enough for a variable, which may well be somebody else
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`files`: where its file may lie, of which the first that exists counts. `tolerant`: commands that run although
-    the file is faulty. `foreign`: variables that look like the program's and are another's."""
+    """A program and its sources of configuration. `files`: candidate paths of its file; the first that exists is read.
+    `tolerant`: commands that run even if the file is faulty. `foreign`: environment variables that begin with its
+    prefix but belong to another program."""
 
     name: str
     files: tuple[Path, ...]
@@ -49,22 +50,22 @@ class Program:
 
 
 def user_file(name: str) -> Path:
-    """Where this user's configuration file of that name lies."""
+    """The path of this user's configuration file of that name."""
     import platformdirs
 
     return platformdirs.user_config_path("outrider") / name
 
 
 def configure(context: typer.Context, program: Program, chosen: Path | None) -> None:
-    """Lets each command's options come from the environment and the file. To be called by the group's callback.
+    """Makes each command's options readable from the environment and the file. The group's callback calls it.
 
-    Raises MisuseError where the file cannot be read, or says what no option takes.
+    Raises MisuseError where the file cannot be read, or has a key or value that no option takes.
     """
     commands = _commands(context)
     for options in commands.values():
         for name, option in options.items():
             if option.envvar is None:
-                # Shown with each option, they would drown what it means.
+                # Help does not show the variables: their names follow from the options'.
                 option.envvar, option.show_envvar = variable_of(program, name), False
     path = chosen or _usual_file(program)
     try:
@@ -91,7 +92,7 @@ def configured_by(context: typer.Context) -> Configured:
 
 
 def secret_told(configured: Configured) -> str:
-    """What to say where `tells_a_secret`."""
+    """The warning for a file that `tells_a_secret`."""
     return f"others on this machine can read the token in {configured.path}; run `chmod 600 {configured.path}`"
 
 
@@ -100,8 +101,8 @@ def variable_of(program: Program, option: str) -> str:
 
 
 def unread_variables(context: typer.Context, program: Program, environment: Iterable[str]) -> dict[str, str]:
-    """The variables that look like the program's and are read by nothing, each with a question whether another
-    was meant, empty where none is like it."""
+    """The variables with the program's prefix that nothing reads, each with a suggestion ("did you mean ...?"), empty
+    where no known variable is similar."""
     read = {program.variable}
     for options in _commands(context).values():
         read |= {str(option.envvar) for option in options.values()}
@@ -114,7 +115,7 @@ def unread_variables(context: typer.Context, program: Program, environment: Iter
 
 
 def without_settings(environment: Mapping[str, str], program: str) -> dict[str, str]:
-    """An environment in which that program runs with its flags and defaults alone."""
+    """The environment without that program's settings: it then runs with its flags and defaults alone."""
     prefix = f"{program.upper()}_"
     kept = {name: value for name, value in environment.items() if not name.startswith(prefix)}
     return kept | {f"{prefix}CONFIG": os.devnull}

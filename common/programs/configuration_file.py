@@ -1,9 +1,10 @@
-"""What a TOML file says of a program's options, checked against the options that its commands have.
+"""Reads a program's TOML file and checks it against the options that its commands have.
 
-It may know typer, and no program's options by name but those that are secret.
+It may know typer, and of options by name only the secret ones.
 """
 
 import stat
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,19 +14,18 @@ import typer
 from typer.core import TyperOption
 
 from common.programs.nearest import did_you_mean
-from common.programs.toml_file import read_toml
 from common.protocol.errors import MisuseError
 
 SECRETS = frozenset({"token"})
-"""Options whose values nobody may see."""
+"""Options whose values are never shown."""
 
 _OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What was read: `shared` for all commands, `tables` for one each, both by options' names with dashes. `path` is
-    None where there is no file; `fault` says what is wrong with it."""
+    """The content of the file: `shared` options of all commands and `tables` of options of one command each, both by
+    option name with dashes. `path` is None where there is no file; `fault` says what is wrong with it."""
 
     path: Path | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Configured:
 
     @property
     def tells_a_secret(self) -> bool:
-        """Whether it holds a secret that others on this machine may read."""
+        """Whether the file holds a secret and other users of this machine may read it."""
         told = set(self.shared).union(*self.tables.values()) & SECRETS
         return bool(told and self.path and self.path.stat().st_mode & _OTHERS_MAY_READ)
 
@@ -44,7 +44,7 @@ Options = Mapping[str, TyperOption]
 
 
 def options_of(command: Any) -> dict[str, TyperOption]:
-    """Those of a command as typer has it."""
+    """The options of a typer command."""
     named = [
         (flag.removeprefix("--"), parameter)
         for parameter in command.params
@@ -141,7 +141,7 @@ def _checked(context: typer.Context, configured: Configured, option: TyperOption
 
 
 _TEXT: tuple[str, tuple[type, ...]] = ("text in quotes", (str, int, float))
-"""A number may stand without quotes, as on the command line."""
+"""Numbers are accepted without quotes, as on the command line."""
 
 _WANTED: Mapping[Any, tuple[str, tuple[type, ...]]] = {
     bool: ("true or false", (bool,)),
@@ -166,3 +166,13 @@ def _meant(name: str, known: Iterable[str], form: str = "'{}'") -> str:
 
 def _dashed(key: str) -> str:
     return key.replace("_", "-")
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """`what` names the file for people. Raises MisuseError where it cannot be read or is not valid."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MisuseError(f"the {what} {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise MisuseError(f"the {what} {path} is not valid TOML: {error}") from error

@@ -1,5 +1,5 @@
-"""Rich's console for programs that show what others chose: its styles and movements are its own, and all text in it is
-plain. No module makes another one."""
+"""Rich's console, with control characters removed from all text, which peers may have chosen; styles and cursor
+movements come from rich alone. No module makes another console."""
 
 from collections.abc import Iterable
 from typing import IO, TextIO, cast
@@ -12,7 +12,7 @@ from common.protocol.plain import printable
 
 
 class PlainConsole(Console):
-    # While a bar is drawn, rich puts a stream of its own before the guarded one and looks behind that one alone.
+    # While rich draws a bar, it wraps the guarded stream in its own and unwraps only that one.
     @property
     def file(self) -> IO[str]:
         return drawable(cast(TextIO, super().file))

@@ -3,6 +3,8 @@
 Called before anything of an extra is imported; it imports nothing of them itself.
 """
 
+import shlex
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 
@@ -23,4 +25,11 @@ def require_extra(extra: str, wanted: str) -> None:
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
         lacking = ", ".join(missing)
-        raise MisuseError(f"{wanted} needs what is not installed ({lacking}): run `pip install 'outrider[{extra}]'`")
+        raise MisuseError(f"{wanted} needs what is not installed ({lacking}): run `{_install(extra)}`")
+
+
+def _install(extra: str) -> str:
+    """For the environment that this program runs in, which is seldom the active one; uv's have no pip of their own."""
+    python = shlex.quote(sys.executable)
+    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
+    return f"{pip} 'outrider[{extra}]'"

@@ -1,4 +1,4 @@
-"""What a doctor found, one thing at a time, each with what mends it; and how that is shown to people and scripts.
+"""Findings of the `doctor` commands, each with a remedy, and how they are printed for people and for scripts.
 
 It may not know what is checked.
 """
@@ -16,13 +16,13 @@ from common.protocol.plain import LONGEST_LINE, plain
 
 class Verdict(StrEnum):
     OK = "ok"
-    WARN = "warn"  # works, and may not for long
+    WARN = "warn"  # works now, but may stop working
     FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`mend` says what to do; empty where all is well."""
+    """The result of one check. `mend` says what to do; empty where nothing is wrong."""
 
     subject: str
     detail: str

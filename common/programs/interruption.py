@@ -1,7 +1,7 @@
-"""Ctrl-C while there is nothing to save and nothing to take down: the program ends at once.
+"""Ctrl-C while there is nothing to save or shut down: the program ends at once.
 
-Python would wait until whatever it imports or computes returns, and asyncio until that gives way. It comes before
-everything slow, so it may import nothing but the standard library.
+Python itself would end only after the running import or native call returns, and asyncio only when the event loop runs
+again. This module is imported before anything slow, so it may import only the standard library.
 """
 
 import os
@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from typing import Any
 
 INTERRUPTED = 130
-"""The exit code of a program that was interrupted, as shells have it."""
+"""The exit code of a program that was interrupted: 128 + SIGINT, as in shells."""
 
-_CLEAN_LINE = "\r\x1b[K\x1b[?25h"  # and the cursor is seen again
+_CLEAN_LINE = "\r\x1b[K\x1b[?25h"  # clears the line and shows the cursor
 
 
 @contextmanager
 def ended_at_once(sentence: str) -> Iterator[Callable[[], None]]:
-    """Ctrl-C says `sentence` and ends the program, until the block does or what is yielded is called.
+    """Within the block, until the yielded function is called, Ctrl-C prints `sentence` and ends the program.
 
-    Changes nothing where Ctrl-C is ignored or means something else already.
+    Changes nothing where SIGINT is ignored or has a handler already.
     """
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -1,4 +1,4 @@
-"""What a doctor can say of the machine that it runs on: Python, packages, clock, device, folders.
+"""The checks of `doctor` that concern the local machine: Python, packages, clock, device, folders.
 
 Each check returns a finding and raises nothing. It may not know servers, targets or drafts.
 """
@@ -39,8 +39,8 @@ def check_packages(names: Sequence[str] = PACKAGES) -> Finding:
 
 
 def check_clock(now: float, installed: float | None = None) -> Finding:
-    """`now` and `installed`, by default when this file came here, in seconds since 1970. Without a clock that is right,
-    certificates seem invalid."""
+    """Whether the clock can be right: with a wrong one, certificates seem invalid. `now` and `installed`, by default
+    the modification time of this file, in seconds since 1970."""
     begun = Path(__file__).stat().st_mtime if installed is None else installed
     said = time.strftime("%Y-%m-%d %H:%M", time.gmtime(now))
     if now >= begun - _DAY:
@@ -50,7 +50,7 @@ def check_clock(now: float, installed: float | None = None) -> Finding:
 
 
 def check_device(device: str, dtype: str) -> Finding:
-    """Whether passes run on this device in this dtype, and what it has."""
+    """Whether this device computes in this dtype, and how much memory it has."""
     import torch
 
     from common.models.checkpoint import parse_device, parse_dtype
@@ -73,22 +73,22 @@ def check_device(device: str, dtype: str) -> Finding:
     if chosen.type == "cpu":
         return Finding("device", f"cpu computes in {dtype}, {torch.get_num_threads()} threads")
     free, total = torch.cuda.mem_get_info(chosen)
-    name = f"{torch.cuda.get_device_name(chosen)}, {amount(free)} of {amount(total)} free"
+    name = f"{torch.cuda.get_device_name(chosen)}, {format_bytes(free)} of {format_bytes(total)} free"
     if number is torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):
         return Finding("device", f"{name}; it only emulates bfloat16", "use --dtype float16", is_minor=True)
     return Finding("device", f"{name}, computes in {dtype}")
 
 
-def amount(size: float) -> str:
-    """Bytes, for a person, in a unit of which there is a tenth at least."""
+def format_bytes(size: float) -> str:
+    """A size in bytes as text for people, in the largest unit of which it is at least a tenth."""
     for name, unit in _UNITS.items():
         if size >= unit / 10:
             return f"{size / unit:,.1f} {name}"
     return f"{size:.0f} bytes"
 
 
-def free_memory(device: str) -> int:
-    """Bytes that this device, or the machine, has free; 0 where that cannot be told."""
+def free_memory_bytes(device: str) -> int:
+    """Free memory of the device, or of the machine for the CPU; 0 where it is unknown."""
     import torch
 
     if device.startswith("cuda"):
@@ -100,7 +100,8 @@ def free_memory(device: str) -> int:
 
 
 def check_folder(subject: str, directory: Path, wanted: int, mend: str) -> Finding:
-    """Whether `directory` can be written and `wanted` more bytes fit; `mend` is the other way out."""
+    """Whether `directory` can be written and has room for `wanted` more bytes; `mend` is the remedy beside making
+    room."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -108,9 +109,9 @@ def check_folder(subject: str, directory: Path, wanted: int, mend: str) -> Findi
         free = shutil.disk_usage(directory).free
     except OSError as error:
         return Finding(subject, f"{directory} cannot be written ({error.strerror})", mend)
-    detail = f"{directory} has {amount(free)} free"
+    detail = f"{directory} has {format_bytes(free)} free"
     if free < wanted:
-        return Finding(subject, f"{detail}, but {amount(wanted)} are to come", f"make room there, or {mend}")
+        return Finding(subject, f"{detail}, but {format_bytes(wanted)} are to come", f"make room there, or {mend}")
     return Finding(subject, detail)
 
 

@@ -1,4 +1,4 @@
-"""Tells that memory ran out, in whatever way a library says so. Knows no library."""
+"""Recognises errors that mean that memory ran out, by class and text. It imports no library that raises them."""
 
 TOO_LITTLE_MEMORY = "there is too little memory; end other programs, or choose a smaller model or dtype"
 
@@ -14,7 +14,7 @@ _SAID = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this, or what it came from, is for lack of memory."""
+    """Whether this error, or one that it was raised from, means that memory ran out."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, MemoryError) or type(seen).__name__ == _TORCHS_CLASS:

@@ -1,7 +1,7 @@
-"""Ctrl-C during a native call that may take for ever, such as a tokenizer that a server chose: the second one ends the
-program, though no handler of Python's runs before the call is over.
+"""Ctrl-C during a native call that may never return, such as a tokenizer that a server chose: the second one ends the
+program, although Python runs no signal handler before the call returns.
 
-Knows C's signals, and nothing of what is called.
+It may know C's signals, and nothing of what is called.
 """
 
 import ctypes
@@ -40,9 +40,9 @@ _before = _Action()
 
 @contextmanager
 def ended_by_second_interrupt() -> Iterator[None]:
-    """While a call runs the first Ctrl-C is left to whoever handles it once the call is over, and the second one ends
-    the program as the system does. May be nested, and used by several threads. Elsewhere than on Linux and macOS it
-    does nothing."""
+    """Within the block, the first Ctrl-C goes to the present handler, which Python runs when the native call returns;
+    the second one ends the program by the system's default. May be nested and used by several threads. On systems other
+    than Linux and macOS it does nothing."""
     if _library is None:
         yield
         return

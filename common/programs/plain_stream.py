@@ -1,9 +1,8 @@
-"""The one place where text leaves a program: nothing that is written to a terminal or a log can command it, whoever
-chose its words.
+"""Output streams without control characters: text that a peer chose cannot control the terminal or forge log lines.
 
-Knows the process's streams. What draws on a terminal by commands of its own asks for the `drawable` stream, and makes
-plain what it shows: `common/programs/console.py` and the client's screen. It comes before everything slow, so
-neither it nor what it imports may import more than the standard library.
+It may know the process's streams. Code that itself draws with control sequences asks for the `drawable` stream and
+removes control characters from what it shows: `common/programs/console.py` and the client's screen. This module is
+imported before anything slow, so it and its imports may use only the standard library.
 """
 
 import sys
@@ -14,13 +13,13 @@ from common.protocol.plain import printable
 
 
 class PlainStream:
-    """A text stream that loses what is not printable."""
+    """A text stream that drops characters that are not printable."""
 
     def __init__(self, stream: TextIO):
-        self.rich_proxied_file = stream  # where rich's consoles write instead, by this name
+        self.rich_proxied_file = stream  # rich's consoles look for this name and write there instead
 
     def write(self, text: str) -> int:
-        # Libraries' progress bars begin their line anew.
+        # Progress bars of libraries return to the start of their line.
         begin = "\r" if text.startswith("\r") else ""
         self.rich_proxied_file.write(begin + printable(text))
         return len(text)
@@ -34,15 +33,14 @@ class PlainStream:
 
 
 def guard_streams() -> None:
-    """From now on stderr is plain, which people read whatever it is, and stdout where it is a terminal: files and pipes
-    get what was answered as it is."""
+    """Replaces stderr by a plain stream, and stdout too if it is a terminal: files and pipes get answers unchanged."""
     sys.stderr = _guarded(sys.stderr)
     if sys.stdout.isatty():
         sys.stdout = _guarded(sys.stdout)
 
 
 def drawable(stream: TextIO) -> TextIO:
-    """The stream that does what it is commanded, behind all that stand before it."""
+    """The underlying stream, which takes control sequences, behind all wrappers."""
     while hasattr(stream, "rich_proxied_file"):
         stream = cast(TextIO, stream.rich_proxied_file)
     return stream

@@ -1,4 +1,4 @@
-"""What the options of a program's commands are set to now, and what set them: for people to look at.
+"""Shows the present values of a program's options and where each comes from.
 
 It may not know what any option means, and shows no secret.
 """
@@ -28,7 +28,8 @@ class Setting:
 
 
 def show_settings(context: typer.Context, program: Program, command: str | None) -> None:
-    """Prints the file, then every option of one command; of all of them, what is not as by default.
+    """Prints the file's path, then every option of `command`, or for None the options of all commands that differ from
+    their defaults.
 
     `context` is a command's own. Raises MisuseError for an unknown command.
     """
@@ -49,7 +50,8 @@ def show_settings(context: typer.Context, program: Program, command: str | None)
 
 
 def check_settings(context: typer.Context, program: Program, environment: Iterable[str]) -> list[Finding]:
-    """What a doctor says of the file and of the environment's names. `context` is a command's own."""
+    """Findings for `doctor` about the configuration file and the environment variables. `context` is a command's
+    own."""
     configured = configured_by(context)
     if configured.fault:
         return [Finding("configuration", configured.fault, "mend the file, or name another with --config")]
@@ -64,7 +66,7 @@ def check_settings(context: typer.Context, program: Program, environment: Iterab
 
 
 def value_of(context: typer.Context, command: str, option: str) -> Any:
-    """What a command's option is set to where its flag is absent. `context` is another command's own."""
+    """The value of a command's option when its flag is absent. `context` is another command's own."""
     return _parsed(context, command).params[options_of(_command(context, command))[option].name]
 
 

@@ -100,7 +100,7 @@ class ClientSession:
         self._cancelled = True
         return None if self._is_lost else Cancel(self.turn)
 
-    def adopt(self, tokens: Sequence[int]) -> None:
+    def accept_unverified(self, tokens: Sequence[int]) -> None:
         """Makes final what the target has not judged, in an answer whose stream is lost. Raises MisuseError in any
         other, and for more than the answer has room for."""
         if not self._is_lost or len(tokens) > self.room:

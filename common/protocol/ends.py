@@ -16,10 +16,9 @@ _BROKEN = "\N{REPLACEMENT CHARACTER}"
 def cut(
     answer: Sequence[int],
     fresh: Sequence[int],
-    *,
-    end_tokens: frozenset[int],
     stop: Sequence[str],
     room: int,
+    end_tokens: frozenset[int],
     detokenise: Detokenise,
 ) -> tuple[int, FinishReason | None]:
     """How many of the `fresh` tokens that follow `answer` are kept, and why the answer ends there, if it does.

@@ -2,7 +2,7 @@
 
 Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). All arithmetic works on Python
 integers, numpy int64 arrays and torch int64 tensors alike and gives the same bits; here it is turned into floats by
-numpy, in `common/sampling/noise.py` by torch.
+numpy, in `common/sampling/logit_rows.py` by torch.
 
 The key is the seed. The counter is (token / 2, position, purpose, 0): each call gives 128 bits, 64 for each of two
 tokens, of which 52 are used.

@@ -61,10 +61,14 @@ class ServerSession:
         self._level_gain = LevelGain()
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
-        self._adopt(opened, now)
-        self.greeting: Replies = (Opened(self.id), *self._end_if_over())
+        self.tree = TokenTree(opened.tokens)
+        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
 
     # What arrives.
+
+    def greet(self) -> Replies:
+        """The replies to the Open that made this session; once."""
+        return (Opened(self.id), *self._end_if_over())
 
     def resumes(self, opened: Open) -> bool:
         """Whether a newer stream goes on with this very answer."""
@@ -72,9 +76,9 @@ class ServerSession:
         is_same = asked == (self.turn, self._prompt_length, self._settings)
         return is_same and tuple(self.tree.tokens[: len(opened.tokens)]) == opened.tokens
 
-    def reopen(self, opened: Open, now: float) -> None:
+    def reopen(self, opened: Open, now: float) -> Replies:
         """A newer stream of this session: resume it, or rebuild it where the client knows more or otherwise, or asks
-        for something else. `greeting` then holds the replies."""
+        for something else. Raises PeerError, and changes nothing, for an Open that cannot be served."""
         check_open(opened, self._terms)
         if opened.state != self._state_request:
             self.feed = self._new_feed(opened.state)
@@ -87,16 +91,16 @@ class ServerSession:
             self.acked = known
             self.answered_at = self._exhausted_at = 0
             self._response_time.restart()
-            self.greeting = (Opened(self.id), *self._replay(known), *self._end_if_fed())
-        else:
-            same = common_prefix(self.tree.tokens, opened.tokens)
-            self.processed = min(self.processed, same, len(opened.tokens) - opened.settings.wants_choice)
-            if self.feed is not None:
-                self.feed.rewrite(same)
-            self.state = server_after(self.state, Open)
-            self.epoch += 1
-            self._adopt(opened, now)
-            self.greeting = (Opened(self.id), *self._end_if_over())
+            return (Opened(self.id), *self._replay(known), *self._end_if_fed())
+        same = common_prefix(self.tree.tokens, opened.tokens)
+        self.processed = min(self.processed, same, len(opened.tokens) - opened.settings.wants_choice)
+        if self.feed is not None:
+            self.feed.rewrite(same)
+        self.state = server_after(self.state, Open)
+        self.epoch += 1
+        self.tree = TokenTree(opened.tokens)
+        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
+        return self.greet()
 
     def receive(self, message: FromClient, now: float) -> Replies:
         """Raises PeerError where the client breaks the protocol."""
@@ -222,10 +226,11 @@ class ServerSession:
         if scheduled.epoch != self.epoch:
             return self._salvage(scheduled)
         self.processed += len(scheduled.chain)
-        if not scheduled.reaches_root:
+        if scheduled.verify_input is None:
             return PassResult(True, (), ())
         start, root = self.tree.frontier, self.tree.root
-        kept, reason = self._cut(self.tree.tokens[self._prompt_length :], tokens)
+        answer, room = self.tree.tokens[self._prompt_length :], self.limit - start
+        kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         # Not what the tree carries: its nodes are gone where the client came back on a new stream meanwhile.
         path = scheduled.path(tokens[:kept])
         # The last token is the root that the next pass chooses behind, even where a node has carried it already.
@@ -332,10 +337,6 @@ class ServerSession:
         self.processed = end
         return PassResult(True, (), ())
 
-    def _adopt(self, opened: Open, now: float) -> None:
-        self.tree = TokenTree(opened.tokens)
-        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
-
     def _begin_turn(self, turn: int, prompt_length: int, settings: Settings, now: float) -> None:
         self.turn = turn
         self._prompt_length = prompt_length
@@ -357,7 +358,8 @@ class ServerSession:
         answer = self.tree.tokens[self._prompt_length :]
         if not answer:
             return self._end_if_fed()
-        _, reason = self._cut((), answer)
+        room = self.limit - self._prompt_length
+        _, reason = cut((), answer, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         return () if reason is None else (self._finish(reason),)
 
     def _end_if_fed(self) -> Replies:
@@ -378,10 +380,6 @@ class ServerSession:
         self.epoch += 1
         self._finished = Finished(self.turn, self.tree.frontier, reason)
         return self._finished
-
-    def _cut(self, answer: Sequence[int], fresh: Sequence[int]) -> tuple[int, FinishReason | None]:
-        terms, stop, room = self._terms, self._settings.stop, self.limit - self._prompt_length - len(answer)
-        return cut(answer, fresh, end_tokens=terms.end_tokens, stop=stop, room=room, detokenise=terms.detokenise)
 
     def _acknowledge(self, frontier: int, now: float) -> None:
         if frontier > self.acked:

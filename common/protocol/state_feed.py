@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from common.protocol.draft_state import FIRST_POSITIONS, StateKind, raw_bytes
 from common.protocol.errors import MisuseError, PeerError
-from common.protocol.positions import Positions, Stretch
+from common.protocol.interval_set import Interval, IntervalSet
 from common.protocol.state_window import StateWindow
 
 FRAME_BYTES = 16 * 1024
@@ -19,8 +19,8 @@ FRAME_BYTES = 16 * 1024
 _KEPT_FREE = 0.5
 """Of the window, what is left for state that is wanted now."""
 
-Stretches = Sequence[Stretch]
-Order = Callable[[Stretches, int], Stretch]
+Intervals = Sequence[Interval]
+Order = Callable[[Intervals, int], Interval]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class StateFeed:
         self._urgency, self._choose = ORDERS[order]
         self._epoch = 0
         self._seen = 0  # positions that were ever pending
-        self._pending = {kind: Positions() for kind in self.kinds}
+        self._pending = {kind: IntervalSet() for kind in self.kinds}
         self._claimed: dict[Span, int] = {}  # and the bytes that it will need at most
         self._flights: deque[Span] = deque()
         self._arrived = 0  # frames on this stream
@@ -59,7 +59,7 @@ class StateFeed:
         for pending in self._pending.values():
             pending.add(self._seen, processed)
         self._seen = max(self._seen, processed)
-        waiting = {kind: stretches for kind in self.kinds if (stretches := self._pending[kind].below(processed))}
+        waiting = {kind: intervals for kind in self.kinds if (intervals := self._pending[kind].below(processed))}
         if not waiting:
             return None
         kind = min(waiting, key=lambda kind: (kind in self._later, self._urgency(waiting[kind])))
@@ -131,22 +131,22 @@ class StateFeed:
         self._epoch += 1
 
 
-def _newest(stretches: Stretches, most: int) -> Stretch:
-    first, last = stretches[0], stretches[-1]
+def _newest(intervals: Intervals, most: int) -> Interval:
+    first, last = intervals[0], intervals[-1]
     if first.start >= FIRST_POSITIONS:
-        return Stretch(max(last.start, last.end - most), last.end)
+        return Interval(max(last.start, last.end - most), last.end)
     whole = first.end - first.start <= most
-    return Stretch(first.start, first.end if whole else min(first.start + most, FIRST_POSITIONS))
+    return Interval(first.start, first.end if whole else min(first.start + most, FIRST_POSITIONS))
 
 
-def _prefix(stretches: Stretches, most: int) -> Stretch:
-    first = stretches[0]
-    return Stretch(first.start, min(first.end, first.start + most))
+def _prefix(intervals: Intervals, most: int) -> Interval:
+    first = intervals[0]
+    return Interval(first.start, min(first.end, first.start + most))
 
 
-ORDERS: Mapping[str, tuple[Callable[[Stretches], int], Order]] = {
-    "newest": (lambda stretches: -stretches[-1].end, _newest),
-    "prefix": (lambda stretches: stretches[0].start, _prefix),
+ORDERS: Mapping[str, tuple[Callable[[Intervals], int], Order]] = {
+    "newest": (lambda intervals: -intervals[-1].end, _newest),
+    "prefix": (lambda intervals: intervals[0].start, _prefix),
 }
 """By name: which kind goes first, the least of these numbers, and which adjacent positions, at most so many, of it.
 `newest` sends the first few and then goes backwards from the newest; `prefix` ascends."""

@@ -1,4 +1,4 @@
-"""How connections behave, the same on both ends: keepalive, message sizes, no compression.
+"""gRPC settings of connections, the same at both ends: keepalive, message sizes, no compression.
 
 Payloads are compressed before they get here, so gRPC's own compression stays off. A server cuts off a client that
 pings faster than it permits, so both ends' intervals stand side by side.
@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 MAX_FROM_CLIENT_BYTES = 1024 * 1024
-"""Room for an Open with 128k tokens of any size, at most 5 bytes each; the rest would only be ballast to parse."""
+"""Enough for an Open with 128k tokens of at most 5 bytes each; nothing legitimate is larger."""
 
 MAX_FROM_SERVER_BYTES = 4 * 1024 * 1024
 
@@ -21,12 +21,13 @@ _PERMITTED_PING_MS = 10_000
 _PING_TIMEOUT_MS = 20_000
 
 _HANDSHAKE_MS = 10_000
-"""Until a connection speaks HTTP/2, TLS included; gRPC's own two minutes let whoever says nothing hold it as long."""
+"""The time within which a connection must complete TLS and HTTP/2; gRPC's default of two minutes would let a silent
+peer hold it that long."""
 
 _IDLE_MS = 120_000  # for which a connection without a call is kept
 
 UNREAD_BYTES = 64 * 1024
-"""What of a call lies at the server before the server asks for its message, for which the window then opens."""
+"""The bytes of a call that a client may send before the server reads from it, and the window then opens."""
 
 METADATA_BYTES = 8 * 1024  # of a call: a bearer token, and what gRPC itself says
 
@@ -54,7 +55,7 @@ CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
     # For how long a connection is being made, even where its channel was closed: it keeps its socket so long.
     (CONNECTING_MS, 10_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Two clients in one process are two clients on the wire.
+    # Two clients in one process have separate connections.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
@@ -68,7 +69,7 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
     ("grpc.http2.settings_timeout", _HANDSHAKE_MS),
     ("grpc.max_connection_idle_ms", _IDLE_MS),
-    # Else the window follows the bandwidth, up to megabytes of each call that nobody has asked for.
+    # Otherwise the window grows with the bandwidth, to megabytes that each call may send unread.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
     # A port in use is an error, not a port to share.
@@ -76,4 +77,4 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
 )
 
 INCOMING_CONNECTIONS = "grpc.max_allowed_incoming_connections"
-"""An option of servers: how many may stand."""
+"""The server option for the most open connections."""

@@ -5,7 +5,7 @@ may not know streams, channels or sessions.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import accumulate, repeat
 from typing import Any, TypeVar
@@ -46,12 +46,15 @@ from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 Message = TypeVar("Message")
 
 MAX_COLUMNS = 4096
-"""Nodes of one Grow. Sessions allow far fewer; this spares us a million objects for a frame that they refuse."""
+"""The most nodes of one Grow. Sessions allow far fewer; this avoids creating a million objects for a frame that they
+refuse."""
 
 LONGEST_SENTENCE = 500
-"""Characters of what a server has to say to a person."""
+"""The most characters of a server's sentence for people."""
 
 _LONGEST_MS = (1 << 32) - 1
+
+_UNKNOWN_FRAME = "a frame is empty or of a kind that this release does not know"
 
 # Generation frames. Each function is named after the message that it makes.
 
@@ -62,7 +65,10 @@ def frame_from_client(message: FromClient) -> pb.ClientFrame:
 
 def message_from_client(frame: pb.ClientFrame) -> FromClient:
     """Raises PeerError for a malformed frame."""
-    return _message(frame, _CLIENT_MESSAGES)
+    name = frame.WhichOneof("frame")
+    if name is None:
+        raise PeerError(_UNKNOWN_FRAME)
+    return _CLIENT_MESSAGES[name](getattr(frame, name))
 
 
 def frame_from_server(message: FromServer) -> pb.ServerFrame:
@@ -71,14 +77,10 @@ def frame_from_server(message: FromServer) -> pb.ServerFrame:
 
 def message_from_server(frame: pb.ServerFrame) -> FromServer:
     """Raises PeerError for a malformed frame."""
-    return _message(frame, _SERVER_MESSAGES)
-
-
-def _message(frame: Any, readers: Mapping[str, Callable[[Any], Message]]) -> Message:
     name = frame.WhichOneof("frame")
     if name is None:
-        raise PeerError("a frame is empty or of a kind that this release does not know")
-    return readers[name](getattr(frame, name))
+        raise PeerError(_UNKNOWN_FRAME)
+    return _SERVER_MESSAGES[name](getattr(frame, name))
 
 
 def _settings_frame(settings: Settings) -> pb.Settings:
@@ -91,10 +93,9 @@ def _settings_frame(settings: Settings) -> pb.Settings:
     )
 
 
-def _settings(frame: pb.Open | pb.Extend) -> Settings:
-    if not frame.HasField("settings"):
-        raise PeerError(f"{frame.DESCRIPTOR.name} comes without settings")
-    settings = frame.settings
+def _settings(settings: pb.Settings | None) -> Settings:
+    if settings is None:
+        raise PeerError("an answer is asked for without settings")
     sampling = _sampling(settings.sampling) if settings.HasField("sampling") else LIKELIEST
     return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle, sampling)
 
@@ -126,7 +127,7 @@ def _open(frame: pb.Open) -> Open:
         turn=frame.turn,
         tokens=tuple(frame.tokens),
         prompt_length=frame.prompt_length,
-        settings=_settings(frame),
+        settings=_settings(frame.settings if frame.HasField("settings") else None),
         state=_state_request(frame.state) if frame.HasField("state") else None,
     )
 
@@ -147,7 +148,8 @@ def _extend_frame(message: Extend) -> pb.ClientFrame:
 
 
 def _extend(frame: pb.Extend) -> Extend:
-    return Extend(frame.turn, frame.keep, tuple(frame.tokens), _settings(frame))
+    settings = frame.settings if frame.HasField("settings") else None
+    return Extend(frame.turn, frame.keep, tuple(frame.tokens), _settings(settings))
 
 
 def _grow_frame(message: Grow) -> pb.ClientFrame:
@@ -230,7 +232,7 @@ def _finished(frame: pb.Finished) -> Finished:
 
 
 def _failed_frame(message: Failed) -> pb.ServerFrame:
-    # Rounded up, but for what the product of two floats is off by, and no more than the field holds.
+    # Rounded up, after removing the rounding error of the product, and limited to what the field holds.
     retry_after_ms = min(math.ceil(round(message.retry_after * 1000, 3)), _LONGEST_MS)
     failed = pb.Failed(code=message.code.value, message=message.message, retry_after_ms=retry_after_ms)
     return pb.ServerFrame(failed=failed)
@@ -240,7 +242,7 @@ def _failed(frame: pb.Failed) -> Failed:
     try:
         code = FailureCode(frame.code)
     except ValueError:
-        code = FailureCode.INTERNAL  # of a newer server, whose sentence still serves
+        code = FailureCode.INTERNAL  # a code of a newer server, whose sentence is still shown
     return Failed(code, plain(frame.message, LONGEST_SENTENCE), frame.retry_after_ms / 1000)
 
 
@@ -303,7 +305,7 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
 
 
 def description(frame: pb.DescribeReply) -> ServerDescription:
-    """Raises PeerError where it says what cannot be, or a bundle's id is not its own."""
+    """Raises PeerError for impossible values, and for a bundle whose id is not the hash of its content."""
     check_description(frame)
     return ServerDescription(
         version=frame.version,
@@ -321,12 +323,12 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
 
 
 def description_bytes(description: ServerDescription) -> bytes:
-    """For a file."""
+    """The description as bytes, to be stored in a file."""
     return description_frame(description).SerializeToString()
 
 
 def description_from_bytes(data: bytes) -> ServerDescription:
-    """Raises PeerError for what is no description."""
+    """Raises PeerError where the bytes are no description."""
     try:
         frame = pb.DescribeReply.FromString(data)
     except DecodeError as error:
@@ -339,7 +341,7 @@ def file_request_frame(request: FileRequest) -> pb.FetchBundleRequest:
 
 
 def file_request(frame: pb.FetchBundleRequest) -> FileRequest:
-    """Raises PeerError for names that no bundle and no file has."""
+    """Raises PeerError for names that are too long or not printable."""
     if any(len(name) > LONGEST_NAME or not name.isprintable() for name in (frame.bundle_id, frame.path)):
         raise PeerError("a request for a file names none; ask for one that the server lists", FailureCode.INVALID)
     return FileRequest(frame.bundle_id, frame.path, frame.offset)
@@ -353,7 +355,7 @@ def _bundle_frame(bundle: BundleManifest) -> pb.Bundle:
 def _bundle(frame: pb.Bundle, fingerprint: str) -> BundleManifest:
     files = (BundleFile(file.path, file.size, file.sha256) for file in frame.files)
     manifest = make_manifest(frame.draft, frame.kind, fingerprint, files)
-    # Clients name directories after ids, so an id that a server chose freely could lie anywhere.
+    # Clients name directories after ids, so that a server may not choose an id freely.
     if manifest.id != frame.id:
         raise PeerError(f"the bundle '{frame.draft}' contradicts its id")
     return manifest

@@ -1,4 +1,4 @@
-"""Who may talk to whom: TLS credentials from PEM files, and the bearer token as call metadata.
+"""Authentication: TLS credentials from PEM files, and the bearer token as call metadata.
 
 Files are tried with the standard library first, because gRPC reports a broken one only as a failed connection.
 """
@@ -20,17 +20,17 @@ _log = logging.getLogger(__name__)
 
 _HEADER = "authorization"
 _SCHEME = "Bearer "
-_LONGEST_TOKEN = 4096  # characters, for a call's metadata have an end
+_LONGEST_TOKEN = 4096  # characters; the size of a call's metadata is bounded
 
 Metadata = tuple[tuple[str, str], ...]
 
 CallMetadata = Collection[tuple[str, str | bytes]]
-"""As a server is handed them."""
+"""Call metadata in the form in which gRPC hands it to a server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """PEM files of a server; with `client_ca`, clients must show a certificate that it signed."""
+    """PEM files of a server; with `client_ca`, clients must present a certificate that it signed."""
 
     certificate: Path
     key: Path
@@ -39,8 +39,8 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """PEM files of a client: the authority that signed the server's certificate, or None for the system's own,
-    and its own certificate and key where the server asks for them."""
+    """PEM files of a client: the authority that signed the server's certificate, None for those that the system
+    trusts, and the client's own certificate and key where the server requires them."""
 
     ca: Path | None = None
     certificate: Path | None = None
@@ -72,18 +72,18 @@ def read_token(path: Path) -> str:
 
 
 def readable_by_others(*paths: Path | None) -> list[Path]:
-    """Those of these files of secrets that every user of this machine can read."""
+    """Those of the given files with secrets that every user of this machine can read."""
     return [path for path in paths if path is not None and path.is_file() and path.stat().st_mode & stat.S_IROTH]
 
 
 def warn_of_readable(*paths: Path | None) -> None:
-    """In the log, of each file of secrets."""
+    """Logs a warning for each file with secrets that every user of this machine can read."""
     for path in readable_by_others(*paths):
         _log.warning("others on this machine can read the secret in %s; run `chmod 600 %s`", path, path)
 
 
 def bearer_metadata(token: str | None) -> Metadata:
-    """The metadata of every call of a client that holds `token`. Raises MisuseError for one that no header carries."""
+    """The metadata of each call of a client with `token`. Raises MisuseError for a token that fits into no header."""
     if not token:
         return ()
     if not fits_into_a_header(token):
@@ -95,8 +95,8 @@ def bearer_metadata(token: str | None) -> Metadata:
 
 
 def bears(metadata: CallMetadata, token: str) -> bool:
-    """Whether a call's metadata carry this token, and it alone. How long that takes tells nothing of the token, its
-    length included: digests are compared."""
+    """Whether a call's metadata contain this token, and no other. Digests are compared, in constant time, so that the
+    time reveals nothing about the token or its length."""
     given = [value for key, value in metadata if key == _HEADER]
     if len(given) != 1:
         return False
@@ -104,12 +104,12 @@ def bears(metadata: CallMetadata, token: str) -> bool:
 
 
 def _digest(value: str | bytes) -> bytes:
-    # Lone surrogates, which are no text, must not fail here either.
+    # Lone surrogates, which UTF-8 cannot encode, must not raise here.
     return hashlib.sha256(value.encode(errors="surrogatepass") if isinstance(value, str) else value).digest()
 
 
 def fits_into_a_header(token: str) -> bool:
-    """Whether a call can bear it."""
+    """Whether a token can be sent in a header."""
     return 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable()
 
 

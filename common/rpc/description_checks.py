@@ -1,5 +1,5 @@
-"""Every field of what a server says of itself, checked before it is used: numbers that can be true, names that can be
-shown, bundles that can be kept.
+"""Checks every field of a server's description before it is used: numbers in possible ranges, names that can be
+printed, bundles of bounded size.
 
 Knows frames and no connection.
 """

@@ -1,4 +1,4 @@
-"""gRPC's exceptions as sentences of our own, translated here once."""
+"""Translates gRPC's exceptions into our errors, each with one plain sentence."""
 
 import grpc
 
@@ -16,20 +16,20 @@ _DISTRUSTED = {
     "self signed": "has a certificate of an authority that is not trusted here; name it with --tls-ca",
     "unsupported certificate purpose": "has a certificate that is none of a server; its operator must make another",
 }
-"""What a server's certificate was not trusted for, by what gRPC says of it."""
+"""Why a server's certificate was refused, by the text of gRPC's error."""
 
 
 class LinkError(OutriderError):
-    """The other side cannot be reached, or the stream broke; neither side is at fault."""
+    """The peer cannot be reached, or the stream broke; neither side is at fault."""
 
 
 class HungUpError(LinkError):
-    """Somebody is there and ended the connection at once, or speaks otherwise: as a port does that wants another
-    protocol or a certificate, and as a tunnel does whose far end is gone."""
+    """A peer accepted the connection and closed it at once, or speaks another protocol: for example a port that
+    expects TLS or a client certificate, or a tunnel whose far end is gone."""
 
 
 def translated(error: grpc.RpcError, address: str) -> OutriderError:
-    """What to raise for a failed call to the server at `address`."""
+    """The error to raise for a failed call to the server at `address`."""
     status, details = error.code(), plain(error.details() or "", _LONGEST_DETAILS)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return MisuseError(f"the server at {address} asks for a bearer token; give one that its operator issued")
@@ -40,7 +40,7 @@ def translated(error: grpc.RpcError, address: str) -> OutriderError:
     if status is grpc.StatusCode.OK:
         return LinkError(f"the server at {address} has ended the stream")
     if status is grpc.StatusCode.INTERNAL:
-        # gRPC's word for a transport that failed under a call, a write to an ended stream included.
+        # gRPC's status for a transport that failed during a call, including a write to an ended stream.
         return LinkError(f"the stream to the server at {address} broke off")
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return LinkError(f"the server at {address} has no room for this now; try again later or send less")
@@ -50,13 +50,13 @@ def translated(error: grpc.RpcError, address: str) -> OutriderError:
 
 
 def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> OutriderError:
-    # What went wrong on the way, gRPC tells in its details alone.
+    # For connection failures the cause is only in the text of gRPC's details.
     if "wrong_version_number" in details:
         return MisuseError(f"the server at {address} speaks no TLS; leave the TLS options out")
     for said, sentence in _DISTRUSTED.items():
         if said in details:
             return MisuseError(f"the server at {address} {sentence}")
-    # In the midst of a TLS handshake too.
+    # Also during a TLS handshake.
     if "failed to connect" in details and "socket closed" in details:
         return HungUpError(
             f"the server at {address} hung up at once; if it speaks TLS, do so too, with a certificate of your own "

@@ -29,14 +29,14 @@ SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Outrider"].full_name
 
 
 class OutriderService(ABC):
-    """What an Outrider server does."""
+    """The calls of an Outrider server."""
 
     @abstractmethod
     def describe(self) -> ServerDescription: ...
 
     @abstractmethod
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
-        """The file's bytes in chunks. Raises PeerError where the request names nothing that is handed out."""
+        """The file's bytes in chunks. Raises PeerError where the request names no file of a bundle."""
 
     @abstractmethod
     def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
@@ -57,8 +57,8 @@ def register(service: OutriderService, server: grpc.aio.Server) -> None:
 
 
 def _is_no_clients_fault(record: logging.LogRecord) -> bool:
-    """gRPC writes a traceback of every request that it cannot decode, and of every message to a client that is gone, as
-    many as clients like."""
+    """A log filter. gRPC logs a traceback for every request that it cannot decode and every message to a client that
+    is gone, so that clients could fill the log."""
     raised = record.exc_info[0] if record.exc_info else None
     return raised is None or not issubclass(raised, (DecodeError, grpc.aio.InternalError))
 
@@ -70,8 +70,8 @@ class _Servicer(OutriderServicer):
     async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:  # noqa: N802
         return description_frame(self._service.describe())
 
-    # Coroutines that write, not generators: gRPC leaves a generator that it abandons to the garbage collector, and with
-    # it the slots of a session.
+    # Coroutines that write, not generators: gRPC leaves an abandoned generator to the garbage collector, which would
+    # release the slots of its session late.
 
     async def FetchBundle(self, request: pb.FetchBundleRequest, context: Any) -> None:  # noqa: N802
         try:

@@ -4,6 +4,7 @@ It may not know sessions, reconnecting or time: whoever holds it decides when to
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from types import TracebackType
@@ -13,7 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from common.address import parse_destination
-from common.protocol.messages import FromClient, FromServer
+from common.protocol.messages import FromClient, FromServer, State
 from common.rpc.channel import CLIENT_OPTIONS, NO_COMPRESSION, NO_HTTP_PROXY
 from common.rpc.convert import (
     description,
@@ -27,16 +28,18 @@ from common.rpc.errors import LinkError, translated
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.rpc.generated.outrider.v1.outrider_pb2_grpc import OutriderStub
 
-# What gRPC puts before every message.
+# The prefix that gRPC puts before every message.
 _PREFIX_BYTES = 5
 
 
 class GenerateStream:
-    """One open `Generate` call. Counts the bytes of its frames, gRPC's message prefix included."""
+    """One open `Generate` call. Counts the bytes of its frames, gRPC's message prefix included; `state_bytes` are those
+    of draft state, by kind."""
 
     def __init__(self, call: Any, address: str):
         self.bytes_up = 0
         self.bytes_down = 0
+        self.state_bytes: Counter[str] = Counter()
         self._call = call
         # Iterated, because `read` loses what the server said last when a write fails meanwhile.
         self._frames = aiter(call)
@@ -44,7 +47,7 @@ class GenerateStream:
         self._address = address
 
     async def send(self, message: FromClient) -> None:
-        """Returns once the frame is with gRPC, which may hold back a sender that outruns the link.
+        """Returns once gRPC has taken the frame; gRPC may delay a sender that is faster than the link.
 
         One sender at a time. Raises LinkError or another OutriderError where the stream is gone.
         """
@@ -58,7 +61,7 @@ class GenerateStream:
         self.bytes_up += frame.ByteSize() + _PREFIX_BYTES
 
     async def receive(self) -> FromServer | None:
-        """The next message; None where the server ended the stream in good order, and after `close`.
+        """The next message; None where the server ended the stream without an error, and after `close`.
 
         Raises LinkError or another OutriderError where the stream broke, PeerError for a malformed frame.
         """
@@ -73,8 +76,12 @@ class GenerateStream:
             raise
         if frame is None:
             return None
-        self.bytes_down += frame.ByteSize() + _PREFIX_BYTES
-        return message_from_server(frame)
+        size_bytes = frame.ByteSize() + _PREFIX_BYTES
+        self.bytes_down += size_bytes
+        message = message_from_server(frame)
+        if isinstance(message, State):
+            self.state_bytes[message.kind] += size_bytes
+        return message
 
     def close(self) -> None:
         """Ends the stream at once; the server drops what belongs to it."""
@@ -83,9 +90,9 @@ class GenerateStream:
             self._reading_out = asyncio.ensure_future(self._read_out())
 
     async def _read_out(self) -> None:
-        """A call that a failed write has ended keeps its stream, of which a connection has few, until all that the
-        server had said by then is read."""
-        # RuntimeError where somebody reads already.
+        """Reads what is left of a call that a failed write has ended: until then it occupies one of the few streams of
+        a connection."""
+        # RuntimeError where another task is reading already.
         with suppress(grpc.RpcError, RuntimeError):
             async for _ in self._frames:
                 pass
@@ -132,7 +139,7 @@ class Connection:
         await self._channel.close()
 
     async def stands(self) -> bool:
-        """Makes the connection; whether that succeeded, however long it takes."""
+        """Connects, without a time limit; whether it succeeded."""
         state = self._channel.get_state(try_to_connect=True)
         while state not in _SETTLED:
             await self._channel.wait_for_state_change(state)
@@ -140,7 +147,7 @@ class Connection:
         return state is grpc.ChannelConnectivity.READY
 
     async def describe(self, timeout: float | None = None) -> ServerDescription:
-        """What the server says of itself. `timeout` in seconds.
+        """The server's description of itself. `timeout` in seconds.
 
         Raises LinkError, MisuseError or PeerError, as for every call.
         """
@@ -151,7 +158,7 @@ class Connection:
         return description(reply)
 
     async def check(self) -> bool:
-        """Returns when the server has given a sign of life, the shortest that there is: whether it takes new sessions.
+        """Returns once the server has answered a health check, the shortest call that there is.
 
         Raises LinkError or another OutriderError where it does not; where nothing answers, it waits.
         """
@@ -185,7 +192,7 @@ def connect(address: str, *, tls: ClientTls | None = None, token: str | None = N
 
     Raises MisuseError for broken credentials and for what is no address.
     """
-    # A proxy of the environment would be handed, in plain text, what is meant to stay on this machine.
+    # A proxy from the environment must not get, in plain text, traffic that is meant to stay on this machine.
     stays_here = parse_destination(address).is_loopback
     options = (*CLIENT_OPTIONS, NO_HTTP_PROXY) if stays_here else CLIENT_OPTIONS
     if tls is None:

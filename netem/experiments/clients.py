@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from client.answer import Answer
 from client.answering import AnswerOptions
 from client.assembly import Client, client_for
-from client.conversation import Answer
 from client.demo.asking import ask
 from client.demo.comparison import is_identical
-from client.demo.family import Family, choose_prompts, find_family
+from client.demo.family import DemoModels, choose_prompts, find_family
 from client.demo.systems_under_test import serving
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
@@ -67,7 +67,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(runs)
 
 
-async def _run(family: Family, prompts: Sequence[str], options: AnswerOptions, at_once: int) -> ClientsRun:
+async def _run(family: DemoModels, prompts: Sequence[str], options: AnswerOptions, at_once: int) -> ClientsRun:
     with TemporaryDirectory(prefix="outrider-lab-") as cache:
         async with serving(family, *SERVER_ARGUMENTS) as server:
             access = Access(parse_destination(await server.ready()))

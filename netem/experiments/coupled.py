@@ -25,12 +25,12 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.link.stream import Access, QueuedStream
 from common.address import parse_destination
-from common.models.shipped import FAMILIES
-from common.models.shipped import Family as Shipped
+from common.models.shipped import FAMILIES, ModelFolder
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Commit, Finished
 from common.protocol.sampling import Sampling
+from common.rpc.errors import LinkError
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.exactness import draw_verdicts, read_prompts
 from netem.experiments.experiment import Advance, Report, Request
@@ -91,7 +91,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         raise MisuseError("this experiment reads public prompts; name their folder with --data")
     texts = read_prompts(request.data, QUICK_PROMPTS if request.quick else PROMPTS)
     family = find_family(request.models)
-    others = Shipped(request.models or FAMILIES["demo"].folder).drafts[1:]
+    others = ModelFolder(request.models or FAMILIES["demo"].folder).drafts[1:]
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
         more = [argument for draft in others for argument in ("--draft", str(draft))]
@@ -173,6 +173,8 @@ async def _answer_with_breaks(client: Client, prompt: Sequence[int], options: An
         until = session.tree.frontier + MAX_NEW_TOKENS // 3
         while session.finished is None and session.tree.frontier < until:
             received = await stream.receive()
+            if received is None:
+                raise LinkError("the server has ended the stream")
             session.receive(received)
             acknowledgement = session.acknowledge() if isinstance(received, Commit) else None
             if acknowledgement is not None:

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
-from client.demo.comparison import Answers, Compared, Comparison, compare, is_identical, rotations
-from client.demo.family import Family, choose_prompts, find_family
-from client.demo.systems_under_test import Lane, lanes
+from client.demo.comparison import Answers, ComparedSystem, Comparison, compare, is_identical, rotations
+from client.demo.family import DemoModels, choose_prompts, find_family
+from client.demo.systems_under_test import SystemUnderTest, systems_under_test
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM
 from client.stats import combined
 from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, STATED
@@ -99,24 +99,26 @@ def _part(advance: Advance, workload: StreamingWorkload, index: int) -> Advance:
 
 
 async def _on_link(
-    family: Family, profile: LinkProfile, prompts: Sequence[str], workload: StreamingWorkload, advance: Advance
+    family: DemoModels, profile: LinkProfile, prompts: Sequence[str], workload: StreamingWorkload, advance: Advance
 ) -> LinkResult:
     compared = systems(workload.tokens)
-    # The sweep has a lane of its own, so that what it overruns is not held against lock-step.
+    # The sweep is a system of its own, so that its overruns do not count for lock-step.
     sweeping = {_SWEEP: replace(compared[_LOCKSTEP], max_new_tokens=workload.sweep_tokens)}
-    async with lanes(family, profile.name, compared | sweeping, no_bar, lambda doing, _: advance(doing, 0.0)) as opened:
+    async with systems_under_test(
+        family, profile.name, compared | sweeping, no_bar, lambda doing, _: advance(doing, 0.0)
+    ) as opened:
         sweep = await _sweep(opened.pop(_SWEEP), prompts[: workload.sweep_prompts], advance)
         opened[_LOCKSTEP] = _with_levels(opened[_LOCKSTEP], best_levels(sweep))
         answers = await _answer_all(opened, prompts, advance)
-    counters = {name: lane.server.summary() for name, lane in opened.items()}
+    counters = {name: system.server.summary() for name, system in opened.items()}
     return LinkResult(profile, answers, compare(answers, counters), sweep)
 
 
-async def _sweep(lane: Lane, prompts: Sequence[str], advance: Advance) -> dict[int, float]:
+async def _sweep(system: SystemUnderTest, prompts: Sequence[str], advance: Advance) -> dict[int, float]:
     speeds = {}
     for levels in ROUND_LEVELS:
         advance(f"lock-step with {levels} levels", 0.1)
-        given = [await _with_levels(lane, levels).ask(prompt) for prompt in prompts]
+        given = [await _with_levels(system, levels).ask(prompt) for prompt in prompts]
         speeds[levels] = combined([answer.stats for answer in given]).tokens_per_second
     return speeds
 
@@ -125,11 +127,11 @@ def best_levels(sweep: Mapping[int, float]) -> int:
     return max(sweep, key=lambda levels: sweep[levels])
 
 
-def _with_levels(lane: Lane, levels: int) -> Lane:
-    return replace(lane, options=replace(lane.options, policy=replace(lane.options.policy, round_levels=levels)))
+def _with_levels(system: SystemUnderTest, levels: int) -> SystemUnderTest:
+    return replace(system, options=replace(system.options, policy=replace(system.options.policy, round_levels=levels)))
 
 
-async def _answer_all(opened: Mapping[str, Lane], prompts: Sequence[str], advance: Advance) -> Answers:
+async def _answer_all(opened: Mapping[str, SystemUnderTest], prompts: Sequence[str], advance: Advance) -> Answers:
     answers: dict[str, list[Answer]] = {name: [] for name in opened}
     for number, (prompt, order) in enumerate(zip(prompts, rotations(tuple(opened), len(prompts)), strict=True)):
         for name in order:
@@ -187,7 +189,7 @@ def _result(result: LinkResult) -> dict[str, Any]:
     }
 
 
-def _row(link: str, system: str, compared: Compared) -> list[str]:
+def _row(link: str, system: str, compared: ComparedSystem) -> list[str]:
     stats = compared.stats
     return [
         link,

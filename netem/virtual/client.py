@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
-from client.conversation import Answer, Conversation, Watch
-from client.demo.asking import unwatched
+from client.conversation import Conversation
+from client.demo.asking import ignore_tokens
 from client.drafting.loop import DraftingLoop
-from client.link.offline import Offline
-from client.link.reconnecting_stream import Dial, Stream
+from client.link.offline import OfflineOptions
+from client.link.reconnecting_stream import Dial
+from client.link.stream import Stream
 from common.drafters.drafter import Drafter
 from common.drafters.load import DrafterConfig, DrafterFactory, load_draft_model
 from common.protocol.client_session import ClientSession, Limits
@@ -68,7 +70,7 @@ async def ask(
     tokens: Sequence[int],
     options: AnswerOptions,
     drafter: Drafter | None,
-    watch: Watch = unwatched,
+    watch: TokenListener = ignore_tokens,
 ) -> Answer:
     """The answer to a prompt, in a new session over a new connection that begins its own link.
 
@@ -90,7 +92,7 @@ def converse(
     options: AnswerOptions,
     drafter: Drafter | None,
     dial: Dial | None = None,
-    offline: Offline = Offline(),  # noqa: B008
+    offline: OfflineOptions = OfflineOptions(),  # noqa: B008
 ) -> Conversation:
     """A conversation in a new session. dial, offline: as `Conversation` takes them."""
     card, terms = server.offer.card, engine.sessions.terms

@@ -1,4 +1,4 @@
-"""The slots that hold the K/V of one session's processed positions, and the proof that none is computed twice.
+"""The slots that hold the K/V of one session's processed positions.
 
 It may not know sessions, trees, passes or tensors.
 """
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.models.slots import SlotPool
-from common.protocol.prefix import common_prefix
 
 
 class HeldSequence:
@@ -19,7 +18,6 @@ class HeldSequence:
         self._slots = np.empty(0, dtype=np.int64)
         self._length = 0
         self.cuts = 0  # how often slots were given back, which may hold another's K/V since
-        self._computed: list[int] = []  # the tokens, by position, that have been through the target
 
     def __len__(self) -> int:
         return self._length
@@ -29,19 +27,14 @@ class HeldSequence:
         """The slots in position order. What was returned stays as it is until the next `keep` after a `cut`."""
         return self._slots[: self._length]
 
-    def keep(self, slots: Sequence[int], computed: Sequence[int]) -> None:
-        """Takes over slots that a pass filled with the next tokens of the sequence.
-
-        `computed` are the next tokens that the pass computed, those included whose slots were not kept.
-        """
+    def keep(self, slots: Sequence[int]) -> None:
+        """Takes over slots that a pass filled with the next tokens of the sequence."""
         end = self._length + len(slots)
         if end > len(self._slots):
             grown = np.empty(max(64, 2 * end), dtype=np.int64)
             grown[: self._length] = self.slots
             self._slots = grown
         self._slots[self._length : end] = slots
-        if self._computed[self._length : self._length + len(computed)] != list(computed):
-            self._computed[self._length :] = computed
         self._length = end
 
     def cut(self, length: int) -> None:
@@ -53,17 +46,3 @@ class HeldSequence:
         self._pool.give(self._slots[length : self._length].tolist())
         self._length = length
         self.cuts += 1
-
-    def release(self) -> None:
-        """Gives back every slot. To compute the same tokens again is the price, and no repeat."""
-        self.cut(0)
-        self._computed.clear()
-
-    def count_repeats(self, tokens: Sequence[int]) -> int:
-        """How many of the next tokens a pass has computed before, at the same place of the same sequence.
-
-        A `cut` notwithstanding: it counts what the server lost, and what a client dropped only to send it again. A
-        pass that was discarded whole had computed nothing that could be kept.
-        """
-        before = self._computed[self._length : self._length + len(tokens)]
-        return common_prefix(before, tokens)

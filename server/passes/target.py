@@ -15,10 +15,12 @@ from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
+from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
-from common.sampling.decide import UnusableLogitsError, decide
+from common.protocol.scheduled_tokens import ScheduledTokens
+from common.sampling.logit_rows import LogitRows, UnusableLogitsError
 from server.fault_isolation import describe_error
-from server.passes.batch import Case, PassOutcome
+from server.passes.batch import PassOutcome
 
 _log = logging.getLogger(__name__)
 
@@ -42,59 +44,56 @@ class Target:
         kept = [] if pool.hidden_SE is None else [pool.hidden_SE]
         return sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX, *kept))
 
-    def decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
-        """One pass: for each case the tokens that it commits, none where it does not reach its root.
+    @torch.inference_mode()
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+        """One pass: for each session the tokens that it commits, none where it does not reach its root.
 
-        A pass that fails as a whole is run again for each case alone, so that only the faulty one pays.
+        A pass that fails as a whole is run again for each session alone, so that only the faulty one pays.
         """
         try:
-            return self._decide(cases)
+            # In float32, as transformers' own generation loop chooses: ties must fall the same way.
+            logits = self.model.forward(scheduled).logits.float()
+            likeliest = logits.argmax(-1)
+            usable = logits.amax(-1).isfinite()
+            tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
+            outcomes: list[PassOutcome] = []
+            start = 0
+            for each in scheduled:
+                rows = slice(start, start + len(each.wanted))
+                start = rows.stop
+                if each.verify_input is None:
+                    outcomes.append([])
+                    continue
+                target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
+                try:
+                    outcomes.append(RULES[each.verify_input.rule].walk(each.verify_input, target_rows))
+                except UnusableLogitsError:
+                    has_nodes = len(each.verify_input.tokens) > 1
+                    outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
+            return outcomes
         # Whatever torch raises, it concerns this pass and not the server.
         except Exception as error:
-            _log.error("a pass of %d sessions failed: %s", len(cases), describe_error(error))
-            if len(cases) == 1:
+            _log.error("a pass of %d sessions failed: %s", len(scheduled), describe_error(error))
+            if len(scheduled) == 1:
                 return [PeerError(_FAILED, FailureCode.INTERNAL)]
-            return [self.decide([case])[0] for case in cases]
-
-    @torch.inference_mode()
-    def _decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
-        # In float32, as transformers' own generation loop chooses: ties must fall the same way.
-        logits = self.model.forward([case.segment for case in cases]).logits.float()
-        likeliest = logits.argmax(-1)
-        usable = logits.amax(-1).isfinite()
-        tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
-        outcomes: list[PassOutcome] = []
-        start = 0
-        for case in cases:
-            rows = slice(start, start + len(case.segment.wanted))
-            start = rows.stop
-            if case.verify_input is None:
-                outcomes.append([])
-                continue
-            try:
-                outcomes.append(decide(case.verify_input, logits[rows], tokens[rows], finite[rows]))
-            except UnusableLogitsError:
-                has_nodes = len(case.verify_input.tokens) > 1
-                outcomes += self._decide([_without_nodes(case, case.verify_input)]) if has_nodes else [_unusable()]
-        return outcomes
+            return [self.verify([each])[0] for each in scheduled]
 
 
 def _unusable() -> PeerError:
     return PeerError(_UNUSABLE, FailureCode.INTERNAL)
 
 
-def _without_nodes(case: Case, verify_input: VerifyInput) -> Case:
-    """The chain alone. Attention gives hidden entries no weight, but no weight times a number that is none is none: a
-    drafted token whose keys or values are not finite spoils every row of its segment."""
-    segment = case.segment
-    rows = segment.wanted[0] + 1
-    chain = Segment(
-        segment.tokens[:rows], segment.slots[:rows], segment.parents[:rows], segment.past_slots, (rows - 1,)
-    )
+def _without_nodes(scheduled: ScheduledTokens, verify_input: VerifyInput) -> ScheduledTokens:
+    """The chain alone. Attention gives hidden entries weight 0, but 0 times NaN is NaN: a drafted token whose keys or
+    values are not finite spoils every row of its segment."""
     root = replace(
-        verify_input, tokens=verify_input.tokens[:1], parents=verify_input.parents[:1], draws={}, deferred=frozenset()
+        verify_input,
+        tokens=verify_input.tokens[:1],
+        parents=verify_input.parents[:1],
+        draws={},
+        deferred=frozenset(),
     )
-    return Case(chain, root)
+    return replace(scheduled, nodes=(), verify_input=root, slots=scheduled.slots[: len(scheduled.chain)])
 
 
 def load_target(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from common.programs.configuration_file import read_toml
 from common.programs.nearest import did_you_mean
-from common.programs.toml_file import read_toml
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import CallMetadata, bears, fits_into_a_header, read_token
 from server.sessions.quotas import Allowance

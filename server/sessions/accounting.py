@@ -6,10 +6,9 @@ Pure: time is an argument, in seconds. It decides nothing and holds nothing that
 from collections.abc import Sequence
 
 from common.protocol.messages import FailureCode, Finished, FromServer
-from common.protocol.scheduled_tokens import PassResult
+from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
 from server import events
 from server.events import EventListener
-from server.passes.batch import Part
 from server.sessions.counters import Counters
 from server.sessions.entry import AnswerMeter, Listener, SessionEntry
 from server.sessions.quotas import Quotas
@@ -41,18 +40,25 @@ class Accounting:
         """A frame came, with so many nodes, that can change nothing. Raises PeerError where they do not stop."""
         self._quotas.used(entry.client, entry.late_frames.take(nodes, now), now)
 
-    def nodes_judged(self, part: Part[SessionEntry], result: PassResult) -> None:
-        if part.scheduled.reaches_root:
-            self.counters.drafts += bool(part.scheduled.nodes)
-            self.counters.draft_tokens += len(part.scheduled.nodes)
-            self.counters.accepted_tokens += result.accepted
+    def scheduled(self, entry: SessionEntry, scheduled: ScheduledTokens) -> None:
+        """A pass is about to compute these tokens."""
+        self.counters.recomputed_tokens += entry.computed.count_repeats(scheduled)
 
-    def committed(self, entry: SessionEntry, tokens: int, now: float) -> None:
-        self.counters.committed_tokens += tokens
-        self._quotas.used(entry.client, tokens, now)
-        if tokens and entry.meter is not None:
+    def verified(
+        self, entry: SessionEntry, scheduled: ScheduledTokens, result: PassResult, committed: Sequence[int], now: float
+    ) -> None:
+        """A pass computed these tokens, and `committed` some."""
+        if scheduled.verify_input is not None:
+            self.counters.drafts += bool(scheduled.nodes)
+            self.counters.draft_tokens += len(scheduled.nodes)
+            self.counters.accepted_tokens += result.accepted
+        if result.chain_kept:
+            entry.computed.add(scheduled, committed)
+        self.counters.committed_tokens += len(committed)
+        self._quotas.used(entry.client, len(committed), now)
+        if committed and entry.meter is not None:
             entry.active = now
-            self._on_event(entry.meter.committed(tokens, now))
+            self._on_event(entry.meter.committed(len(committed), now))
 
     def delivered(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         """An end that is told again is no other end."""

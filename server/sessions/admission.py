@@ -5,9 +5,10 @@ others are turned away; the rest hear at once that there is no room, and when th
 passes or what an answer is made of.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from common.protocol.messages import Settings
 from server.passes.scheduler import max_decoding_sessions
 from server.sessions.entry import SessionEntry
 from server.sessions.quotas import Quotas
@@ -38,9 +39,12 @@ class ServingLimits:
 
 
 class Admission:
-    def __init__(self, limits: ServingLimits, capacity: int, quotas: Quotas, retry_after: RetryAfterEstimator):
-        """`capacity` is the number of slots of all sessions together."""
+    def __init__(
+        self, limits: ServingLimits, context: int, capacity: int, quotas: Quotas, retry_after: RetryAfterEstimator
+    ):
+        """`context` is the longest sequence, `capacity` the number of K/V slots of all sessions together."""
         self._limits = limits
+        self._context = context
         self._capacity = capacity
         self._quotas = quotas
         self._retry_after = retry_after
@@ -68,14 +72,17 @@ class Admission:
         return idle
 
     def evicted_for_answer(
-        self, who: Hashable, prompt: int, limit: int, running: Collection[SessionEntry], now: float
+        self, client: str, prompt: Sequence[int], settings: Settings, running: Collection[SessionEntry], now: float
     ) -> list[SessionEntry]:
-        """Whose places are taken for an answer behind a prompt of so many tokens, up to a sequence of `limit`, beside
-        those that are `running`; most often nobody's. `who` is the same for one who comes back.
+        """The sessions that are evicted for an answer to that prompt, beside those that are `running`; most often none.
 
-        Raises TurnedAwayError where there is no room.
+        Raises RefusalError where the client's quota is used up, and where there is no room.
         """
-        need, reserved = self._promised(prompt, limit), self._line.reserved(who, now, self._retry_after.answer_seconds)
+        self._quotas.check(client, now)
+        # A client that was refused may come back on another session: it is known by what it asks.
+        who = hash((client, tuple(prompt[: self._context])))
+        need = self._promised(len(prompt), min(self._context, len(prompt) + settings.max_new_tokens))
+        reserved = self._line.reserved(who, now, self._retry_after.answer_seconds)
 
         def lacks(running: Collection[SessionEntry]) -> RefusalReason | None:
             if len(running) >= self._limits.running:
@@ -90,7 +97,8 @@ class Admission:
         if reason is RefusalReason.CACHE:
             wait = self._wait(len(running), now)
             self._line.refused(who, need, wait, now)
-            sentence = f"the server's cache has no room for a prompt of {prompt} tokens; try again later or shorten it"
+            size = f"a prompt of {len(prompt)} tokens"
+            sentence = f"the server's cache has no room for {size}; try again later or shorten it"
             raise RefusalError(RefusalReason.CACHE, sentence, wait)
         self._line.served(who)
         return yielding
@@ -106,10 +114,6 @@ class Admission:
         if reason is not None:
             raise self._running_refusal(len(running), now)
         return yielding
-
-    def check_quota(self, client: str, now: float) -> None:
-        """Raises TurnedAwayError where that client may not ask for an answer now."""
-        self._quotas.check(client, now)
 
     def _running_refusal(self, running: int, now: float) -> RefusalError:
         sentence = f"the server is busy with {running} answers; try again later"

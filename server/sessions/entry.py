@@ -10,6 +10,7 @@ from server.events import TokensCommitted
 from server.passes.scheduler import Demand
 from server.passes.sequence import HeldSequence
 from server.passes.server_drafting import ServerDrafter
+from server.sessions.computed_tokens import ComputedTokens
 from server.sessions.late_frames import LateFrames
 
 SessionKey = tuple[str, str]
@@ -66,6 +67,7 @@ class SessionEntry:
     last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions
     active: float = 0.0  # when it last got a stream, a question, a token or draft state, in seconds
     late_frames: LateFrames = field(default_factory=LateFrames)
+    computed: ComputedTokens = field(default_factory=ComputedTokens)
     meter: AnswerMeter | None = None  # of the answer that is being made
     half_closed: bool = False  # its client has closed its side of the stream
     drafter: ServerDrafter | None = None  # what drafts for it here, once it does
@@ -85,7 +87,10 @@ class SessionEntry:
     @property
     def demand(self) -> Demand:
         tree = self.session.tree
-        return Demand(tree.frontier - self.session.processed, len(tree), self.served)
+        # A group below the root is verified by the first pass that can, whatever it costs: whether it is verified must
+        # not depend on what was drawn for it.
+        group = len(tree.root.children) if tree.grouped else 0
+        return Demand(tree.frontier - self.session.processed, len(tree), self.served, group)
 
     @property
     def to_compute(self) -> int:
@@ -100,6 +105,12 @@ class SessionEntry:
     @property
     def is_running(self) -> bool:
         return self.session.state is not ServerState.FINISHED
+
+    def park(self) -> None:
+        """Gives back the K/V of a finished session, which a next turn computes again."""
+        self.session.park()
+        self.computed.clear()
+        self.release()
 
     def release(self) -> None:
         """Gives back all that is held for it."""

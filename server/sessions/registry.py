@@ -4,13 +4,14 @@ No asyncio, grpc, torch or clock: time is an argument. It may not know passes or
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from common.models.slots import SlotPool
 from common.protocol.checks import check_open
-from common.protocol.messages import Extend, Open, Settings
+from common.protocol.messages import Extend, Open
 from common.protocol.pass_timings import PassTimings
 from common.protocol.prefix import common_prefix
+from common.protocol.scheduled_tokens import Replies
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
 from server.passes.sequence import HeldSequence
@@ -30,20 +31,20 @@ class SessionRegistry:
         self._limits = limits
         self._pool = pool
         self._accounting = accounting
-        self._admission = Admission(limits, pool.capacity, quotas, accounting.retry_after)
-        self._members: dict[SessionKey, SessionEntry] = {}
+        self._admission = Admission(limits, terms.context, pool.capacity, quotas, accounting.retry_after)
+        self._entries: dict[SessionKey, SessionEntry] = {}
         self._by_listener: dict[Listener, SessionEntry] = {}
 
     @property
     def entries(self) -> Collection[SessionEntry]:
         """Those whose streams stand."""
-        return self._members.values()
+        return self._entries.values()
 
     def entry_of(self, listener: Listener) -> SessionEntry | None:
         return self._by_listener.get(listener)
 
     def is_connected(self, entry: SessionEntry) -> bool:
-        return self._members.get(entry.key) is entry
+        return self._entries.get(entry.key) is entry
 
     def holds(self, entry: SessionEntry) -> bool:
         """Whether it is here or on lease, so that what a pass computed for it is of use."""
@@ -57,56 +58,73 @@ class SessionRegistry:
 
     # Who comes.
 
-    def open(self, listener: Listener, opened: Open, served: int, now: float) -> SessionEntry:
-        """A session for this stream, known or new; a new one has been served last by the pass of that number.
+    def open(self, listener: Listener, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
+        """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass
+        of that number.
 
         Raises PeerError for what cannot be, and TurnedAwayError where it cannot be now.
         """
         key = listener.client, opened.session
-        entry, is_new = self._members.get(key), False
+        entry, is_new = self._entries.get(key), False
         if entry is not None:
             self._check_reopening(entry, listener, opened, now)
-            self._reopen(entry, listener, opened, now)
+            replies = self._reopen(entry, listener, opened, now)
         elif (entry := self.leases.take(key)) is not None:
-            self._resume(entry, listener, opened, now)
+            replies = self._resume(entry, listener, opened, now)
         else:
-            entry, is_new = self._admit(listener, opened, served, now), True
+            session = ServerSession(opened, self._terms, now, self.pass_timings)
+            replies = session.greet()
+            running = self._running()
+            evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
+            self._evict_all(evicted, now)
+            self._free_session(listener.client, now)
+            entry, is_new = SessionEntry(session, HeldSequence(self._pool), listener, served, opened.state), True
+            self._entries[key] = entry
+            self._accounting.answer_began(entry, len(opened.tokens), now)
         entry.active, entry.awaits_first_pass = now, True
         self._by_listener[listener] = entry
         self._accounting.opened(entry, resumed=not is_new)
-        return entry
+        return entry, replies
 
     def admit_next_turn(self, entry: SessionEntry, extend: Extend, now: float) -> None:
         """Raises TurnedAwayError where a next answer cannot be begun now."""
         tokens = (*entry.session.tree.tokens[: extend.keep], *extend.tokens)
-        self._admit_answer(entry.client, tokens, extend.settings, now, besides=entry)
+        running = self._running(besides=entry)
+        evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
+        self._evict_all(evicted, now)
 
-    def _resume(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> None:
+    def _resume(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
         try:
             if entry.is_running:
                 self._evict_all(self._admission.evicted_for_return(self._running(), now), now)
             self._check_reopening(entry, listener, opened, now)
             self._free_session(listener.client, now)  # last, for somebody may go for it
-            self._reopen(entry, listener, opened, now)
+            replies = self._reopen(entry, listener, opened, now)
         except RefusalError:
             self.leases.add(entry, now)
             raise
         except Exception:
             entry.release()
             raise
-        self._members[entry.key] = entry
+        self._entries[entry.key] = entry
+        return replies
 
     def _check_reopening(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> None:
         """Raises PeerError for what cannot be, and TurnedAwayError where a newer stream begins another answer, for
         which there is no room."""
         check_open(opened, self._terms)
         if not entry.session.resumes(opened):
-            self._admit_answer(listener.client, opened.tokens, opened.settings, now, besides=entry)
+            running = self._running(besides=entry)
+            evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
+            self._evict_all(evicted, now)
 
-    def _reopen(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> None:
-        """Joins a session to a newer stream. Raises PeerError, and changes nothing, where it cannot go on there."""
+    def _reopen(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
+        """Joins a session to a newer stream; returns the replies to its Open.
+
+        Raises PeerError, and changes nothing, where the session cannot go on there.
+        """
         known, resumes = common_prefix(entry.session.tree.tokens, opened.tokens), entry.session.resumes(opened)
-        entry.session.reopen(opened, now)
+        replies = entry.session.reopen(opened, now)
         if opened.state != entry.state_request or not resumes:
             # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.
             entry.state_request, entry.drafter = opened.state, None
@@ -115,15 +133,7 @@ class SessionRegistry:
         older.end()
         if not resumes:
             self._accounting.answer_began(entry, len(opened.tokens) - known, now)
-
-    def _admit(self, listener: Listener, opened: Open, served: int, now: float) -> SessionEntry:
-        session = ServerSession(opened, self._terms, now, self.pass_timings)
-        self._admit_answer(listener.client, opened.tokens, opened.settings, now)
-        self._free_session(listener.client, now)
-        entry = SessionEntry(session, HeldSequence(self._pool), listener, served, opened.state)
-        self._members[entry.key] = entry
-        self._accounting.answer_began(entry, len(opened.tokens), now)
-        return entry
+        return replies
 
     def _free_session(self, client: str, now: float) -> None:
         """For one more session of that client. Raises TurnedAwayError where there is none."""
@@ -134,18 +144,8 @@ class SessionRegistry:
             self._accounting.left(entry)
             self.drop(entry)
             entry.listener.end()
-        while len(self._members) + len(self.leases) >= self._limits.max_sessions and self.leases.drop_oldest():
+        while len(self._entries) + len(self.leases) >= self._limits.max_sessions and self.leases.drop_oldest():
             pass
-
-    def _admit_answer(
-        self, client: str, prompt: Sequence[int], settings: Settings, now: float, besides: SessionEntry | None = None
-    ) -> None:
-        """For an answer to that prompt. Raises TurnedAwayError where there is none."""
-        self._admission.check_quota(client, now)
-        limit = min(self._terms.context, len(prompt) + settings.max_new_tokens)
-        # A client that was turned away may come back on another session: it is known by what it asks.
-        who = hash((client, tuple(prompt[: self._terms.context])))
-        self._evict_all(self._admission.evicted_for_answer(who, len(prompt), limit, self._running(besides), now), now)
 
     def _running(self, besides: SessionEntry | None = None) -> list[SessionEntry]:
         return [each for each in self.entries if each.is_running and each is not besides]
@@ -192,5 +192,5 @@ class SessionRegistry:
         entry.release()
 
     def _remove(self, entry: SessionEntry) -> None:
-        del self._members[entry.key]
+        del self._entries[entry.key]
         del self._by_listener[entry.listener]

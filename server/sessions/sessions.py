@@ -5,20 +5,21 @@ pass and then calls `complete`. Passes do not overlap, so a slot given back in m
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Open
-from common.protocol.scheduled_tokens import PassResult
+from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
 from server.events import EventListener, ignore_event
 from server.fault_isolation import FaultIsolation
-from server.passes.batch import Batch, Part, PassOutcome, computed_tokens, make_segment
+from server.passes.batch import Batch, PassOutcome
 from server.passes.pass_cost import PassCost
-from server.passes.scheduler import share
+from server.passes.scheduler import schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
 from server.passes.state_export import StateExport, claim_exports
-from server.passes.verify_budget import budget_demands
 from server.sessions.accounting import Accounting
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
@@ -102,10 +103,13 @@ class Sessions:
         try:
             if entry is not None:
                 self._hear(entry, message, now)
-            elif isinstance(message, Open):
-                self._open(listener, message, now)
-            else:
+            elif not isinstance(message, Open):
                 raise PeerError("the first frame of a stream must be Open")
+            elif self._draining:
+                raise RefusalError(RefusalReason.DRAINING, "the server is going away; try another or come back later")
+            else:
+                entry, replies = self._registry.open(listener, message, self._pass, now)
+                self._deliver(entry, replies, now)
         except RefusalError as error:
             session = message.session if isinstance(message, Open) else entry.session.id if entry else ""
             self._accounting.refused(session, listener.client, error)
@@ -175,32 +179,38 @@ class Sessions:
         self._make_room(due)
         due += self._select(self._owed_a_pass, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
         due = [entry for entry in due if self._registry.holds(entry)]
-        budget = min(self._limits.pass_tokens, self._pool.free)
-        shares = share(budget_demands(due, budget, self._cost.estimate, self._isolation(_BEFORE_PASS)), budget)
+        shares = self._share(due)
         self._pass += 1
-        parts = [
-            self._part(entry, tokens)
-            for entry, tokens in zip(due, shares, strict=True)
-            if tokens and self._registry.holds(entry)
-        ]
-        batch = Batch([part for part in parts if part is not None], now)
-        if not batch.parts:
+        batch: Batch[SessionEntry] = Batch([], [], now)
+        isolation = self._isolation(_BEFORE_PASS)
+        for entry, tokens in zip(due, shares, strict=True):
+            if not tokens or not self._registry.holds(entry):
+                continue
+            entry.served, entry.awaits_first_pass = self._pass, False
+            if entry.meter is not None:
+                entry.meter.passes += 1
+            with isolation(entry):
+                scheduled = entry.session.plan(tokens)
+                self._accounting.scheduled(entry, scheduled)
+                slots = self._pool.take(len(scheduled))
+                batch.scheduled.append(replace(scheduled, slots=slots, past_slots=entry.sequence.slots))
+                batch.owners.append(entry)
+                entry.in_pass = True
+        if not batch.owners:
             return None
-        for part in batch.parts:
-            part.owner.in_pass = True
         self.counters.passes += 1
-        self.counters.session_passes += len(batch.parts)
+        self.counters.session_passes += len(batch.owners)
         self.counters.packed_tokens += batch.tokens
         return batch
 
     def complete(self, batch: Batch[SessionEntry], outcomes: Sequence[PassOutcome], now: float) -> None:
-        """Takes what the target decided for each part."""
+        """Takes what the pass came to for each session."""
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.tokens, now - batch.began)
         isolation = self._isolation("after its pass")
-        for part, outcome in zip(batch.parts, outcomes, strict=True):
-            with isolation(part.owner):
-                self._complete(part, outcome, now)
+        for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
+            with isolation(entry):
+                self._complete(entry, scheduled, outcome, now)
 
     # What the server drafts itself.
 
@@ -290,12 +300,6 @@ class Sessions:
             self._accounting.answer_began(entry, len(message.tokens), now)
         self._deliver(entry, replies, now)
 
-    def _open(self, listener: Listener, opened: Open, now: float) -> None:
-        if self._draining:
-            raise RefusalError(RefusalReason.DRAINING, "the server is going away; try another or come back later")
-        entry = self._registry.open(listener, opened, self._pass, now)
-        self._deliver(entry, entry.session.greeting, now)
-
     @property
     def _owed_a_pass(self) -> list[SessionEntry]:
         """Absent sessions that take part in a pass, where a slot is left: nobody makes room for them."""
@@ -312,35 +316,27 @@ class Sessions:
             if self._pool.free >= wanted:
                 return
             if not entry.is_running:
-                entry.session.park()
-                entry.sequence.release()
-                entry.drafter = None
+                entry.park()
         if wanted and not self._pool.free:
             # The one who came last has lost least.
             self.counters.preempted += 1
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
             self.fail(holders[-1].listener, error)
 
-    def _part(self, entry: SessionEntry, tokens: int) -> Part[SessionEntry] | None:
-        entry.served, entry.awaits_first_pass = self._pass, False
-        slots: list[int] = []
-        if entry.meter is not None:
-            entry.meter.passes += 1
-        with self._isolation(_BEFORE_PASS)(entry):
-            try:
-                scheduled = entry.session.plan(tokens)
-                slots = self._pool.take(len(scheduled))
-                # Its root is no repeat: a turn that begins where the last one ended needs the logits there again.
-                below = scheduled.chain[:-1] if scheduled.reaches_root else scheduled.chain
-                self.counters.recomputed_tokens += entry.sequence.count_repeats(below)
-                return Part(entry, scheduled, slots, make_segment(scheduled, entry.sequence, slots))
-            except Exception:
-                self._pool.give(slots)
-                raise
-        return None
+    def _share(self, due: Sequence[SessionEntry]) -> list[int]:
+        """The tokens of each due session in the next pass."""
+        budget = min(self._limits.pass_tokens, self._pool.free)
+        isolation = self._isolation(_BEFORE_PASS)
 
-    def _complete(self, part: Part[SessionEntry], outcome: PassOutcome, now: float) -> None:
-        entry = part.owner
+        def probabilities(index: int) -> list[float]:
+            session = due[index].session
+            with isolation(due[index]):
+                return commit_probabilities(session.tree, session.acceptance.max_acceptance)
+            return []
+
+        return schedule([entry.demand for entry in due], budget, self._cost.estimate, probabilities)
+
+    def _complete(self, entry: SessionEntry, scheduled: ScheduledTokens, outcome: PassOutcome, now: float) -> None:
         entry.in_pass = False
         kept: set[int] = set()
         try:
@@ -351,23 +347,18 @@ class Sessions:
                 if self._registry.is_connected(entry):
                     self.fail(entry.listener, outcome)
                 return
-            result = entry.session.complete(part.scheduled, outcome, now)
+            result = entry.session.complete(scheduled, outcome, now)
             commits = [reply for reply in result.replies if isinstance(reply, Commit)]
             committed = [token for commit in commits for token in commit.tokens]
-            self._accounting.nodes_judged(part, result)
-            self._accounting.committed(entry, len(committed), now)
-            kept = self._keep(part, result, committed)
+            self._accounting.verified(entry, scheduled, result, committed, now)
+            if result.chain_kept:
+                chain = len(scheduled.chain)
+                slots = [*scheduled.slots[:chain], *(scheduled.slots[chain + index] for index in result.nodes_kept)]
+                entry.sequence.keep(slots)
+                kept = set(slots)
         finally:
-            self._pool.give(slot for slot in part.slots if slot not in kept)
+            self._pool.give(slot for slot in scheduled.slots if slot not in kept)
         self._deliver(entry, result.replies, now)
-
-    def _keep(self, part: Part[SessionEntry], result: PassResult, committed: Sequence[int]) -> set[int]:
-        if not result.chain_kept:
-            return set()
-        chain = len(part.scheduled.chain)
-        slots = [*part.slots[:chain], *(part.slots[chain + index] for index in result.nodes_kept)]
-        part.owner.sequence.keep(slots, computed_tokens(part, committed))
-        return set(slots)
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

@@ -7,7 +7,7 @@ import time
 from client.conversation import Conversation
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Failed, FailureCode, Open, Settings
 from common.rpc.errors import LinkError
@@ -67,7 +67,7 @@ class Shown:
         self.longest = max(self.longest, self.provisional, key=len)
 
 
-def conversation(stream, dial, drafter=None, policy=STREAM, offline=Offline(patience=5.0), ends=()):  # noqa: B008
+def conversation(stream, dial, drafter=None, policy=STREAM, offline=OfflineOptions(wait_s=5.0), ends=()):  # noqa: B008
     wanted = drafter.state if drafter is not None and policy.drafts else None
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, drafter is not None, ends)
     return Conversation(stream, loop, drafter, "fake", 0.0, policy.tree, dial=dial, offline=offline)

@@ -15,8 +15,8 @@ from common.protocol.sampling import Sampling
 WARM = Sampling(0.5, top_k=3, seed=7)
 
 
-def options(policy: Policy = STREAM, **wishes: Any) -> AnswerOptions:
-    return AnswerOptions(policy, 8, **wishes)
+def options(policy: Policy = STREAM, **settings: Any) -> AnswerOptions:
+    return AnswerOptions(policy, 8, **settings)
 
 
 def test_the_session_is_told_all_of_it():
@@ -26,7 +26,7 @@ def test_the_session_is_told_all_of_it():
 
 
 @pytest.mark.parametrize(
-    ("wishes", "says"),
+    ("settings", "says"),
     [
         ({"rule": "luck"}, "unknown rule 'luck'; choose from: greedy, coupled, speculative, typical"),
         ({"sampling": WARM}, "the rule greedy samples nothing, but the temperature is 0.5"),
@@ -47,13 +47,13 @@ def test_the_session_is_told_all_of_it():
         ({"policy": CLOUD, "idle": "lockstep"}, "the policy 'cloud' never proposes anything"),
     ],
 )
-def test_what_no_server_takes_is_refused(wishes, says):
+def test_what_no_server_takes_is_refused(settings, says):
     with pytest.raises(MisuseError, match=says):
-        options(**wishes)
+        options(**settings)
 
 
 def test_an_idle_policy_of_the_servers_own_is_left_to_the_server():
-    assert options(idle="unheard of").settings().idle == "unheard of"
+    assert options(idle="ignore_link_changes of").settings().idle == "ignore_link_changes of"
 
 
 def test_only_what_is_drawn_has_a_seed():

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from client.conversation import Answer, Conversation
+from client.answer import Answer
+from client.conversation import Conversation
 from client.drafting.controller import FixedTree
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, STREAM, Policy

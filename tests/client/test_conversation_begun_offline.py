@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from client.link.link_state import LinkState
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.protocol.messages import FailureCode, Settings
 from common.rpc.errors import LinkError
 from tests.client.conversations import COUNT, PROMPT, Refusing, Server, Shown, ask, conversation
@@ -24,7 +24,7 @@ async def test_a_first_stream_that_breaks_before_it_answers_is_written_on_alone_
     told = []
     stream = FakeStream()
     stream.send = lambda message: stream._frames.put_nowait(LinkError("nobody is there"))
-    talk = conversation(stream, Server(back=1000), ChainDrafter(target, depth=400), offline=Offline(30, 0.2))
+    talk = conversation(stream, Server(back=1000), ChainDrafter(target, depth=400), offline=OfflineOptions(30, 0.2))
     answer = await asyncio.wait_for(talk.answer(PROMPT, Settings(COUNT), Shown(), told.append), 20)
     talk.close()
     assert told[0] is LinkState.OFFLINE
@@ -32,7 +32,7 @@ async def test_a_first_stream_that_breaks_before_it_answers_is_written_on_alone_
 
 
 async def test_an_answer_that_begins_without_a_link_is_told_so_each_time():
-    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=Offline(5, 0.1))
+    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=OfflineOptions(5, 0.1))
     for _ in range(2):
         told = []
         await asyncio.wait_for(talk.answer(PROMPT, Settings(COUNT), Shown(), told.append), 20)

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from client.conversation import OFFLINE
-from client.link.offline import Offline
+from client.answer import OFFLINE
+from client.link.offline import OfflineOptions
 from common.protocol.messages import Grow, Settings
 from tests.client.conversations import COUNT, PROMPT, Server, Shown, ask, conversation
 from tests.client.fakes import ChainDrafter, FakeStream, decoded, sometimes, target
 
-FOREVER = Offline(limit=8, patience=1e9)
+FOREVER = OfflineOptions(limit_tokens=8, wait_s=1e9)
 
 
 def drafter(propose=target) -> ChainDrafter:
@@ -27,7 +27,7 @@ async def test_while_it_is_held_nobody_is_asked_or_waited_for():
     talk = conversation(stream, server, drafter(), offline=FOREVER)
     talk.hold()
     answer = await ask(talk)
-    talk.hurry()
+    talk.retry_now()
     again = await ask(talk, tokens=(*PROMPT, *answer.provisional, 2))
     talk.close()
     assert (stream.sent, server.attempts) == ([], 0)
@@ -67,7 +67,7 @@ async def test_what_is_offered_is_judged_on_a_stream_that_stands_in_one_pass():
 
 
 async def test_what_is_offered_is_lost_to_nobody_where_the_server_stays_away():
-    talk = conversation(None, Server(back=1e9), drafter(), offline=Offline(limit=4, patience=0.1))
+    talk = conversation(None, Server(back=1e9), drafter(), offline=OfflineOptions(limit_tokens=4, wait_s=0.1))
     run = decoded(PROMPT, 12)
     answer = await offered(talk, PROMPT, run)
     talk.close()

@@ -1,7 +1,7 @@
 """Text that is taken as the draft wrote it, while nobody is there to judge it: what was said for good stays."""
 
 from client.conversation import Conversation
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from tests.client.conversations import COUNT, PROMPT, Server, ask, conversation
 from tests.client.fakes import END, ChainDrafter, FakeStream, decoded, target, wrong
 
@@ -16,7 +16,7 @@ class Speaker:
 
     def __call__(self, committed, provisional):
         self.said += committed
-        kept = self.talk.keep(len(provisional))
+        kept = self.talk.accept_unverified(len(provisional))
         self.kept += len(kept)
         self.said += kept
 
@@ -31,16 +31,18 @@ async def spoken(speaker: Speaker, talk: Conversation, **how):
 async def test_nothing_can_be_kept_while_somebody_judges():
     speaker = Speaker()
     answer = await spoken(speaker, conversation(FakeStream(pass_seconds=0.005), None, ChainDrafter(wrong)))
-    assert speaker.kept == answer.kept == 0
+    assert speaker.kept == answer.accepted_unverified == 0
     assert answer.tokens == tuple(speaker.said) == decoded(PROMPT, COUNT)
 
 
 async def test_what_was_said_stays_and_the_target_goes_on_behind_it():
     speaker = Speaker()
     stream = FakeStream(pass_seconds=0.005, breaks_after=2)
-    answer = await spoken(speaker, conversation(stream, Server(back=0.3), ChainDrafter(wrong), offline=Offline(8)))
+    answer = await spoken(
+        speaker, conversation(stream, Server(back=0.3), ChainDrafter(wrong), offline=OfflineOptions(8))
+    )
     assert answer.tokens == tuple(speaker.said)
-    assert answer.kept == speaker.kept == 8, "as many as may be written alone, and no more"
+    assert answer.accepted_unverified == speaker.kept == 8, "as many as may be written alone, and no more"
     assert (len(answer.tokens), answer.finish_reason) == (COUNT, "length")
     assert answer.tokens != decoded(PROMPT, COUNT)
     assert answer.tokens[-1] == target((*PROMPT, *answer.tokens[:-1]))
@@ -48,9 +50,9 @@ async def test_what_was_said_stays_and_the_target_goes_on_behind_it():
 
 async def test_an_answer_that_is_whole_waits_for_nobody():
     speaker = Speaker()
-    talk = conversation(None, Server(back=1000), ChainDrafter(wrong), offline=Offline(256, patience=1000))
+    talk = conversation(None, Server(back=1000), ChainDrafter(wrong), offline=OfflineOptions(256, wait_s=1000))
     answer = await spoken(speaker, talk)
-    assert (answer.tokens, answer.kept, answer.finish_reason) == (tuple(speaker.said), COUNT, "offline")
+    assert (answer.tokens, answer.accepted_unverified, answer.finish_reason) == (tuple(speaker.said), COUNT, "offline")
     assert answer.provisional == ()
 
 
@@ -59,7 +61,9 @@ async def test_nothing_is_written_behind_an_end_token_that_was_said():
         return END if len(tokens) == len(PROMPT) + 5 else wrong(tokens)
 
     speaker = Speaker()
-    talk = conversation(None, Server(back=1000), ChainDrafter(ending), offline=Offline(256, patience=1000), ends={END})
+    talk = conversation(
+        None, Server(back=1000), ChainDrafter(ending), offline=OfflineOptions(256, wait_s=1000), ends={END}
+    )
     answer = await spoken(speaker, talk)
     assert len(answer.tokens) == 6
     assert answer.tokens[-1] == END
@@ -68,7 +72,7 @@ async def test_nothing_is_written_behind_an_end_token_that_was_said():
 async def test_a_draft_that_goes_round_in_circles_is_stopped_and_the_answer_says_so():
     speaker = Speaker()
     circling = ChainDrafter(lambda tokens: 1 + len(tokens) % 3)
-    talk = conversation(None, Server(back=1000), circling, offline=Offline(256, patience=0.1))
+    talk = conversation(None, Server(back=1000), circling, offline=OfflineOptions(256, wait_s=0.1))
     answer = await spoken(speaker, talk, count=200)
-    assert answer.kept == len(speaker.said) < 50
+    assert answer.accepted_unverified == len(speaker.said) < 50
     assert (answer.finish_reason, answer.note) == ("offline", "the draft began to repeat itself and was stopped")

@@ -8,7 +8,7 @@ import pytest
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM
 from client.errors import RefusedError
 from client.link.link_state import LinkState
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.drafters.lookup import LookupDrafter
 from common.protocol.messages import Failed, FailureCode, Open, Opened, Settings
 from common.rpc.errors import LinkError
@@ -84,7 +84,7 @@ async def test_who_never_comes_back_leaves_what_was_written_alone():
         FakeStream(pass_seconds=0.01, breaks_after=3),
         Server(back=1000),
         ChainDrafter(wrong, depth=400),
-        offline=Offline(limit=12, patience=0.4),
+        offline=OfflineOptions(limit_tokens=12, wait_s=0.4),
     )
     began = time.perf_counter()
     answer = await ask(talk, shown)
@@ -102,7 +102,7 @@ async def test_who_never_comes_back_leaves_what_was_written_alone():
 
 
 async def test_no_more_is_written_alone_than_the_answer_has_room_for():
-    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=Offline(256, 0.2))
+    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=OfflineOptions(256, 0.2))
     answer = await ask(talk, count=7)
     talk.close()
     assert answer.provisional == decoded(PROMPT, 7)
@@ -112,7 +112,7 @@ async def test_no_more_is_written_alone_than_the_answer_has_room_for():
 @pytest.mark.parametrize("drafter", [None, LookupDrafter()], ids=["nobody", "lookup"])
 async def test_patience_is_counted_from_the_last_word_however_often_the_server_is_tried(drafter):
     server = Server(back=1000)
-    talk = conversation(None, server, drafter, offline=Offline(patience=1.5))
+    talk = conversation(None, server, drafter, offline=OfflineOptions(wait_s=1.5))
     began = time.perf_counter()
     answer = await ask(talk, tokens=tuple(range(1, 20)))
     talk.close()
@@ -140,7 +140,7 @@ async def test_short_contacts_that_bring_nothing_do_not_begin_the_patience_anew(
         contacts += 1
         return Fleeting()
 
-    talk = conversation(Fleeting(), dial, drafter, offline=Offline(limit=8, patience=0.6))
+    talk = conversation(Fleeting(), dial, drafter, offline=OfflineOptions(limit_tokens=8, wait_s=0.6))
     answer = await ask(talk, tokens=tuple(range(1, 20)))
     talk.close()
     assert answer.finish_reason == "offline"
@@ -156,7 +156,7 @@ async def test_a_contact_that_brings_tokens_begins_the_patience_anew():
         streams.append(FakeStream(breaks_after=1))
         return streams[-1]
 
-    talk = conversation(FakeStream(breaks_after=1), dial, offline=Offline(patience=0.6))
+    talk = conversation(FakeStream(breaks_after=1), dial, offline=OfflineOptions(wait_s=0.6))
     answer = await ask(talk, count=6)
     talk.close()
     assert answer.tokens == decoded(PROMPT, 6)
@@ -165,7 +165,7 @@ async def test_a_contact_that_brings_tokens_begins_the_patience_anew():
 
 async def test_a_tree_that_is_full_ends_the_run():
     """There is no room for 64 live nodes more."""
-    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=Offline(256, 0.2))
+    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=OfflineOptions(256, 0.2))
     answer = await ask(talk, count=300)
     talk.close()
     assert answer.provisional == decoded(PROMPT, LIMITS.max_nodes)
@@ -176,7 +176,7 @@ async def test_an_end_token_stops_the_run():
     expected = decoded(PROMPT, 40)
     expected = expected[: expected.index(end) + 1]
     drafter = ChainDrafter(target, depth=400)
-    talk = conversation(None, Server(back=1000), drafter, offline=Offline(256, 0.2), ends=(end,))
+    talk = conversation(None, Server(back=1000), drafter, offline=OfflineOptions(256, 0.2), ends=(end,))
     answer = await ask(talk)
     talk.close()
     assert answer.provisional == expected
@@ -187,7 +187,7 @@ async def test_who_cancels_while_offline_has_the_answer_at_once(drafter):
     shown = Shown()
     talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=3), Server(back=1000), drafter)
     asking = asyncio.create_task(ask(talk, shown, count=300))
-    await until(lambda: len(shown.final) >= 3 and not talk._lifeline.is_good)
+    await until(lambda: len(shown.final) >= 3 and not talk._link.is_good)
     await asyncio.sleep(0.05)
     began = time.perf_counter()
     talk.cancel()
@@ -206,11 +206,11 @@ async def test_the_next_turn_after_an_offline_end_is_answered_when_the_server_is
         FakeStream(pass_seconds=0.01, breaks_after=3),
         server,
         ChainDrafter(sometimes, depth=400),
-        offline=Offline(limit=8, patience=0.1),
+        offline=OfflineOptions(limit_tokens=8, wait_s=0.1),
     )
     first = await ask(talk)
     assert first.finish_reason == "offline"
-    talk.offline = Offline(limit=8, patience=10.0)
+    talk.offline = OfflineOptions(limit_tokens=8, wait_s=10.0)
     tokens = (*PROMPT, *first.tokens, *first.provisional, 2, 7)
     second = await ask(talk, tokens=tokens, count=20)
     talk.close()
@@ -219,7 +219,7 @@ async def test_the_next_turn_after_an_offline_end_is_answered_when_the_server_is
     assert [(opened.turn, opened.tokens) for opened in server.opened] == [(1, tokens)]
 
 
-async def test_a_stream_that_broke_between_two_answers_is_renewed_for_the_second():
+async def test_a_linkthat_broke_between_two_answers_is_renewed_for_the_second():
     server, stream = Server(), FakeStream()
     talk = conversation(stream, server, ChainDrafter(sometimes))
     first = await ask(talk, count=10)
@@ -237,12 +237,12 @@ async def test_who_keeps_what_was_written_has_it_in_the_answer():
         FakeStream(pass_seconds=0.01, breaks_after=3),
         server,
         ChainDrafter(wrong, depth=400),
-        offline=Offline(limit=10, patience=5.0, keep=True),
+        offline=OfflineOptions(limit_tokens=10, wait_s=5.0, accept_unverified=True),
     )
     answer = await ask(talk, shown)
     talk.close()
     assert answer.tokens == tuple(shown.final)
-    assert (len(answer.tokens), answer.provisional, answer.kept) == (COUNT, (), 10)
+    assert (len(answer.tokens), answer.provisional, answer.accepted_unverified) == (COUNT, (), 10)
     (opened,) = server.opened
     kept = opened.tokens[len(PROMPT) :]
     judged = len(kept) - 10
@@ -255,10 +255,12 @@ async def test_who_keeps_what_was_written_has_it_in_the_answer():
 
 
 async def test_who_keeps_nothing_that_was_written_loses_nothing():
-    talk = conversation(FakeStream(breaks_after=3), Server(back=0.2), None, offline=Offline(keep=True))
+    talk = conversation(
+        FakeStream(breaks_after=3), Server(back=0.2), None, offline=OfflineOptions(accept_unverified=True)
+    )
     answer = await ask(talk)
     talk.close()
-    assert (answer.tokens, answer.kept) == (decoded(PROMPT, COUNT), 0)
+    assert (answer.tokens, answer.accepted_unverified) == (decoded(PROMPT, COUNT), 0)
 
 
 @pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING])
@@ -283,7 +285,7 @@ async def test_a_next_question_for_which_there_is_no_room_is_refused_with_a_time
     talk = conversation(FakeStream(), Server(), ChainDrafter(target))
     await ask(talk)
     refusal = Failed(FailureCode.OVERLOADED, "it is busy", retry_after=3.0)
-    talk._lifeline._stream.send = lambda message: talk._lifeline._stream._frames.put_nowait(refusal)
+    talk._link._stream.send = lambda message: talk._link._stream._frames.put_nowait(refusal)
     with pytest.raises(RefusedError, match="busy") as refused:
         await ask(talk, tokens=(*PROMPT, 9))
     talk.close()
@@ -318,7 +320,7 @@ async def test_another_model_behind_the_address_ends_the_answer_and_says_so():
     talk.close()
 
 
-async def test_draft_state_of_a_new_stream_is_that_of_the_same_tokens():
+async def test_draft_state_of_a_new_linkis_that_of_the_same_tokens():
     server, drafter = Server(back=0.2, pass_seconds=0.01), StatefulDrafter(sometimes, depth=8)
     talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=4), server, drafter)
     answer = await ask(talk)

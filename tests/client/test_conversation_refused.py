@@ -90,5 +90,5 @@ def test_a_link_is_not_tried_before_the_server_said_and_then_not_by_all_at_once(
         link.broken(10.0, 5.0)
         due.append(link.due)
     assert 15.0 < due[0] < due[1] < 15.2
-    link.hurry()
+    link.retry_now()
     assert link.due < 10.0

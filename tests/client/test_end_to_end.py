@@ -145,7 +145,7 @@ def test_a_chat_goes_on_from_what_was_shown(monkeypatch, capsys, slow_server, ca
         asked.append([*messages])
         return chat_prompt(tokenizer, messages)
 
-    monkeypatch.setattr("client.chat.talk.chat_prompt", spy)
+    monkeypatch.setattr("client.chat.chat_session.chat_prompt", spy)
     _, shown, err = chat(monkeypatch, capsys, "hello\nand again\n", address, cache, "--stop", stop)
     assert err == ""
     first = out.partition(stop)[0]
@@ -212,10 +212,10 @@ def test_names_are_shown_as_they_are(monkeypatch, capsys, slow_server, cache):
     assert NAME in err
 
 
-def chat(monkeypatch, capsys, typed: str, address: str, cache: Path, *wishes: str) -> tuple[int, str, str]:
+def chat(monkeypatch, capsys, typed: str, address: str, cache: Path, *settings: str) -> tuple[int, str, str]:
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     arguments = ["--server", address, "--token", "secret", "--cache-dir", str(cache), "--max-new-tokens", "12"]
-    return outrider(monkeypatch, capsys, "chat", *arguments, *wishes)
+    return outrider(monkeypatch, capsys, "chat", *arguments, *settings)
 
 
 def test_pull_says_where_the_bundle_is(monkeypatch, capsys, cache, server):
@@ -267,8 +267,8 @@ def test_an_answer_without_its_server_is_in_the_json(monkeypatch, capsys, slow_s
                 process.kill()
 
     monkeypatch.setattr("client.commands.run.AnswerView", Killing)
-    wishes = ("--json", "--offline-wait", "0.3")
-    code, out, err = outrider(monkeypatch, capsys, "run", PROMPT, *wishes, *arguments)
+    settings = ("--json", "--offline-wait", "0.3")
+    code, out, err = outrider(monkeypatch, capsys, "run", PROMPT, *settings, *arguments)
     result = json.loads(out)
     assert code == 0
     assert err.endswith("the server was out of reach\n")

@@ -51,9 +51,9 @@ def serve(models, port):
     return begin
 
 
-def asking(port: int, cache: Path, *wishes: str) -> list[str]:
+def asking(port: int, cache: Path, *settings: str) -> list[str]:
     where = ["--server", f"127.0.0.1:{port}", "--cache-dir", str(cache), "--offline-wait", "60"]
-    return ["run", PROMPT, *where, "--max-new-tokens", str(TOKENS), "--temperature", "1", "--seed", "7", *wishes]
+    return ["run", PROMPT, *where, "--max-new-tokens", str(TOKENS), "--temperature", "1", "--seed", "7", *settings]
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +105,11 @@ def test_an_answer_that_begins_without_a_server_is_verified_when_one_appears(ser
     assert result["link"][-1]["state"] == "online"
 
 
-@pytest.mark.parametrize("wishes", [(), ("--draft", "lookup"), ("--policy", "cloud")], ids=["draft", "lookup", "cloud"])
+@pytest.mark.parametrize(
+    "settings", [(), ("--draft", "lookup"), ("--policy", "cloud")], ids=["draft", "lookup", "cloud"]
+)
 def test_a_server_killed_in_mid_answer_and_restarted_changes_no_token(
-    monkeypatch, capsys, serve, port, cache, expected, wishes
+    monkeypatch, capsys, serve, port, cache, expected, settings
 ):
     with ExitStack() as stack:
         process, _ = stack.enter_context(serve())
@@ -120,7 +122,7 @@ def test_a_server_killed_in_mid_answer_and_restarted_changes_no_token(
                     stack.enter_context(serve())
 
         monkeypatch.setattr("client.commands.run.AnswerView", Killing)
-        code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, "--json", *wishes))
+        code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, "--json", *settings))
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert result["token_ids"] == expected
@@ -129,22 +131,22 @@ def test_a_server_killed_in_mid_answer_and_restarted_changes_no_token(
 
 
 def test_a_server_that_never_comes_back_leaves_what_the_draft_wrote(monkeypatch, capsys, port, cache):
-    wishes = ("--offline-limit", "5", "--offline-wait", "0.3")
-    code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, "--json", *wishes))
+    settings = ("--offline-limit", "5", "--offline-wait", "0.3")
+    code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, "--json", *settings))
     result = json.loads(out)
     assert code == 0
     assert (result["token_ids"], result["text"], result["finish_reason"]) == ([], "", "offline")
     assert len(result["provisional_token_ids"]) == 5
     assert result["provisional_text"]
     assert err.splitlines()[-1].startswith("the last 5 tokens are the draft's own and never confirmed")
-    _, shown, _ = outrider(monkeypatch, capsys, *asking(port, cache, *wishes))
+    _, shown, _ = outrider(monkeypatch, capsys, *asking(port, cache, *settings))
     # A character that is not whole is not shown.
     assert shown.rstrip("\n\ufffd") == result["provisional_text"].rstrip("\ufffd")
 
 
 def test_an_answer_that_is_not_whole_says_so_where_nothing_was_written(monkeypatch, capsys, port, cache):
-    wishes = ("--policy", "cloud", "--offline-wait", "0.3")
-    code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, *wishes))
+    settings = ("--policy", "cloud", "--offline-wait", "0.3")
+    code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, *settings))
     assert (code, out) == (0, "")
     assert err.splitlines()[-1] == "the answer is not whole: the server was out of reach"
 

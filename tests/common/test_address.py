@@ -66,4 +66,4 @@ def test_a_localhost_that_resolves_elsewhere_is_not_believed(monkeypatch: pytest
     [("0.0.0.0:7", "127.0.0.1:7"), ("[::]:7", "[::1]:7"), ("10.0.0.1:7", "10.0.0.1:7"), ("gpu:7", "gpu:7")],
 )
 def test_what_listens_everywhere_is_dialled_on_loopback(listens: str, dialled: str) -> None:
-    assert str(parse_address(listens).dialled_here) == dialled
+    assert str(parse_address(listens).dial_address) == dialled

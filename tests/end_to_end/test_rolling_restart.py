@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from client.answer import Answer
 from client.assembly import Client, client_for
-from client.conversation import Answer
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.address import parse_address
@@ -24,7 +24,7 @@ from tests.server.reference import Reference
 
 TOKENS = 60
 PROMPTS = [list(range(first, first + 20)) for first in (40, 90, 140)]
-PATIENT = Offline(limit=TOKENS, patience=60.0)
+PATIENT = OfflineOptions(limit_tokens=TOKENS, wait_s=60.0)
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD
 from client.link.stream import Access
 from client.terminal.progress import download_bar
-from client.terminal.render import AnswerView, PlainPaper
+from client.terminal.render import AnswerView, PlainRenderer
 from client.text import decode, raw_prompt
 from common.address import parse_address
 from common.protocol.messages import Settings
@@ -217,11 +217,11 @@ async def walk(folder: Path) -> Trace:
             prompt = raw_prompt(client.tokenizer, PROMPT)
             first = Reference(target).answer(prompt.tokens, 1)[0]
             trace = Trace((prompt.tokens[-1], first), decode(client.tokenizer, [first]))
-            view = AnswerView(client.tokenizer, PlainPaper(Console(file=_Screen(trace))))
+            view = AnswerView(client.tokenizer, PlainRenderer(Console(file=_Screen(trace))))
             async with client.converse(CLOUD, None) as conversation:
                 trace.begin()
                 try:
-                    answer = await client.confidant(conversation).answer(prompt, Settings(29, idle="eager"), view)
+                    answer = await client.privacy_router(conversation).answer(prompt, Settings(29, idle="eager"), view)
                 finally:
                     trace.end()
             assert answer.tokens[0] == first

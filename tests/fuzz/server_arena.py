@@ -29,7 +29,7 @@ from common.protocol.messages import (
 )
 from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from server.passes.verify_budget import Cost
+from server.passes.scheduler import Cost
 from server.sessions.sessions import Sessions
 from tests.fuzz.arena import FaultError, check_sentence
 from tests.fuzz.chance import Shot, Spoiler
@@ -232,7 +232,7 @@ class ServerArena:
         exports = sessions.claim_state()
         sessions.send_state(exports, thinker.make([export.ask for export in exports]), self._now)
         if batch is not None:
-            outcomes = thinker.decide(batch.cases)
+            outcomes = thinker.verify(batch.scheduled)
             self._now += self._cost(batch.tokens)
             sessions.complete(batch, outcomes, self._now)
 

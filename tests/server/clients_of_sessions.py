@@ -83,8 +83,8 @@ def one_pass(sessions: Sessions, thinker: Thinker, now: float = 0.0) -> int:
     sessions.send_state(exports, thinker.make([export.request for export in exports]), now)
     if batch is None:
         return 0
-    sessions.complete(batch, thinker.decide(batch.cases), now)
-    return len(batch.parts)
+    sessions.complete(batch, thinker.verify(batch.scheduled), now)
+    return len(batch.owners)
 
 
 def answer(client: Client, sessions: Sessions, thinker: Thinker) -> None:

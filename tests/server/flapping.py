@@ -130,7 +130,7 @@ class Flapping:
 
         def complete() -> None:
             self._pass_running = False
-            self._sessions.complete(batch, self.thinker.decide(batch.cases), self._now)
+            self._sessions.complete(batch, self.thinker.verify(batch.scheduled), self._now)
 
         self._at(self._now + self._pass_seconds, complete)
 

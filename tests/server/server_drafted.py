@@ -46,4 +46,4 @@ def begun(sessions: Sessions, thinker: Thinker, prompt: list[int], idle: str = "
 def long_pass(sessions: Sessions, thinker: Thinker, now: float, seconds: float = 0.3) -> None:
     batch = sessions.plan(now)
     if batch is not None:
-        sessions.complete(batch, thinker.decide(batch.cases), now + seconds)
+        sessions.complete(batch, thinker.verify(batch.scheduled), now + seconds)

@@ -17,11 +17,12 @@ from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.draft_state import StateKind
 from common.protocol.messages import Commit, FromServer, Settings, State
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
 from server.engine import Engine
 from server.models.offer import make_offer
 from server.options import Pace, SessionOptions
-from server.passes.batch import Case, PassOutcome
+from server.passes.batch import PassOutcome
 from server.passes.state_export import ExportRequest
 from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
@@ -108,9 +109,9 @@ class SlowThinker(Thinker):
         super().__init__()
         self.calls: list[str] = []
 
-    def decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
-        self.calls.append("decide")
-        return super().decide(cases)
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+        self.calls.append("verify")
+        return super().verify(scheduled)
 
     def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         self.calls.append("make")
@@ -149,7 +150,7 @@ async def test_draft_state_is_made_within_a_stated_cost() -> None:
     assert engine.counters.state_seconds > 9 * 0.04
     commits = [at for at, message in heard if isinstance(message, Commit)]
     states = [at for at, message in heard if isinstance(message, State) and message.kind == "lsa"]
-    assert thinker.calls == ["decide", *(["make", "decide"] * 9)]
+    assert thinker.calls == ["verify", *(["make", "verify"] * 9)]
     # Behind its commit, and long before the next.
     for commit, state, following in zip(commits, states, commits[1:], strict=False):
         assert commit < state < following - 0.02
@@ -190,7 +191,7 @@ async def test_an_answer_goes_on_without_state_that_fails_as_a_whole() -> None:
 
 
 class Dying(Thinker):
-    def decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
         raise ArithmeticError("the device fell off the bus")
 
 

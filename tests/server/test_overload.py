@@ -39,7 +39,7 @@ class Seen:
 async def serving(max_running: int) -> AsyncIterator[Engine]:
     terms, bounds = replace(TERMS, end_tokens=frozenset()), ServingLimits(64, 64, max_running=max_running)
     clock = asyncio.get_running_loop().time
-    engine = Engine(Sessions(terms, bounds, 4000), Thinker(), COSTLY, clock=clock, hire=VirtualWorker)
+    engine = Engine(Sessions(terms, bounds, 4000), Thinker(), COSTLY, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     yield engine
     running.cancel()

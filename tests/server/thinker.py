@@ -7,11 +7,11 @@ what it chooses. The draft state of positions is their tokens.
 import hashlib
 from collections.abc import Sequence
 
-from common.models.segment import Segment
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
-from server.passes.batch import Case, PassOutcome
+from common.protocol.scheduled_tokens import ScheduledTokens
+from server.passes.batch import PassOutcome
 from server.passes.state_export import ExportRequest
 from tests.common.protocol.rules.rows import decide
 
@@ -36,32 +36,32 @@ def decode(prompt: Sequence[int], count: int, end: int = END) -> list[int]:
 
 
 class Thinker:
-    """A `Decider` and a `Maker`. Counts the cases of each pass; fails for sequences that begin with `poison`."""
+    """A `Verifier` and an `ExportMaker`. Counts each pass's sessions; fails for sequences that begin with `poison`."""
 
     def __init__(self, poison: int | None = None) -> None:
-        self.cases_per_pass: list[int] = []
+        self.sessions_per_pass: list[int] = []
         self._poison = poison
         self._held: dict[int, int] = {}
 
-    def decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
-        self.cases_per_pass.append(len(cases))
-        for case in cases:
-            self._held.update(zip(case.segment.slots, case.segment.tokens, strict=True))
-        return [self._decide(case) for case in cases]
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+        self.sessions_per_pass.append(len(scheduled))
+        for each in scheduled:
+            self._held.update(zip(each.slots, each.tokens, strict=True))
+        return [self._verify(each) for each in scheduled]
 
     def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         return [bytes(self._held[slot] for slot in request.slots.tolist()) for request in requests]
 
-    def _decide(self, case: Case) -> PassOutcome:
-        segment = case.segment
-        past = [self._held[slot] for slot in segment.past_slots]
-        if [*past, *segment.tokens][0] == self._poison:
+    def _verify(self, scheduled: ScheduledTokens) -> PassOutcome:
+        past = [self._held[slot] for slot in scheduled.past_slots]
+        if [*past, *scheduled.tokens][0] == self._poison:
             return PeerError("the thinker cannot think of this", FailureCode.INTERNAL)
-        return decide(case.verify_input, [next_token([*past, *self._branch(segment, row)]) for row in segment.wanted])
+        choices = [next_token([*past, *self._branch(scheduled, row)]) for row in scheduled.wanted]
+        return decide(scheduled.verify_input, choices)
 
-    def _branch(self, segment: Segment, row: int) -> list[int]:
+    def _branch(self, scheduled: ScheduledTokens, row: int) -> list[int]:
         tokens: list[int] = []
         while row >= 0:
-            tokens.append(self._held[segment.slots[row]])
-            row = segment.parents[row]
+            tokens.append(self._held[scheduled.slots[row]])
+            row = scheduled.parents[row]
         return tokens[::-1]

@@ -16,9 +16,9 @@ import torch
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.families import key_width
 from common.models.fingerprint import fingerprint
 from common.models.shipped import shipped_family
-from common.models.sizes import key_width
 from common.models.source import checkpoint_directory
 from training.draft_models.recipe import Batch, FeatureNeeds, Features
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from common.draft_models.layers import LayerShape
-from common.models.sizes import head_size
+from common.models.families import head_size
 from training.draft_models.features import FrozenTarget
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from client.answering import AnswerOptions
 from client.conversation import Conversation
-from client.demo.asking import unwatched
+from client.demo.asking import ignore_tokens
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
@@ -99,7 +99,7 @@ async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answe
     clock = asyncio.get_running_loop().time
     sessions = Sessions(_TERMS, ServingLimits(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
     target = TableTarget(tables, _CAPACITY)
-    engine = Engine(sessions, target, timing.pace, clock=clock, hire=VirtualWorker)
+    engine = Engine(sessions, target, timing.pace, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     counted = RankCounts()
     seeds = iter(range(seed * answers, (seed + 1) * answers))
@@ -130,7 +130,7 @@ async def _ask(
     sampling = Sampling(temperature=1.0, seed=seed)
     options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
     try:
-        answer = await conversation.answer(PROMPT, options.settings(), unwatched)
+        answer = await conversation.answer(PROMPT, options.settings(), ignore_tokens)
     finally:
         conversation.close()
         stream.close()

@@ -18,8 +18,9 @@ from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw, State, StateRequest
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.views import Proposal, TreeView
-from server.passes.batch import Case, PassOutcome
+from server.passes.batch import PassOutcome
 
 Distribution = NDArray[np.float64]
 
@@ -73,17 +74,17 @@ class TableTarget:
         self._tables = tables
         self._held = [END] * capacity
 
-    def decide(self, cases: Sequence[Case]) -> list[PassOutcome]:
-        return [self._decide(case) for case in cases]
+    def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+        return [self._verify(each) for each in scheduled]
 
-    def _decide(self, case: Case) -> PassOutcome:
-        segment = case.segment
-        for token, slot in zip(segment.tokens, segment.slots, strict=True):
+    def _verify(self, scheduled: ScheduledTokens) -> PassOutcome:
+        for token, slot in zip(scheduled.tokens, scheduled.slots, strict=True):
             self._held[slot] = int(token)
-        if case.verify_input is None:
+        verify_input = scheduled.verify_input
+        if verify_input is None:
             return []
-        root = segment.tokens[segment.wanted[0]]
-        return RULES[case.verify_input.rule].walk(case.verify_input, _TableRows(case.verify_input, self._tables, root))
+        root = scheduled.tokens[scheduled.wanted[0]]
+        return RULES[verify_input.rule].walk(verify_input, _TableRows(verify_input, self._tables, root))
 
 
 class _TableRows:

@@ -17,7 +17,7 @@ from netem.experiments.offline.answered_tasks import AnsweredTask, find_tasks, l
 from netem.experiments.offline.disconnect_report import CutResult, DraftResult, make_report
 from netem.experiments.offline.offline_drafting import OfflineAnswer, continue_offline
 from netem.experiments.one_device.bench import Bench, open_bench
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, find_drafts, find_model_paths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.tasks.grading import Grades, grade
 from netem.experiments.tasks.tasks import Task
 
@@ -84,7 +84,7 @@ async def _ask_target(
 
 async def _write_all(
     bench: Bench,
-    drafts: Sequence[DraftAtDepth],
+    drafts: Sequence[ComparedDraft],
     answered: Sequence[AnsweredTask],
     workload: DisconnectWorkload,
     advance: Advance,
@@ -113,7 +113,7 @@ def agreed(written: Sequence[OfflineAnswer], answered: Sequence[AnsweredTask], c
     return [common_prefix(each.tokens, task.own) - cut for each, task in zip(written, answered, strict=True)]
 
 
-def own_parameters(draft: DraftAtDepth) -> int:
+def own_parameters(draft: ComparedDraft) -> int:
     """The number of the draft model's own parameters on the client, read from the headers of its files.
 
     The target's layers, embedding and head that it runs are not counted; of several depths only its own is.

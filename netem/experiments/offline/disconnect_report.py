@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.stats import per
 from netem.experiments.experiment import Report
 from netem.experiments.offline.offline_drafting import STATE_DTYPE, OfflineAnswer
@@ -75,7 +75,7 @@ def make_report(kept: Sequence[DraftResult], target: Grades, begun: Mapping[int,
             f"{count} tasks in Python that the target answers greedily in at least {least} tokens. Each answer is cut "
             "behind its first tokens; of these, the draft state of all that the target has processed (all but the "
             f"last) is there, in {STATE_DTYPE}. The client's own drafting loop writes on, one token a step, to the "
-            f"end token or for {Offline().limit} tokens, and the task's tests judge the whole answer.",
+            f"end token or for {OfflineOptions().limit_tokens} tokens, and the task's tests judge the whole answer.",
             "pass@1: the share that passes, with its 95% interval (Wilson). 'kept': of the target's own. 'as the "
             "target': how many tokens behind the cut are the target's, on average, up to the first that is not.",
             f"'{API_CLIENT}' has what had come. 'parameters' are the draft's own on the laptop; with N it also runs "

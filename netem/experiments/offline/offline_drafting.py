@@ -12,14 +12,14 @@ import torch
 
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.codec import encode
 from common.draft_models.exporters import StateExporter
 from common.models.segment import Segment
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import Commit, Opened, Settings, State
 from netem.experiments.one_device.bench import Bench
-from netem.experiments.one_device.compared_drafts import DraftAtDepth
+from netem.experiments.one_device.compared_drafts import ComparedDraft
 
 STATE_DTYPE = "int8"
 
@@ -38,11 +38,11 @@ class OfflineAnswer:
 
 
 def continue_offline(
-    bench: Bench, draft: DraftAtDepth, prompt: Sequence[int], committed: Sequence[int], new_tokens: int
+    bench: Bench, draft: ComparedDraft, prompt: Sequence[int], committed: Sequence[int], new_tokens: int
 ) -> OfflineAnswer:
     """The answer of at most `new_tokens`, of which `committed` and their draft state had arrived before the cut."""
     drafter = bench.drafter(draft, dtype=STATE_DTYPE)
-    limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, Offline().limit)
+    limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, OfflineOptions().limit_tokens)
     session = ClientSession(_SESSION, limits, drafter.state)
     loop = DraftingLoop(session, STREAM, has_drafter=True, ends=bench.card.end_tokens)
     room = bench.card.context - len(prompt)
@@ -52,7 +52,7 @@ def continue_offline(
     for state in states_of(bench, draft, (*prompt, *committed), session.turn):
         loop.received(state)
     session.lost()
-    loop.write_alone(Offline().limit)
+    loop.go_offline(OfflineOptions().limit_tokens)
     seconds: list[float] = []
     while (step := loop.begin_step()) is not None:
         begun = time.perf_counter()
@@ -63,7 +63,7 @@ def continue_offline(
     return OfflineAnswer((*committed, *loop.run), len(loop.run), sum(seconds[1 : len(loop.run)]))
 
 
-def states_of(bench: Bench, draft: DraftAtDepth, tokens: Sequence[int], turn: int) -> list[State]:
+def states_of(bench: Bench, draft: ComparedDraft, tokens: Sequence[int], turn: int) -> list[State]:
     """The draft state of all positions that the target has processed, which are all but that of the last token."""
     exporters = bench.exporters_of(draft)
     if not exporters:

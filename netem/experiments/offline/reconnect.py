@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.text import chat_tokens
 from common.protocol.errors import MisuseError, OutriderError
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.offline.reconnect_report import OutageResult, make_report
 from netem.experiments.offline.screen import LengthLimits, Outage, ScreenState, watch_outage
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, find_drafts, find_model_paths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import level_seconds
 from netem.experiments.one_device.prompts import choose
 from netem.experiments.speed.runs import CODE, drawn, fault_of
@@ -34,7 +34,7 @@ LEASE_SECONDS = 120.0
 
 _ALL = 1000  # more than there are prompts
 
-OFFLINE = Offline(patience=60.0)
+OFFLINE = OfflineOptions(wait_s=60.0)
 """Patience longer than the longest outage, so that every answer waits for the link."""
 
 
@@ -73,7 +73,7 @@ class OutageTestbed:
     server: VirtualServer
     loaded_drafts: LoadedDrafts
 
-    def ask(self, draft: DraftAtDepth, link: LinkProfile, prompt: Sequence[int], most: int) -> WatchedAnswer:
+    def ask(self, draft: ComparedDraft, link: LinkProfile, prompt: Sequence[int], most: int) -> WatchedAnswer:
         """The answer on a new virtual clock. Raises OutriderError where it is incomplete or its drafter failed."""
         layers = len(self.server.target.model.pool.keys_SX)
         pace = level_seconds(draft.depth, layers)
@@ -103,7 +103,7 @@ class OutageTestbed:
         return watched
 
 
-def open_testbed(target: Path, drafts: Sequence[DraftAtDepth]) -> OutageTestbed:
+def open_testbed(target: Path, drafts: Sequence[ComparedDraft]) -> OutageTestbed:
     """Loads the models. Raises OutriderError where they do not fit together."""
     directories = dict.fromkeys(each.directory for each in drafts if each.directory is not None)
     server = load_virtual_server(target, list(directories))
@@ -130,7 +130,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 def long_enough(
-    testbed: OutageTestbed, draft: DraftAtDepth, prompts: Sequence[Sequence[int]], workload: ReconnectWorkload
+    testbed: OutageTestbed, draft: ComparedDraft, prompts: Sequence[Sequence[int]], workload: ReconnectWorkload
 ) -> list[Sequence[int]]:
     """The first prompts whose answers are long enough."""
     chosen: list[Sequence[int]] = []
@@ -146,7 +146,7 @@ def long_enough(
 
 
 def measure_outages(
-    testbed: OutageTestbed, draft: DraftAtDepth, link: LinkProfile, prompt: Sequence[int], workload: ReconnectWorkload
+    testbed: OutageTestbed, draft: ComparedDraft, link: LinkProfile, prompt: Sequence[int], workload: ReconnectWorkload
 ) -> list[OutageResult]:
     """Makes one answer without an outage, and again with each outage."""
     whole = testbed.ask(draft, link, prompt, workload.most)
@@ -157,11 +157,13 @@ def measure_outages(
             gone = replace(link, outages=Outages(((outage.begins, outage.ends),)))
             watched = testbed.ask(draft, gone, prompt, workload.most)
             tokens, ends = watched.answer.tokens, frozenset(testbed.server.offer.card.end_tokens)
-            observed = watch_outage(watched.states, tokens, outage, ends, LengthLimits(OFFLINE.limit, workload.most))
+            observed = watch_outage(
+                watched.states, tokens, outage, ends, LengthLimits(OFFLINE.limit_tokens, workload.most)
+            )
             identical = tokens == whole.answer.tokens
             found.append(OutageResult(draft.name, lasts, observed, watched.answer.stats.reconnects, identical))
     return found
 
 
-def _name(draft: DraftAtDepth) -> str:
+def _name(draft: ComparedDraft) -> str:
     return draft.kind.name if draft.directory is None else draft.directory.name

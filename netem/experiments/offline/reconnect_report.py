@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.stats import per
 from netem.experiments.experiment import Report
 from netem.experiments.offline.screen import OutageObservation
@@ -44,7 +44,7 @@ Group = Sequence[OutageResult]
 
 
 def make_report(
-    results: Group, link: LinkProfile, prompts: int, moments: Sequence[int], offline: Offline, idle: str
+    results: Group, link: LinkProfile, prompts: int, moments: Sequence[int], offline: OfflineOptions, idle: str
 ) -> Report:
     groups = _grouped(results)
     trip = (mean_delay_ms(link.up) + mean_delay_ms(link.down)) / 1000
@@ -58,8 +58,9 @@ def make_report(
             f"{prompts} held-out prompts for code; in each answer the link carries nothing from behind its first "
             f"{behind} tokens on, for so long; means over these, or the most. Virtual clock: the real conversation "
             f"with its link watch, its attempts to come back and its resumed session; server policy {idle}; at most "
-            f"{offline.limit} tokens are written alone. A pass takes at least {VIRTUAL_COSTS['pass_ms']:g} ms and "
-            f"{VIRTUAL_COSTS['token_ms']:g} ms per token, a drafted level {VIRTUAL_COSTS['draft_level_ms']:g} ms and, "
+            f"{offline.limit_tokens} tokens are written alone. A pass takes at least {VIRTUAL_COSTS['pass_ms']:g} ms "
+            f"and {VIRTUAL_COSTS['token_ms']:g} ms per token, a drafted level {VIRTUAL_COSTS['draft_level_ms']:g} ms "
+            f"and, "
             "for each target layer that the draft runs itself, that layer's share of a pass.",
             "'provisional': tokens on the screen, not judged, when the server was first heard again; 'survived': of "
             "these, what the target confirmed, all up to the first that it did not.",

@@ -11,7 +11,7 @@ from typing import Any
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import CHAIN, ask_all, open_bench
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, find_drafts, find_model_paths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import IN_WORDS
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.one_device.prompts import Workload, choose, in_words
@@ -70,7 +70,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 def make_ablation_rows(
-    drafts: Sequence[DraftAtDepth], answers: Mapping[str, Answers], layers: int, seed: int
+    drafts: Sequence[ComparedDraft], answers: Mapping[str, Answers], layers: int, seed: int
 ) -> list[AblationRow]:
     bootstrap = bootstrap_for(answers[drafts[0].name], seed)
     accepted = [accepts(answers[each.name]) for each in drafts]

@@ -34,7 +34,7 @@ from common.protocol.sampling import LIKELIEST, Sampling
 from common.rounds import Rounds, RoundsAnswer, StateChannel
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, ModelPaths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths
 from netem.experiments.one_device.prompts import Prompt, Prompts
 from server.models.draft_models import DraftModel, load_exporters, needs_hidden, read_draft_model
 from server.models.target_card import read_card
@@ -94,7 +94,7 @@ class Bench:
         ends = set(self.card.end_tokens)
         return str(self.tokenizer.decode([token for token in tokens if token not in ends]))
 
-    def exporters_of(self, draft: DraftAtDepth) -> Sequence[StateExporter]:
+    def exporters_of(self, draft: ComparedDraft) -> Sequence[StateExporter]:
         return () if draft.kind.state is None else self.exporters[_key(draft)]
 
     def plain(self, tokens: Sequence[int], new_tokens: int) -> TimedRounds:
@@ -103,7 +103,7 @@ class Bench:
 
     def answer(
         self,
-        draft: DraftAtDepth,
+        draft: ComparedDraft,
         tree: Tree,
         tokens: Sequence[int],
         new_tokens: int,
@@ -122,7 +122,7 @@ class Bench:
         return self._timed(rounds, tokens, new_tokens)
 
     def drafter(
-        self, draft: DraftAtDepth, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
+        self, draft: ComparedDraft, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
     ) -> Drafter:
         """A new drafter that requests its draft state in the number format `dtype`."""
         directory = Path() if draft.directory is None else self.bundles[draft.directory]
@@ -141,7 +141,7 @@ class Bench:
 
 
 @contextmanager
-def open_bench(paths: ModelPaths, drafts: Sequence[DraftAtDepth], device: str = "cpu") -> Iterator[Bench]:
+def open_bench(paths: ModelPaths, drafts: Sequence[ComparedDraft], device: str = "cpu") -> Iterator[Bench]:
     """Raises CheckpointError where a checkpoint cannot be loaded or a draft model was made for another target."""
     torch.set_num_threads(HALF_THE_CORES)  # as both ends do in the other experiments
     tokenizer = load_tokenizer(paths.target)
@@ -158,12 +158,12 @@ def open_bench(paths: ModelPaths, drafts: Sequence[DraftAtDepth], device: str = 
         yield Bench(target, tokenizer, card, bundles, load_exporters(models, target))
 
 
-def _key(draft: DraftAtDepth) -> tuple[str, int]:
+def _key(draft: ComparedDraft) -> tuple[str, int]:
     return str(draft.directory), draft.depth
 
 
 def _write_bundles(
-    folder: Path, target: Path, drafts: Sequence[DraftAtDepth], models: Sequence[DraftModel]
+    folder: Path, target: Path, drafts: Sequence[ComparedDraft], models: Sequence[DraftModel]
 ) -> dict[Path, Path]:
     tail = folder / TAIL_FOLDER
     if models:

@@ -5,6 +5,7 @@ It wraps a client's connection. It may not know draft models or tables.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from common.protocol.messages import FromClient, FromServer, Grow, Open, State
@@ -79,6 +80,11 @@ class CountedStream:
     @property
     def bytes_down(self) -> int:
         return self._stream.bytes_down
+
+    @property
+    def state_bytes(self) -> Mapping[str, int]:
+        """Bytes of draft state by kind."""
+        return self._stream.state_bytes
 
     async def send(self, message: FromClient) -> None:
         before = self._stream.bytes_up

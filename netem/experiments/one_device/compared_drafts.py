@@ -21,7 +21,7 @@ _DEFAULT = next(iter(DRAFT_KINDS))
 
 
 @dataclass(frozen=True, slots=True)
-class DraftAtDepth:
+class ComparedDraft:
     """A draft model at one depth. depth: N, the target's last layers that it runs. directory: None for `lookup`."""
 
     name: str
@@ -30,7 +30,7 @@ class DraftAtDepth:
     depth: int = 0
 
 
-_LOOKUP = DraftAtDepth(LOOKUP, DRAFT_KINDS[LOOKUP], None)
+_LOOKUP = ComparedDraft(LOOKUP, DRAFT_KINDS[LOOKUP], None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def find_model_paths(request: Request) -> ModelPaths:
     return ModelPaths(target, prompts, models)
 
 
-def find_drafts(request: Request, with_lookup: bool = True) -> list[DraftAtDepth]:
+def find_drafts(request: Request, with_lookup: bool = True) -> list[ComparedDraft]:
     """The drafts that the request names, in its order; else all, `lookup` first. One of several depths comes once for
     each. Raises MisuseError where one is missing, with what to train."""
     folder = find_model_paths(request).folder
@@ -84,7 +84,7 @@ def models(request: Request) -> Mapping[str, Path]:
     return {_TARGET: paths.target, **{directory.name: directory for directory in found}}
 
 
-def need(drafts: Sequence[DraftAtDepth], kind: str, folder: Path) -> list[DraftAtDepth]:
+def need(drafts: Sequence[ComparedDraft], kind: str, folder: Path) -> list[ComparedDraft]:
     """Those of one kind. Raises MisuseError where there is none, with what to train."""
     found = [draft for draft in drafts if draft.kind.name == kind]
     if not found:
@@ -92,7 +92,7 @@ def need(drafts: Sequence[DraftAtDepth], kind: str, folder: Path) -> list[DraftA
     return found
 
 
-def _named(folder: Path, name: str) -> Iterator[DraftAtDepth]:
+def _named(folder: Path, name: str) -> Iterator[ComparedDraft]:
     """`name` may end in `:N`, which chooses a depth."""
     base, _, depth = name.partition(":")
     if base == LOOKUP:
@@ -108,14 +108,14 @@ def _named(folder: Path, name: str) -> Iterator[DraftAtDepth]:
     yield from chosen
 
 
-def _in_folder(folder: Path, name: str) -> Iterator[DraftAtDepth]:
+def _in_folder(folder: Path, name: str) -> Iterator[ComparedDraft]:
     directory = folder / name
     kind = read_draft_kind(directory)
     depths = read_draft_depths(directory)
     if not depths:
-        yield DraftAtDepth(name, kind, directory)
+        yield ComparedDraft(name, kind, directory)
     for depth in depths:
-        yield DraftAtDepth(f"{name}, N={depth}", kind, directory, depth)
+        yield ComparedDraft(f"{name}, N={depth}", kind, directory, depth)
 
 
 def _advice(folder: Path, name: str) -> str:

@@ -24,7 +24,7 @@ from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import open_bench
 from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, CountedConnection
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, ModelPaths, find_drafts, find_model_paths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths, find_drafts, find_model_paths
 from netem.experiments.one_device.dimensions import LLAMA_8B, eagle, moa, published_config, state_bytes
 from netem.experiments.one_device.prompts import Prompts, Workload, choose, in_words
 from netem.experiments.quiet import no_bar
@@ -53,7 +53,7 @@ QUICK = Workload(prompts=1, tokens=24)
 class MessageSizes:
     """One draft model's bytes. numbers: of each position by kind of state. dtype: empty where it needs no state."""
 
-    draft: DraftAtDepth
+    draft: ComparedDraft
     dtype: str
     numbers: dict[str, int]
     counts: ByteCounts
@@ -101,7 +101,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 @asynccontextmanager
-async def serving(paths: ModelPaths, drafts: Sequence[DraftAtDepth]) -> AsyncIterator[Child]:
+async def serving(paths: ModelPaths, drafts: Sequence[ComparedDraft]) -> AsyncIterator[Child]:
     """Runs one server that offers every draft model, at the stated costs."""
     directories = dict.fromkeys(str(each.directory) for each in drafts if each.directory is not None)
     options = [option for directory in directories for option in ("--draft", directory)]
@@ -111,7 +111,7 @@ async def serving(paths: ModelPaths, drafts: Sequence[DraftAtDepth]) -> AsyncIte
 
 
 async def answer_all(
-    access: Access, draft: DraftAtDepth, dtype: str, prompts: Prompts, max_new_tokens: int, counts: ByteCounts
+    access: Access, draft: ComparedDraft, dtype: str, prompts: Prompts, max_new_tokens: int, counts: ByteCounts
 ) -> int:
     """Answers every prompt through the whole stack; returns the number of committed tokens."""
     name = LOOKUP if draft.directory is None else draft.directory.resolve().name

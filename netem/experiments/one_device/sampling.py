@@ -16,7 +16,7 @@ from common.protocol.sampling import Sampling
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.acceptance import OfferOutcomes, OfferRecorder, Pairs, calibration_error, fit
 from netem.experiments.one_device.bench import CHAIN, PAPER_TREE, Bench, TimedRounds, ask_all, open_bench
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, find_drafts, find_model_paths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.one_device.prompts import Workload, choose, in_words
 from netem.experiments.one_device.scores import EXPLAINED, OWN_TREE, Answers, accepts, bootstrap_for, differing
@@ -31,7 +31,7 @@ HEADINGS = ("draft", "temperature", SHARED, ALONE, "gain", REJECTION, CHAINS)
 
 
 class SampledSystem(NamedTuple):
-    draft: DraftAtDepth
+    draft: ComparedDraft
     temperature: float
     method: str
 
@@ -41,7 +41,7 @@ class SampledSystem(NamedTuple):
 
 @dataclass(frozen=True)
 class SamplingScore:
-    draft: DraftAtDepth
+    draft: ComparedDraft
     temperature: float
     accept: Mapping[str, Estimate]  # by method
     gain: Estimate

@@ -7,7 +7,7 @@ from typing import Any
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import PAPER_TREE, ask_all, open_bench
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, find_drafts, find_model_paths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import IN_WORDS
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.one_device.prompts import Workload, choose, in_words
@@ -37,7 +37,7 @@ QUICK = Workload(prompts=1, tokens=24)
 class DraftScore:
     """One draft model. ratio: of its accept length to the rival's; None where the rival was not measured."""
 
-    draft: DraftAtDepth
+    draft: ComparedDraft
     score: Score
     ratio: Estimate | None
     different: int
@@ -58,7 +58,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 def make_rows(
-    drafts: Sequence[DraftAtDepth], answers: Mapping[str, Answers], references: Answers, layers: int, seed: int
+    drafts: Sequence[ComparedDraft], answers: Mapping[str, Answers], references: Answers, layers: int, seed: int
 ) -> list[DraftScore]:
     bootstrap = bootstrap_for(references, seed)
     rival = next((accepts(answers[each.name]) for each in drafts if each.kind.name == RIVAL), None)

@@ -25,7 +25,7 @@ from netem.experiments.one_device.channels import (
     SlowChannel,
     calibrated,
 )
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, find_drafts, find_model_paths, need
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths, need
 from netem.experiments.one_device.costs import PACE, level_seconds
 from netem.experiments.one_device.dimensions import LLAMA_8B
 from netem.experiments.one_device.intervals import Estimate
@@ -62,7 +62,7 @@ class StateSetting:
     """One point of a study. what: the name of its curve. x: its coordinate."""
 
     study: str
-    draft: DraftAtDepth
+    draft: ComparedDraft
     what: str
     x: float
     label: str
@@ -110,7 +110,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(make_points(answers, request.seed), {name: len(held) for name, held in asked.items()}, workload)
 
 
-def chosen(found: Sequence[DraftAtDepth]) -> list[DraftAtDepth]:
+def chosen(found: Sequence[ComparedDraft]) -> list[ComparedDraft]:
     """The draft models that need state; of one with several depths, the smallest and the largest."""
     stateful = [each for each in found if each.kind.state is not None]
     depths: dict[Any, list[int]] = {}
@@ -119,7 +119,7 @@ def chosen(found: Sequence[DraftAtDepth]) -> list[DraftAtDepth]:
     return [each for each in stateful if each.depth in (min(depths[each.directory]), max(depths[each.directory]))]
 
 
-def calibrate(bench: Bench, draft: DraftAtDepth, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+def calibrate(bench: Bench, draft: ComparedDraft, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Static scales by part of the draft model's state, from `prompts`, which are not measured."""
     recording = RecordingChannel()
     for tokens in prompts:
@@ -127,7 +127,7 @@ def calibrate(bench: Bench, draft: DraftAtDepth, prompts: Sequence[Sequence[int]
     return calibrated(recording.seen)
 
 
-def settings(bench: Bench, drafts: Sequence[DraftAtDepth], workload: StatesWorkload) -> list[StateSetting]:
+def settings(bench: Bench, drafts: Sequence[ComparedDraft], workload: StatesWorkload) -> list[StateSetting]:
     """The settings of the studies on short prompts."""
     made = []
     for each in drafts:
@@ -148,7 +148,7 @@ def settings(bench: Bench, drafts: Sequence[DraftAtDepth], workload: StatesWorkl
     return made
 
 
-def order_settings(drafts: Sequence[DraftAtDepth], workload: StatesWorkload) -> list[StateSetting]:
+def order_settings(drafts: Sequence[ComparedDraft], workload: StatesWorkload) -> list[StateSetting]:
     made = []
     for each in drafts:
         made.append(StateSetting("order", each, "at once", float("inf"), "all state at once"))
@@ -182,7 +182,7 @@ def ask(
     return bench.answer(setting.draft, PAPER_TREE, tokens, workload.tokens, _WIRE, channel)
 
 
-def large_kinds(bench: Bench, draft: DraftAtDepth) -> list[StateKind]:
+def large_kinds(bench: Bench, draft: ComparedDraft) -> list[StateKind]:
     """The draft model's kinds of state, with the sizes that they have for Llama-3-8B."""
     widths = {"lsa": (2 * LLAMA_8B.key_width,), "hidden": (LLAMA_8B.hidden,)}
     layers = (draft.depth, 2, LLAMA_8B.key_width)
@@ -195,7 +195,7 @@ def bytes_per_round(megabits: float, depth: int, layers: int) -> float:
 
 
 def make_points(answers: Mapping[StateSetting, Answers], seed: int) -> list[StatePoint]:
-    firsts: dict[tuple[str, DraftAtDepth], Answers] = {}
+    firsts: dict[tuple[str, ComparedDraft], Answers] = {}
     points = []
     for setting, given in answers.items():
         first = firsts.setdefault((setting.study, setting.draft), given)

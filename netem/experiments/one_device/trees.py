@@ -7,7 +7,7 @@ from typing import Any
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import Tree, ask_all, open_bench
-from netem.experiments.one_device.compared_drafts import DraftAtDepth, find_drafts, find_model_paths
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import IN_WORDS
 from netem.experiments.one_device.prompts import choose, in_words
 from netem.experiments.one_device.scores import EXPLAINED, OWN_TREE, Score, bootstrap_for, make_score
@@ -36,7 +36,7 @@ QUICK = TreeWorkload(prompts=1, tokens=16, trees=grid((1, 8), (2, 6), (62,)))
 
 @dataclass(frozen=True)
 class TreeScore:
-    draft: DraftAtDepth
+    draft: ComparedDraft
     tree: Tree
     score: Score
     levels_per_round: float

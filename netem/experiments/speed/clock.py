@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from client.conversation import Answer
+from client.answer import Answer
 from client.demo.comparison import rotations
 from client.stats import combined, per
 from common.protocol.errors import OutriderError

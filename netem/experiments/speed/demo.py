@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from client.demo.family import choose_prompts, find_family
-from client.demo.systems import SYSTEMS
+from client.demo.systems_under_test import SYSTEMS
 from client.text import chat_tokens
 from common.protocol.errors import OutriderError
 from netem.experiments.speed.costs import VIRTUAL_COSTS

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from client.answer import Answer
 from client.assembly import Client, client_for
-from client.conversation import Answer
 from client.demo.asking import ask_tokens
 from client.demo.children import Child, running
 from client.drafting.draft_loader import DraftChoice

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
-from client.conversation import Answer, Watch
-from client.demo.asking import unwatched
+from client.demo.asking import ignore_tokens
 from client.demo.comparison import is_identical
 from client.stats import Stats, combined, per
 from netem.experiments.experiment import Advance
@@ -107,7 +107,7 @@ class Asker:
     system: System
     options: AnswerOptions
 
-    async def ask(self, profile: LinkProfile, tokens: Sequence[int], watch: Watch = unwatched) -> Answer:
+    async def ask(self, profile: LinkProfile, tokens: Sequence[int], watch: TokenListener = ignore_tokens) -> Answer:
         drafter = self.testbed.drafter(self.system.draft)
         return await ask(self.engine, self.testbed.server, profile, tokens, self.options, drafter, watch)
 

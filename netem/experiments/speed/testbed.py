@@ -6,7 +6,7 @@ from pathlib import Path
 
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
-from common.models.shipped import Family
+from common.models.shipped import ModelFolder
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
@@ -33,7 +33,7 @@ class Testbed:
 
 
 def _drafts(request: Request) -> dict[str, Path]:
-    return {draft.name: draft for draft in Family(find_model_paths(request).folder).drafts}
+    return {draft.name: draft for draft in ModelFolder(find_model_paths(request).folder).drafts}
 
 
 def models(request: Request) -> Mapping[str, Path]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.link.stream import Access
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
@@ -24,7 +24,7 @@ from netem.experiments.torture.plan import Fault, FaultKind, FaultPlan
 from netem.experiments.torture.server_with_spare import ServerWithSpare
 from netem.links.breakable import BreakableProxy
 
-_PATIENT = Offline(limit=MAX_NEW_TOKENS, patience=120.0)
+_PATIENT = OfflineOptions(limit_tokens=MAX_NEW_TOKENS, wait_s=120.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from client.answering import AnswerOptions
 from client.demo.family import choose_prompts, find_family
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from client.text import chat_tokens
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
@@ -54,7 +54,7 @@ _SLOWER = 8
 COSTS = Pace(_SLOWER * STATED["pass_ms"] / 1000, per_level=_SLOWER * SERVER_LEVEL_MS / 1000)
 LEVEL_SECONDS = _SLOWER * DRAFT_SECONDS
 
-_PATIENT = Offline(limit=MAX_NEW_TOKENS, patience=3600.0)
+_PATIENT = OfflineOptions(limit_tokens=MAX_NEW_TOKENS, wait_s=3600.0)
 
 
 class StreamCounter:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median, quantiles
 from typing import Any, TypeVar
 
-from client.conversation import Answer
+from client.answer import Answer
 from netem.experiments.references import Reference, verdict
 from netem.experiments.torture.answer_record import AnswerRecord
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from client.chat.commands import COMMANDS, called
-from client.chat.multiline import Said
+from client.chat.commands import COMMANDS, parse_command
+from client.chat.multiline import TypedMessage
 from common.protocol.errors import MisuseError
 
 
@@ -18,15 +18,22 @@ from common.protocol.errors import MisuseError
     ],
 )
 def test_a_command_is_called_with_its_argument(text, name, argument):
-    call = called(Said(text))
+    call = parse_command(TypedMessage(text))
     assert (call.command, call.argument) == (COMMANDS[name], argument)
 
 
 @pytest.mark.parametrize(
-    "said", [Said("hello"), Said("/etc/passwd, what is it?"), Said("/help", literal=True), Said("/help\nme"), Said("/")]
+    "said",
+    [
+        TypedMessage("hello"),
+        TypedMessage("/etc/passwd, what is it?"),
+        TypedMessage("/help", literal=True),
+        TypedMessage("/help\nme"),
+        TypedMessage("/"),
+    ],
 )
 def test_what_is_no_command_is_meant_for_the_model(said):
-    assert called(said) is None
+    assert parse_command(said) is None
 
 
 @pytest.mark.parametrize(
@@ -42,4 +49,4 @@ def test_what_is_no_command_is_meant_for_the_model(said):
 )
 def test_misuse_says_what_to_type(text, says):
     with pytest.raises(MisuseError, match=says):
-        called(Said(text))
+        parse_command(TypedMessage(text))

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
+from client.answer import OFFLINE, Answer
 from client.answering import AnswerOptions
 from client.chat.display import Display
-from client.conversation import OFFLINE, Answer
 from client.drafting.policies import STREAM
 from common.programs.console import PlainConsole
 from common.protocol.sampling import Sampling
@@ -36,9 +36,13 @@ def remarks(notes: PlainConsole, answer: Answer, options=GREEDY, held=False, ter
         (Answer((), "cancelled", ONE), {}, ["stopped"]),
         (Answer((1,), "cancelled", ONE), {"terminal": False}, []),
         (Answer((), OFFLINE, ONE, (1, 2)), {}, ["the last 2 tokens are the draft's own"]),
-        (Answer((), OFFLINE, ONE, (1, 2)), {"held": True}, ["/online has the server judge"]),
+        (Answer((), OFFLINE, ONE, (1, 2)), {"held": True}, ["/online has the server verify"]),
         (Answer((), "length", ONE, (1, 2), private=True), {"options": LOSSY}, ["the prompt is private"]),
-        (Answer((1,), "stop", ONE, kept=1, note="odd"), {"terminal": False}, ["kept as the draft wrote", "odd"]),
+        (
+            Answer((1,), "stop", ONE, accepted_unverified=1, note="odd"),
+            {"terminal": False},
+            ["kept as the draft wrote", "odd"],
+        ),
     ],
 )
 def test_a_person_is_told_what_they_must_know(notes, answer, how, says):

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from client.chat.lines import PlainLines
-from client.chat.multiline import Said
+from client.chat.multiline import TypedMessage
 
 
 def lines(monkeypatch, typed: bytes, console: Console | None = None) -> PlainLines:
@@ -15,20 +15,20 @@ def lines(monkeypatch, typed: bytes, console: Console | None = None) -> PlainLin
     return PlainLines(console)
 
 
-def all_of(lines: PlainLines) -> list[Said]:
+def all_of(lines: PlainLines) -> list[TypedMessage]:
     return list(iter(lambda: lines.ask("> ", private=False), None))
 
 
 @pytest.mark.parametrize(
     ("typed", "messages"),
     [
-        (b"a\nb\n", [Said("a"), Said("b")]),
-        (b"a\n\nb", [Said("a"), Said(""), Said("b")]),
-        (b"a\\\nb\\\nc\nd\n", [Said("a\nb\nc"), Said("d")]),
-        (b'"""\na\\\n\n  b\n"""\nc\n', [Said("a\\\n\n  b", literal=True), Said("c")]),
-        (b'"""\na\n', [Said("a", literal=True)]),
-        (b"a\\", [Said("a\\")]),
-        (b"a [[private]]b\nc[[/private]]\nd\n", [Said("a [[private]]b\nc[[/private]]"), Said("d")]),
+        (b"a\nb\n", [TypedMessage("a"), TypedMessage("b")]),
+        (b"a\n\nb", [TypedMessage("a"), TypedMessage(""), TypedMessage("b")]),
+        (b"a\\\nb\\\nc\nd\n", [TypedMessage("a\nb\nc"), TypedMessage("d")]),
+        (b'"""\na\\\n\n  b\n"""\nc\n', [TypedMessage("a\\\n\n  b", literal=True), TypedMessage("c")]),
+        (b'"""\na\n', [TypedMessage("a", literal=True)]),
+        (b"a\\", [TypedMessage("a\\")]),
+        (b"a [[private]]b\nc[[/private]]\nd\n", [TypedMessage("a [[private]]b\nc[[/private]]"), TypedMessage("d")]),
         (b"", []),
     ],
 )
@@ -66,7 +66,7 @@ class Interrupting:
 
 @pytest.mark.parametrize(
     ("pressed", "message"),
-    [((None, "a\n"), Said("a")), (("b\\\n", None, "a\n"), Said("a")), ((None, None, "a\n"), None)],
+    [((None, "a\n"), TypedMessage("a")), (("b\\\n", None, "a\n"), TypedMessage("a")), ((None, None, "a\n"), None)],
 )
 def test_ctrl_c_clears_what_was_begun_and_twice_leaves(monkeypatch, pressed, message):
     monkeypatch.setattr(sys, "stdin", Interrupting(*pressed))
@@ -78,4 +78,4 @@ def test_ctrl_c_clears_what_was_begun_and_twice_leaves(monkeypatch, pressed, mes
 def test_ctrl_c_before_each_of_two_messages_does_not_leave(monkeypatch):
     monkeypatch.setattr(sys, "stdin", Interrupting(None, "a\n", None, "b\n"))
     typed = PlainLines(None)
-    assert [typed.ask("> ", private=False), typed.ask("> ", private=False)] == [Said("a"), Said("b")]
+    assert [typed.ask("> ", private=False), typed.ask("> ", private=False)] == [TypedMessage("a"), TypedMessage("b")]

@@ -3,7 +3,7 @@
 import pytest
 
 from client.chat.loop import converse
-from client.chat.multiline import Said
+from client.chat.multiline import TypedMessage
 from client.errors import BrokenOffError
 from client.private.spans import BEGIN
 from common.protocol.errors import MisuseError
@@ -28,10 +28,10 @@ class Chat:
 
 
 class Lines:
-    def __init__(self, *messages: Said):
+    def __init__(self, *messages: TypedMessage):
         self._messages = iter(messages)
 
-    def ask(self, prompt: str, *, private: bool) -> Said | None:
+    def ask(self, prompt: str, *, private: bool) -> TypedMessage | None:
         return next(self._messages, None)
 
 
@@ -43,7 +43,7 @@ class Notes(list):
 def conversed(*messages: str, typed: bool = True) -> tuple[list[str], list[str], bool]:
     """What was asked, what was told, and whether all was well."""
     chat, notes = Chat(), Notes()
-    lines = Lines(*(Said(each) for each in messages))
+    lines = Lines(*(TypedMessage(each) for each in messages))
     is_well = converse(chat, lines, notes, typed=typed)
     return chat.asked, list(notes), is_well
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from client.chat.settings import SETTINGS, Wishes, changed, find_setting, value_of
+from client.chat.settings import SETTINGS, ChatSettings, changed, find_setting, value_of
 from client.options import AnswerRequest, OfflineRequest
 from client.private.spans import BEGIN, END
 from common.protocol.errors import MisuseError
 
-WISHES = Wishes()
+WISHES = ChatSettings()
 
 
 def test_every_option_of_answers_and_of_the_time_offline_can_be_set():
@@ -36,8 +36,8 @@ def test_every_option_of_answers_and_of_the_time_offline_can_be_set():
     ],
 )
 def test_a_setting_is_read_as_its_option_is(name, text, value):
-    wishes = changed(Wishes(AnswerRequest(seed=3, stop=["x"])), name, text)
-    assert find_setting(name).of(wishes) == value
+    settings = changed(ChatSettings(AnswerRequest(seed=3, stop=["x"])), name, text)
+    assert find_setting(name).of(settings) == value
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_what_cannot_be_its_value_is_misuse(name, text, says):
     ],
 )
 def test_what_does_not_go_together_is_refused_in_the_command_lines_words(name, text, says):
-    wishes = changed(WISHES, name, text)
+    settings = changed(WISHES, name, text)
     with pytest.raises(MisuseError, match=says):
-        wishes.answer.options(), wishes.offline.options()
+        settings.answer.options(), settings.offline.options()
 
 
 def test_a_rule_follows_the_temperature_unless_it_was_set():
@@ -99,11 +99,11 @@ def test_a_rule_follows_the_temperature_unless_it_was_set():
     ],
 )
 def test_values_are_shown_as_they_would_be_typed_or_in_words(name, text, shown):
-    wishes = changed(WISHES, name, text)
-    assert value_of(find_setting(name), wishes, wishes.answer.options()) == shown
+    settings = changed(WISHES, name, text)
+    assert value_of(find_setting(name), settings, settings.answer.options()) == shown
 
 
 def test_a_seed_that_was_drawn_is_shown():
-    wishes = Wishes(AnswerRequest(temperature=1.0), OfflineRequest())
-    options = wishes.answer.options()
-    assert value_of(SETTINGS["seed"], wishes, options) == f"{options.seed} (fresh)"
+    settings = ChatSettings(AnswerRequest(temperature=1.0), OfflineRequest())
+    options = settings.answer.options()
+    assert value_of(SETTINGS["seed"], settings, options) == f"{options.seed} (fresh)"

@@ -26,8 +26,8 @@ def chat(server, tmp_path_factory, tmp_path):
     cache = tmp_path_factory.getbasetemp() / "demo-cache"
     where = ("--server", server, "--cache-dir", str(cache), "--threads", "1", "--layers", "0")
 
-    def begin(*wishes: str, **environment: str):
-        return on_terminal(command("outrider"), "chat", *where, *wishes, XDG_STATE_HOME=str(tmp_path), **environment)
+    def begin(*settings: str, **environment: str):
+        return on_terminal(command("outrider"), "chat", *where, *settings, XDG_STATE_HOME=str(tmp_path), **environment)
 
     return begin
 
@@ -69,7 +69,7 @@ def test_a_conversation_on_a_terminal(chat, tmp_path):
         assert "hangs on the wall" not in session.text or LEAVING in session.text
 
         assert "left alone until /online" in session.ask("/offline\r", "offline>")
-        assert "/online has the server judge" in session.ask("Who are you?\r", "offline>")
+        assert "/online has the server verify" in session.ask("Who are you?\r", "offline>")
         assert "drafted tokens were confirmed" in session.ask("/online\r")
 
         assert "private: " in session.ask("My name is [[private]]Bo[[/private]].\r", "private>")

@@ -15,13 +15,13 @@ from client.chat.transcript import (
     from_markdown,
     messages,
 )
-from client.private.spans import BEGIN, END, before_private
+from client.private.spans import BEGIN, END, before_private, has_marks
 from common.protocol.errors import MisuseError
 
 FORMS = [(as_json, from_json), (as_markdown, from_markdown)]
 SECRET = f"I am {BEGIN}Bo{END}."
 
-plain = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
+plain = st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: not has_marks(text)) | st.sampled_from(
     ["## Question", "\n\n## Answer (private)\n\n", "\\## Question", "\\\\## Answer x", "\n", "a\r\nb\r", "[[private]"]
 )
 

@@ -1,6 +1,6 @@
 """Answers out of thin air, for tests of what is made of them. Nothing else may live here."""
 
-from client.conversation import Answer
+from client.answer import Answer
 from client.stats import Stats
 
 

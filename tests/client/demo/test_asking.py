@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
 from client.demo.asking import ask_tokens
 from client.drafting.policies import STREAM
 from client.errors import BrokenOffError, DemoError

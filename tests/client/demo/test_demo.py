@@ -12,7 +12,7 @@ from rich.console import Console
 
 from client.commands import demo as command
 from client.demo.comparison import compare
-from client.demo.systems import SYSTEMS
+from client.demo.systems_under_test import SYSTEMS
 from client.demo.virtual import VirtualRun
 from client.errors import DemoError
 from tests.client.demo.answers import answer, counted
@@ -40,7 +40,7 @@ def run_demo(monkeypatch, tmp_path):
 
     def run(tokens_of_outrider, *, as_json, virtual_tokens=(1, 2)):
         @asynccontextmanager
-        async def lanes(family, profile, systems, download, advance):
+        async def systems_under_test(family, profile, systems, download, advance):
             advance("server of cloud", 0.0)
             yield {name: FakeLane(tokens_of_outrider if name == "outrider" else (1, 2)) for name in systems}
 
@@ -49,7 +49,7 @@ def run_demo(monkeypatch, tmp_path):
             answers = {name: [answer(virtual_tokens, seconds=seconds[name])] for name in SYSTEMS}
             return VirtualRun(answers, {name: counted() for name in SYSTEMS}, {"pass_ms": 30.0})
 
-        monkeypatch.setattr(command, "lanes", lanes)
+        monkeypatch.setattr(command, "systems_under_test", systems_under_test)
         monkeypatch.setattr(command, "compare_virtually", compare_virtually)
         asyncio.run(command.demo(command.DemoOptions(1, 8, "4g", 0, tmp_path), as_json=as_json))
 

@@ -17,7 +17,7 @@ def test_prompts_that_cannot_be_used_are_one_sentence(tmp_path, content):
 
 
 def test_where_the_shipped_models_are_absent_they_can_be_got(tmp_path, monkeypatch):
-    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.Family(tmp_path / "demo"))
+    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.ModelFolder(tmp_path / "demo"))
     with pytest.raises(CheckpointError, match=r"not in .*demo: reinstall Outrider from a wheel that holds them"):
         find_family(None)
 

@@ -189,7 +189,7 @@ def test_draft_state_is_acknowledged_at_once_and_goes_with_the_next_step():
 
 def test_draft_state_that_nobody_takes_fills_no_memory(monkeypatch):
     """As a server could that sends without end while a level takes long."""
-    monkeypatch.setattr("client.drafting.loop._MOST_STATE_BYTES", 3 * (512 + len(state(0, 3).payload)))
+    monkeypatch.setattr("client.drafting.waiting_states._MOST_BYTES", 3 * (512 + len(state(0, 3).payload)))
     loop = begun()
     loop.received(Opened(SESSION))
     step = loop.begin_step()

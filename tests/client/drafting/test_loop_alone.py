@@ -34,7 +34,7 @@ def write(loop: DraftingLoop, token: int) -> list:
 
 def test_each_token_is_drafted_as_if_all_before_it_were_final():
     loop = begun()
-    loop.write_alone(10)
+    loop.go_offline(10)
     for index, token in enumerate((7, 8, 9)):
         step = loop.begin_step()
         assert step.view.tokens == (*PROMPT, *(7, 8, 9)[:index])
@@ -42,7 +42,7 @@ def test_each_token_is_drafted_as_if_all_before_it_were_final():
         assert step.expansion.nodes == 1
         (grow,) = loop.drafted(step, [Proposal(0, token, -0.5)])
         assert [(node.token, node.parent) for node in grow.nodes] == [(token, index)]
-    loop.write_together()
+    loop.go_online()
     view = loop.begin_step().view
     assert (view.tokens, view.provisional, len(view.nodes)) == (PROMPT, 0, 3)
 
@@ -50,7 +50,7 @@ def test_each_token_is_drafted_as_if_all_before_it_were_final():
 def test_what_waits_to_leave_goes_before_what_hangs_from_it():
     loop = begun()
     assert write(loop, 7) == []
-    loop.write_alone(10)
+    loop.go_offline(10)
     held, grow = write(loop, 8)
     assert [node.id for node in (*held.nodes, *grow.nodes)] == [1, 2]
     assert grow.nodes[0].parent == 1
@@ -59,7 +59,7 @@ def test_what_waits_to_leave_goes_before_what_hangs_from_it():
 @pytest.mark.parametrize("limit", [0, 1, 5])
 def test_no_more_is_written_than_allowed(limit):
     loop = begun()
-    loop.write_alone(limit)
+    loop.go_offline(limit)
     for _ in range(limit):
         write(loop, 7)
     assert loop.begin_step() is None
@@ -67,7 +67,7 @@ def test_no_more_is_written_than_allowed(limit):
 
 def test_a_full_tree_ends_the_run_instead_of_trying_for_ever():
     loop = begun(count=300)
-    loop.write_alone(300)
+    loop.go_offline(300)
     for token in range(LIMITS.max_nodes):
         write(loop, token % 50)
     assert write(loop, 7) == []
@@ -79,36 +79,36 @@ def test_a_draft_that_goes_round_in_circles_is_stopped_and_that_is_said_until_so
     loop = begun(count=300)
     if is_kept:
         loop.session.lost()
-    loop.write_alone(300)
+    loop.go_offline(300)
     for token in range(1000):
         step = loop.begin_step()
         if step is None:
             break
         loop.drafted(step, [Proposal(0, token % 3, -0.5)])
         if is_kept:
-            assert len(loop.keep(1)) == 1
+            assert len(loop.accept_unverified(1)) == 1
     assert token < 50
     assert "repeat itself" in loop.note
     assert loop.begin_step() is None
-    loop.write_together()
+    loop.go_online()
     assert loop.note == ""
 
 
 def test_a_drafter_with_nothing_to_say_is_asked_once_however_often_the_link_is_tried():
     loop = begun()
-    loop.write_alone(10)
+    loop.go_offline(10)
     assert loop.drafted(loop.begin_step(), []) == []
     for _ in range(3):
-        loop.write_alone(10)
+        loop.go_offline(10)
         assert loop.begin_step() is None
-    loop.write_together()
-    loop.write_alone(10)
+    loop.go_online()
+    loop.go_offline(10)
     assert loop.begin_step() is not None
 
 
 def test_nothing_is_written_behind_an_end_token():
     loop = begun(ends=(9,))
-    loop.write_alone(10)
+    loop.go_offline(10)
     write(loop, 8)
     write(loop, 9)
     assert loop.begin_step() is None
@@ -117,13 +117,13 @@ def test_nothing_is_written_behind_an_end_token():
 @pytest.mark.parametrize("how", [{"policy": CLOUD}, {"has_drafter": False}])
 def test_without_a_drafter_nothing_is_written(how):
     loop = begun(**how)
-    loop.write_alone(10)
+    loop.go_offline(10)
     assert loop.begin_step() is None
 
 
 def test_without_a_stream_nothing_is_said_and_the_next_one_is_told_all():
     loop = begun()
-    loop.write_alone(10)
+    loop.go_offline(10)
     write(loop, 7)
     loop.session.lost()
     assert write(loop, 8) == []
@@ -148,16 +148,16 @@ def test_both_ends_hold_the_same_tree_whenever_the_link_was_doubted(seed):
             sent += loop.drafted(step, proposals)
             step = None
         elif what < 0.7:
-            loop.write_alone(8)
+            loop.go_offline(8)
         elif what < 0.8:
-            loop.write_together()
+            loop.go_online()
         elif loop.session.room > 1:
             token = dice.randrange(VOCABULARY)
             start = server.frontier
             server.commit([token])
             sent += loop.received(Commit(0, start, (token,)))[1]
         _deliver(sent, server)
-    loop.write_together()
+    loop.go_online()
     if step is not None:
         sent += loop.drafted(step, [])
     while (step := loop.begin_step()) is not None:

@@ -1,6 +1,6 @@
 """What is offered before it is committed, and what of it is taken back."""
 
-from client.drafting.provisional import ProvisionalTally, likeliest_run
+from client.drafting.provisional import ProvisionalCount, likeliest_run
 from common.protocol.messages import GrownNode
 from common.protocol.tree import TokenTree
 
@@ -30,7 +30,7 @@ def test_nothing_is_offered_behind_a_token_that_ends_the_answer():
 
 
 def test_offered_tokens_count_once_and_replaced_ones_are_retracted():
-    tally = ProvisionalTally()
+    tally = ProvisionalCount()
     tally.update((), (5, 6))
     tally.update((), (5, 6, 7))
     tally.update((5,), (6, 7))

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from client.endpoint import access_checks as gate_module
-from client.endpoint.access_checks import MOST_BYTES, Gate, guard_for
+from client.endpoint.access_checks import MOST_BODY_BYTES, AccessChecks, access_rules_for
 
 
 async def app(scope, receive, send):
@@ -17,7 +17,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": str(len(message["body"])).encode()})
 
 
-async def asked(guard, headers=None, path="/v1/models", body=(b"",), ends=True) -> tuple[int, bytes]:
+async def asked(rules, headers=None, path="/v1/models", body=(b"",), ends=True) -> tuple[int, bytes]:
     headers = {"host": "localhost:8080"} | (headers or {})
     coming = [{"type": "http.request", "body": each, "more_body": True} for each in body]
     if ends:
@@ -38,20 +38,20 @@ async def asked(guard, headers=None, path="/v1/models", body=(b"",), ends=True) 
         "method": "POST",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
-    await Gate(app, guard)(scope, receive, send)
+    await AccessChecks(app, rules)(scope, receive, send)
     return answered[0]["status"], b"".join(each.get("body", b"") for each in answered)
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:8080", "LOCALHOST"])
 async def test_its_own_machine_is_let_in(host):
-    assert await asked(guard_for("127.0.0.1", None), {"host": host}) == (200, b"0")
+    assert await asked(access_rules_for("127.0.0.1", None), {"host": host}) == (200, b"0")
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8080", "", "localhost.evil.example", "127.0.0.1.x", "["]
 )
 async def test_a_name_from_elsewhere_is_not(host):
-    status, body = await asked(guard_for("127.0.0.1", None), {"host": host})
+    status, body = await asked(access_rules_for("127.0.0.1", None), {"host": host})
     assert status == 403
     assert json.loads(body)["error"]["code"] == "wrong_host"
 
@@ -67,7 +67,7 @@ async def test_a_name_from_elsewhere_is_not(host):
     ],
 )
 async def test_pages_from_elsewhere_may_not_ask(origin, status):
-    assert (await asked(guard_for("127.0.0.1", None), {"origin": origin}))[0] == status
+    assert (await asked(access_rules_for("127.0.0.1", None), {"origin": origin}))[0] == status
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ async def test_pages_from_elsewhere_may_not_ask(origin, status):
 )
 async def test_a_key_is_asked_for(authorization, status):
     headers = {"host": "anything", "authorization": authorization}
-    assert (await asked(guard_for("0.0.0.0", "secret"), headers))[0] == status
+    assert (await asked(access_rules_for("0.0.0.0", "secret"), headers))[0] == status
 
 
 async def test_a_key_does_not_open_this_machine_to_other_names():
     headers = {"host": "evil.example", "authorization": "Bearer secret"}
-    assert (await asked(guard_for("127.0.0.1", "secret"), headers))[0] == 403
+    assert (await asked(access_rules_for("127.0.0.1", "secret"), headers))[0] == 403
 
 
 @pytest.mark.parametrize(
@@ -89,42 +89,42 @@ async def test_a_key_does_not_open_this_machine_to_other_names():
     [("/health", "cross-site", 403), ("/health", "same-origin", 200), ("/", "cross-site", 200)],
 )
 async def test_pages_from_elsewhere_may_lead_to_the_page_and_read_nothing(path, site, status):
-    assert (await asked(guard_for("127.0.0.1", None), {"sec-fetch-site": site}, path))[0] == status
+    assert (await asked(access_rules_for("127.0.0.1", None), {"sec-fetch-site": site}, path))[0] == status
 
 
 @pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/", 200), ("/v1/models", 401), ("/healthy", 401)])
 async def test_without_a_key_only_health_and_the_page_answer(path, status):
-    assert (await asked(guard_for("0.0.0.0", "secret"), path=path))[0] == status
+    assert (await asked(access_rules_for("0.0.0.0", "secret"), path=path))[0] == status
 
 
 async def test_a_body_arrives_whole():
-    assert await asked(guard_for("127.0.0.1", None), body=(b"ab", b"c" * 1000)) == (200, b"1002")
+    assert await asked(access_rules_for("127.0.0.1", None), body=(b"ab", b"c" * 1000)) == (200, b"1002")
 
 
 @pytest.mark.parametrize(
     ("headers", "body"),
     [
-        ({"content-length": str(MOST_BYTES + 1)}, (b"",)),
+        ({"content-length": str(MOST_BODY_BYTES + 1)}, (b"",)),
         ({"content-length": "-1"}, (b"",)),
-        ({}, (b"x" * MOST_BYTES, b"x")),
-        ({"content-length": "3"}, (b"x" * MOST_BYTES, b"x")),
+        ({}, (b"x" * MOST_BODY_BYTES, b"x")),
+        ({"content-length": "3"}, (b"x" * MOST_BODY_BYTES, b"x")),
     ],
 )
 async def test_a_body_that_is_too_long_is_not_read_to_its_end(headers, body):
-    status, answer = await asked(guard_for("127.0.0.1", None), headers, body=body)
+    status, answer = await asked(access_rules_for("127.0.0.1", None), headers, body=body)
     assert status == 413
     assert json.loads(answer)["error"]["code"] == "body_too_long"
 
 
 async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(gate_module, "_BODY_SECONDS", 0.0)
-    assert (await asked(guard_for("127.0.0.1", None), ends=False))[0] == 408
+    monkeypatch.setattr(gate_module, "_BODY_TIMEOUT_S", 0.0)
+    assert (await asked(access_rules_for("127.0.0.1", None), ends=False))[0] == 408
 
 
 @pytest.mark.parametrize("headers", [{"content-length": "1"}, {"transfer-encoding": "chunked"}])
 @pytest.mark.parametrize("path", ["/health", "/", "/static/page.js"])
 @pytest.mark.parametrize("key", [None, "secret"])
 async def test_what_anybody_may_ask_has_no_body_and_none_is_read(path, headers, key):
-    status, answer = await asked(guard_for("0.0.0.0", key), headers, path, body=(), ends=False)
+    status, answer = await asked(access_rules_for("0.0.0.0", key), headers, path, body=(), ends=False)
     assert status == 413
     assert json.loads(answer)["error"]["code"] == "body_too_long"

@@ -4,14 +4,16 @@ import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from client.endpoint.access_checks import guard_for
+from client.endpoint.access_checks import access_rules_for
 from client.endpoint.app import OpenAiPaths, make_app
 from common.protocol.sampling import Sampling
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat"])
 def test_a_path_that_is_not_here_is_named_in_openais_shape(path):
-    answer = TestClient(make_app([], guard_for("127.0.0.1", None)), base_url="http://127.0.0.1").post(path, json={})
+    answer = TestClient(make_app([], access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1").post(
+        path, json={}
+    )
     assert answer.status_code == 404
     error = answer.json()["error"]
     assert error["type"] == "invalid_request_error"
@@ -19,7 +21,7 @@ def test_a_path_that_is_not_here_is_named_in_openais_shape(path):
 
 
 def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():
-    app = make_app([Route("/v1/completions", lambda _: None, methods=["POST"])], guard_for("127.0.0.1", None))
+    app = make_app([Route("/v1/completions", lambda _: None, methods=["POST"])], access_rules_for("127.0.0.1", None))
     answer = TestClient(app, base_url="http://127.0.0.1").get("/v1/completions")
     assert answer.status_code == 405
     assert answer.json()["error"]["message"] == "/v1/completions is not asked by GET"
@@ -32,7 +34,7 @@ def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():
 def test_a_parameter_whose_name_is_no_text_is_refused_in_openais_shape(path, body):
     body = '{"messages": [{"role": "user", "content": ""}], "prompt": "", "model": "outrider", ' + body[1:]
     paths = OpenAiPaths(None, Sampling(seed=0), "target", "draft", dict)
-    client = TestClient(make_app(paths.routes(), guard_for("127.0.0.1", None)), base_url="http://127.0.0.1")
+    client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
     answer = client.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].isprintable()

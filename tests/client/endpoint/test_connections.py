@@ -59,7 +59,7 @@ async def answer(port: int) -> bytes:
 
 
 async def test_headers_that_do_not_come_are_not_waited_for(monkeypatch):
-    monkeypatch.setattr(connections, "_HEADERS_S", 0.05)
+    monkeypatch.setattr(connections, "_HEADERS_TIMEOUT_S", 0.05)
     async with served() as port:
         for sent in (b"", b"GET / HT", ASKS[:-2]):
             reader, _ = await dialled(port, sent)
@@ -67,7 +67,7 @@ async def test_headers_that_do_not_come_are_not_waited_for(monkeypatch):
 
 
 async def test_nor_those_of_a_further_request(monkeypatch):
-    monkeypatch.setattr(connections, "_HEADERS_S", 0.05)
+    monkeypatch.setattr(connections, "_HEADERS_TIMEOUT_S", 0.05)
     async with served() as port:
         reader, writer = await dialled(port, ASKS)
         await reader.readuntil(b"ok")

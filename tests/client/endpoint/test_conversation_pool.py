@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from client.endpoint import conversation_pool as desk_module
-from client.endpoint.conversation_pool import Desk
+from client.endpoint.conversation_pool import ConversationPool
 from client.endpoint.faults import FaultError
 
 
@@ -36,25 +36,25 @@ def house() -> House:
     return House()
 
 
-async def talk(desk: Desk, tokens, **how) -> Conversation:
-    async with desk.conversation(tokens, **how) as conversation:
+async def talk(pool: ConversationPool, tokens, **how) -> Conversation:
+    async with pool.conversation(tokens, **how) as conversation:
         conversation.tokens = tuple(tokens)
         return conversation
 
 
 async def test_a_prompt_goes_on_where_most_of_it_is_known(house):
-    async with Desk(house.converse, seats=2, waiting=0) as desk:
-        first, second = await talk(desk, range(10)), await talk(desk, range(50, 60))
+    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+        first, second = await talk(pool, range(10)), await talk(pool, range(50, 60))
         assert first is not second
-        assert await talk(desk, [*range(10), 99]) is first
-        assert await talk(desk, [*range(50, 60), 99]) is second
+        assert await talk(pool, [*range(10), 99]) is first
+        assert await talk(pool, [*range(50, 60), 99]) is second
     assert house.open == 0
 
 
 async def test_at_most_so_many_are_open_and_the_longest_unused_is_taken_over(house):
-    async with Desk(house.converse, seats=2, waiting=0) as desk:
-        first, _ = await talk(desk, [1, 2]), await talk(desk, [3, 4])
-        assert await talk(desk, [5, 6]) is first
+    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+        first, _ = await talk(pool, [1, 2]), await talk(pool, [3, 4])
+        assert await talk(pool, [5, 6]) is first
     assert len(house.opened) == 2
 
 
@@ -63,81 +63,81 @@ async def test_who_finds_no_place_waits_and_then_is_served_in_turn(house):
     leave = asyncio.Event()
 
     async def sit(number):
-        async with desk.conversation([number]):
+        async with pool.conversation([number]):
             served.append(number)
             await leave.wait()
 
-    async with Desk(house.converse, seats=1, waiting=2) as desk:
+    async with ConversationPool(house.converse, places=1, waiting=2) as pool:
         sitting = [asyncio.create_task(sit(number)) for number in range(3)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert (served, desk.answering, desk.waiting) == ([0], 1, 2)
+        assert (served, pool.answering, pool.waiting) == ([0], 1, 2)
         with pytest.raises(FaultError, match="too many") as refused:
-            await talk(desk, [3])
+            await talk(pool, [3])
         assert refused.value.fault.status == 429
         assert refused.value.fault.retry_after > 0
         leave.set()
         await asyncio.gather(*sitting)
         assert served == [0, 1, 2]
-        assert (desk.answering, desk.waiting) == (0, 0)
+        assert (pool.answering, pool.waiting) == (0, 0)
 
 
 async def test_who_stops_waiting_leaves_no_gap(house):
-    async with Desk(house.converse, seats=1, waiting=1) as desk:
-        async with desk.conversation([1]):
-            waiting = asyncio.create_task(talk(desk, [2]))
+    async with ConversationPool(house.converse, places=1, waiting=1) as pool:
+        async with pool.conversation([1]):
+            waiting = asyncio.create_task(talk(pool, [2]))
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            assert desk.waiting == 0
-        await talk(desk, [3])
+            assert pool.waiting == 0
+        await talk(pool, [3])
 
 
 @pytest.mark.parametrize("spoil", ["only once", "unsound"])
 async def test_what_nobody_may_go_on_with_is_closed(house, spoil):
-    async with Desk(house.converse, seats=2, waiting=0) as desk:
-        async with desk.conversation([1, 2], only_once=spoil == "only once") as conversation:
+    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+        async with pool.conversation([1, 2], only_once=spoil == "only once") as conversation:
             conversation.tokens = (1, 2)
             conversation.is_sound = spoil != "unsound"
         assert house.open == 0
-        assert await talk(desk, [1, 2]) is not conversation
+        assert await talk(pool, [1, 2]) is not conversation
 
 
 async def test_a_private_prompt_never_goes_on_with_anothers_conversation(house):
-    async with Desk(house.converse, seats=2, waiting=0) as desk:
-        first = await talk(desk, [1, 2])
-        assert await talk(desk, [1, 2], only_once=True) is not first
+    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+        first = await talk(pool, [1, 2])
+        assert await talk(pool, [1, 2], only_once=True) is not first
 
 
 async def test_private_prompts_too_keep_to_the_seats(house):
-    async with Desk(house.converse, seats=2, waiting=0) as desk:
+    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
         for first in (1, 10):
-            await talk(desk, range(first, first + 5))
-        async with desk.conversation([7], only_once=True):
+            await talk(pool, range(first, first + 5))
+        async with pool.conversation([7], only_once=True):
             assert house.open == 2
 
 
 async def test_a_conversation_whose_time_is_up_is_not_given_to_anybody(house):
-    async with Desk(house.converse, seats=1, waiting=0) as desk:
-        first = await talk(desk, [1, 2])
-        desk._expire(desk._idle[0])
-        assert await talk(desk, [1, 2]) is not first
+    async with ConversationPool(house.converse, places=1, waiting=0) as pool:
+        first = await talk(pool, [1, 2])
+        pool._expire(pool._idle[0])
+        assert await talk(pool, [1, 2]) is not first
 
 
 async def test_an_answer_that_fails_leaves_its_place(house):
-    async with Desk(house.converse, seats=1, waiting=0) as desk:
+    async with ConversationPool(house.converse, places=1, waiting=0) as pool:
         for _ in range(3):
             with pytest.raises(RuntimeError):
-                async with desk.conversation([1]):
+                async with pool.conversation([1]):
                     raise RuntimeError
-        await talk(desk, [1])
+        await talk(pool, [1])
     assert house.open == 0
 
 
 async def test_a_conversation_that_nobody_goes_on_with_is_closed(house, monkeypatch):
-    monkeypatch.setattr(desk_module, "_IDLE_SECONDS", 0.01)
-    async with Desk(house.converse, seats=1, waiting=0) as desk:
-        await talk(desk, [1])
+    monkeypatch.setattr(desk_module, "_IDLE_S", 0.01)
+    async with ConversationPool(house.converse, places=1, waiting=0) as pool:
+        await talk(pool, [1])
         assert house.open == 1
         while house.open:
             await asyncio.sleep(0.005)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
 from client.drafting.policies import STREAM
 from client.endpoint.faults import wrong
-from client.endpoint.live_answer import Showing
+from client.endpoint.live_answer import LiveAnswer
 from client.endpoint.monitor import Monitor
 from client.link.link_state import LinkState
 from client.private.spans import Prompt
@@ -65,7 +65,7 @@ def monitor(state=LinkState.OFFLINE) -> Monitor:
 async def shown(service, prompt=Prompt((1,))) -> list[dict]:  # noqa: B008
     changes = []
     async with asyncio.timeout(20):
-        async for change in Showing(service, Letters(), monitor(), prompt, OPTIONS).changes():
+        async for change in LiveAnswer(service, Letters(), monitor(), prompt, OPTIONS).changes():
             changes.append(change)
             service.seen.set()
     return changes
@@ -113,7 +113,7 @@ async def test_a_fault_is_a_sentence_behind_what_was_shown(fault, message):
 
 async def test_who_stops_ends_the_answer():
     service = FakeService(("Once ", "upon"), ("never", "never"))
-    showing = Showing(service, Letters(), monitor(), Prompt((1,)), OPTIONS)
+    showing = LiveAnswer(service, Letters(), monitor(), Prompt((1,)), OPTIONS)
     async with asyncio.timeout(20), aclosing(showing.changes()) as changes:
         assert (await anext(changes))["final"] == "Once "
         showing.stop()
@@ -124,7 +124,7 @@ async def test_who_stops_ends_the_answer():
 async def test_committed_tokens_say_that_the_link_is_there_and_how_fast_it_is():
     watching = monitor(LinkState.OFFLINE)
     service = FakeService(("Once ", ""), whole_answer())
-    async for _ in Showing(service, Letters(), watching, Prompt((1,)), OPTIONS).changes():
+    async for _ in LiveAnswer(service, Letters(), watching, Prompt((1,)), OPTIONS).changes():
         assert watching.link is LinkState.ONLINE
         service.seen.set()
-    assert watching.read().tokens_per_second > 0
+    assert watching.status().tokens_per_second > 0

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from client.endpoint import monitor as monitor_module
-from client.endpoint.monitor import Monitor, Signs
+from client.endpoint.monitor import HealthProbe, Monitor
 from client.link.link_state import LinkState
 from client.stats import Traffic
 from common.rpc.errors import LinkError
@@ -32,7 +32,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch) -> Server:
-    for pause in ("_BETWEEN_SIGNS", "_BETWEEN_TRIES"):
+    for pause in ("_PROBE_INTERVAL_S", "_RETRY_INTERVAL_S"):
         monkeypatch.setattr(monitor_module, pause, 0.001)
     return Server()
 
@@ -65,7 +65,7 @@ async def test_a_server_that_is_silent_is_suspect_and_then_gone_and_comes_back(s
         for is_there, state in ((False, SUSPECT), (False, OFFLINE), (True, ONLINE)):
             server.is_there = is_there
             await becomes(monitor, state)
-            seen.append(monitor.read().rtt_ms)
+            seen.append(monitor.status().rtt_ms)
     assert seen == [None, None, RTT * 1000]
 
 
@@ -75,7 +75,7 @@ async def test_a_conversation_knows_better(server):
         while server.asked < 3:
             await asyncio.sleep(0.001)
         assert monitor.link is OFFLINE
-        monitor.heard(ONLINE)
+        monitor.link_changed(ONLINE)
         assert monitor.link is ONLINE
 
 
@@ -83,22 +83,22 @@ async def test_a_change_wakes_who_waits_and_nothing_else_does():
     monitor = watching(Server())
     waiting = asyncio.create_task(monitor.changed(60))
     await asyncio.sleep(0)
-    monitor.heard(ONLINE)
+    monitor.link_changed(ONLINE)
     await asyncio.sleep(0)
     assert not waiting.done()
-    monitor.heard(OFFLINE)
+    monitor.link_changed(OFFLINE)
     await asyncio.wait_for(waiting, 10)
     await monitor.changed(0)
 
 
 async def test_who_stirs_does_not_wait_for_the_next_sign(server, monkeypatch):
-    monkeypatch.setattr(monitor_module, "_BETWEEN_SIGNS", 3600)
+    monkeypatch.setattr(monitor_module, "_PROBE_INTERVAL_S", 3600)
     monitor = watching(server)
     async with monitor.watched():
         while not server.asked:
             await asyncio.sleep(0)
         server.is_there = False
-        monitor.stir()
+        monitor.probe_now()
         await becomes(monitor, OFFLINE)
 
 
@@ -118,7 +118,7 @@ async def test_who_looks_once_is_told_how_the_link_is_now():
         await monitor.refresh()
         seen.append(monitor.link)
     assert seen == [ONLINE, OFFLINE, OFFLINE, ONLINE]
-    assert monitor.read().rtt_ms == RTT * 1000
+    assert monitor.status().rtt_ms == RTT * 1000
 
 
 async def test_many_who_look_cost_one_sign_of_life_in_a_while():
@@ -177,26 +177,26 @@ async def test_bytes_count_after_their_conversation_has_ended():
         async with monitor.counted(opened(first)) as conversation:
             assert conversation is first
             first.traffic = Traffic(3, 30)
-        reading = monitor.read()
+        reading = monitor.status()
         assert (reading.bytes_up, reading.bytes_down) == (5, 50)
-    assert monitor.read().bytes_up == 5
+    assert monitor.status().bytes_up == 5
 
 
 def test_the_speed_is_the_latest_answers():
     now = 0.0
     monitor = watching(Server(), clock=lambda: now)
-    assert monitor.read().tokens_per_second is None
+    assert monitor.status().tokens_per_second is None
     first, second = monitor.begin(), monitor.begin()
     now = 2.0
     first.committed(100)
     second.committed(10)
-    assert monitor.read().tokens_per_second == 5
+    assert monitor.status().tokens_per_second == 5
     second.end()
     now = 10.0
-    assert monitor.read().tokens_per_second == 5
+    assert monitor.status().tokens_per_second == 5
 
 
-class Line:
+class FakeConnection:
     """A connection that answers while it is whole."""
 
     def __init__(self):
@@ -208,27 +208,27 @@ class Line:
             await asyncio.Event().wait()
 
 
-class FakeTrunk:
+class FakeSharedConnection:
     def __init__(self):
-        self.line = Line()
+        self.current = FakeConnection()
 
-    async def renew(self, broken: Line) -> Line:
-        assert broken is self.line
-        self.line = Line()
-        return self.line
+    async def renew(self, broken: FakeConnection) -> FakeConnection:
+        assert broken is self.current
+        self.current = FakeConnection()
+        return self.current
 
 
 async def test_signs_come_over_a_new_connection_where_the_old_one_is_silent(monkeypatch):
-    monkeypatch.setattr(monitor_module, "_LEAST_PATIENCE", 0.01)
-    trunk = FakeTrunk()
-    signs, first = Signs(trunk), trunk.line
-    assert await signs() >= 0
-    assert trunk.line is first
+    monkeypatch.setattr(monitor_module, "_LEAST_TIMEOUT_S", 0.01)
+    shared_connection = FakeSharedConnection()
+    probe, first = HealthProbe(shared_connection), shared_connection.current
+    assert await probe() >= 0
+    assert shared_connection.current is first
     first.is_whole = False
     with pytest.raises(LinkError):
-        await signs()
-    assert await signs() >= 0
-    second = trunk.line
+        await probe()
+    assert await probe() >= 0
+    second = shared_connection.current
     assert second is not first
-    assert await signs() >= 0
-    assert trunk.line is second
+    assert await probe() >= 0
+    assert shared_connection.current is second

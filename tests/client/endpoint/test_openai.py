@@ -36,8 +36,8 @@ def client(address) -> openai.OpenAI:
     return client_of(address)
 
 
-def ask(client, **wishes):
-    return client.chat.completions.create(model=MODEL, messages=QUESTION, max_tokens=TOKENS, **wishes)
+def ask(client, **settings):
+    return client.chat.completions.create(model=MODEL, messages=QUESTION, max_tokens=TOKENS, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def test_a_whole_answer_says_what_it_cost(client, expected):
 
 
 def test_the_same_seed_draws_the_same_text_and_another_one_another(client):
-    def drawn(**wishes) -> str:
-        return ask(client, temperature=1.0, **wishes).choices[0].message.content
+    def drawn(**settings) -> str:
+        return ask(client, temperature=1.0, **settings).choices[0].message.content
 
     assert drawn(seed=5) == drawn(seed=5)
     assert len({drawn(seed=seed) for seed in (-1, 5, 6)}) == 3
@@ -131,7 +131,7 @@ def test_a_closed_stream_ends_the_answer_and_frees_its_place(address, client, ex
 
 
 @pytest.mark.parametrize(
-    ("wishes", "error", "parameter", "message"),
+    ("settings", "error", "parameter", "message"),
     [
         ({"model": "gpt"}, openai.NotFoundError, "model", "ask for"),
         ({"n": 2}, openai.BadRequestError, "n", "'n' is not supported here"),
@@ -142,9 +142,9 @@ def test_a_closed_stream_ends_the_answer_and_frees_its_place(address, client, ex
         ({"messages": [{"role": "user", "content": "[[private]]"}]}, openai.BadRequestError, "messages", "not closed"),
     ],
 )
-def test_what_cannot_be_is_said_as_openai_says_it(client, wishes, error, parameter, message):
+def test_what_cannot_be_is_said_as_openai_says_it(client, settings, error, parameter, message):
     with pytest.raises(error, match=message) as refused:
-        client.chat.completions.create(**{"model": MODEL, "messages": QUESTION, "max_tokens": 4} | wishes)
+        client.chat.completions.create(**{"model": MODEL, "messages": QUESTION, "max_tokens": 4} | settings)
     assert refused.value.param == parameter
     assert refused.value.type == "invalid_request_error"
 

@@ -50,13 +50,13 @@ def server(models) -> Iterator[Server]:
         yield Server(models, stack)
 
 
-def serving(server: Server, models: Path, *wishes: str):
-    return outrider_serve("--server", server.address, "--cache-dir", str(models / "cache"), *wishes)
+def serving(server: Server, models: Path, *settings: str):
+    return outrider_serve("--server", server.address, "--cache-dir", str(models / "cache"), *settings)
 
 
-def ask(client: openai.OpenAI, **wishes):
-    wishes = {"temperature": 1.0, "seed": 3, "max_tokens": TOKENS, **wishes}
-    return client.chat.completions.create(model=MODEL, messages=QUESTION, **wishes)
+def ask(client: openai.OpenAI, **settings):
+    settings = {"temperature": 1.0, "seed": 3, "max_tokens": TOKENS, **settings}
+    return client.chat.completions.create(model=MODEL, messages=QUESTION, **settings)
 
 
 def killing(server: Server, stream) -> tuple[str, str, list]:

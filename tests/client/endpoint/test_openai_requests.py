@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.endpoint.faults import FaultError
-from client.endpoint.openai_requests import Kind, read_chat, read_completion
+from client.endpoint.openai_requests import RequestKind, read_chat, read_completion
 from common.protocol.sampling import Sampling
 
 DEFAULTS = Sampling(temperature=0.3, top_k=4, seed=11)
@@ -22,7 +22,7 @@ def completion(**more):
 
 def test_what_is_not_said_is_as_by_default():
     asked = chat()
-    assert (asked.kind, asked.model, asked.sampling) == (Kind.CHAT, "m", DEFAULTS)
+    assert (asked.kind, asked.model, asked.sampling) == (RequestKind.CHAT, "m", DEFAULTS)
     assert asked.messages == ({"role": "user", "content": "Hi"},)
     assert (asked.max_new_tokens, asked.stop, asked.stream, asked.include_usage) == (None, (), False, False)
     assert completion().max_new_tokens == 16
@@ -92,7 +92,7 @@ def test_what_asks_for_nothing_is_let_pass(harmless):
 
 
 @pytest.mark.parametrize(
-    ("wishes", "parameter"),
+    ("settings", "parameter"),
     [
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
@@ -126,9 +126,9 @@ def test_what_asks_for_nothing_is_let_pass(harmless):
         ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content"),
     ],
 )
-def test_what_cannot_be_is_named(wishes, parameter):
+def test_what_cannot_be_is_named(settings, parameter):
     with pytest.raises(FaultError) as refused:
-        chat(**wishes)
+        chat(**settings)
     fault = refused.value.fault
     assert (fault.status, fault.parameter) == (400, parameter)
     assert parameter in fault.message

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from starlette.testclient import TestClient
 
-from client.endpoint.access_checks import guard_for
+from client.endpoint.access_checks import access_rules_for
 from client.endpoint.app import make_app
 from client.endpoint.monitor import Monitor
-from client.endpoint.page import PagePaths, Scene
+from client.endpoint.page import PageContext, PagePaths
 from client.link.link_state import LinkState
 from common.protocol.sampling import Sampling
 
@@ -39,8 +39,8 @@ def client_of(switch=None, key: str | None = None, closing: Sequence[bool] = (Tr
     )
     heard = iter(closing)
     monitor = Monitor(LinkState.ONLINE, sign, lambda: False)
-    scene = Scene(server, None, monitor, Sampling(), switch, lambda: next(heard))
-    app = make_app(PagePaths(scene).routes(), guard_for("127.0.0.1", key))
+    scene = PageContext(server, None, monitor, Sampling(), switch, lambda: next(heard))
+    app = make_app(PagePaths(scene).routes(), access_rules_for("127.0.0.1", key))
     return TestClient(app, base_url="http://localhost")
 
 

@@ -29,7 +29,9 @@ class Client:
 
 async def serve(events, client) -> list[str]:
     ended = []
-    await asyncio.wait_for(EventStream(events, lambda: ended.append("ended"))({}, client.receive, client.send), 10)
+    await asyncio.wait_for(
+        EventStream(events, lambda: ended.append("ended"))({"type": "http"}, client.receive, client.send), 10
+    )
     return ended
 
 
@@ -61,7 +63,7 @@ async def test_who_leaves_ends_it_while_nothing_is_said():
 
 
 async def test_who_never_reads_is_given_up(monkeypatch):
-    monkeypatch.setattr(sse, "_STALLED_SECONDS", 0.01)
+    monkeypatch.setattr(sse, "_STALL_S", 0.01)
     client = Client(reads=False)
     assert await serve(three(), client) == ["ended"]
     assert not any(message.get("body") for message in client.received)

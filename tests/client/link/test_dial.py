@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from client.link.dial import reach
+from client.link.dial import dial
 from client.link.stream import Access
 from common.address import Address
 from common.rpc.channel import CLIENT_OPTIONS, CONNECTING_MS
@@ -72,7 +72,7 @@ async def until(condition) -> None:
 
 
 async def reached(address: Address, seconds: float = 5.0) -> Connection:
-    return await asyncio.wait_for(reach(Access(address)), seconds)
+    return await asyncio.wait_for(dial(Access(address)), seconds)
 
 
 async def test_a_connection_to_a_server_that_listens_stands():

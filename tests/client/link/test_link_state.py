@@ -210,7 +210,7 @@ def test_a_person_can_hurry_it():
     for _ in range(5):
         link.broken(1.0)
     assert link.tick(1.0) is None
-    link.hurry()
+    link.retry_now()
     assert link.tick(1.0) is LinkAction.RETRY
 
 
@@ -228,7 +228,7 @@ def test_streams_that_answered_after_the_first_are_counted():
     assert link.reconnects == 2
 
 
-@given(st.lists(st.sampled_from(["heard", "broken", "silence", "rest", "expect", "hurry"]), max_size=60), st.data())
+@given(st.lists(st.sampled_from(["heard", "broken", "silence", "rest", "expect", "retry_now"]), max_size=60), st.data())
 def test_whatever_happens_something_is_due_until_the_link_is_back(events, data):
     """It never waits for ever without a stream or for an answer, and never says twice at once what is to be done."""
     link, now = watch(0.5), 0.0
@@ -246,8 +246,8 @@ def test_whatever_happens_something_is_due_until_the_link_is_back(events, data):
                 link.rest()
             case "expect":
                 link.expect(now)
-            case "hurry":
-                link.hurry()
+            case "retry_now":
+                link.retry_now()
         match link.tick(now):
             case LinkAction.PROBE:
                 link.probed(now)
@@ -265,7 +265,7 @@ def test_a_link_that_a_person_holds_is_not_tried_whoever_is_in_a_hurry():
     link = online()
     link.hold()
     link.broken(1.0)
-    link.hurry()
+    link.retry_now()
     assert (link.due, link.tick(100.0)) == (math.inf, None)
     link.release()
     assert link.tick(100.0) is LinkAction.RETRY

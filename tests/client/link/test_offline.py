@@ -1,19 +1,19 @@
 """How long a server was waited for: in all, until it brings something."""
 
-from client.link.offline import Waited
+from client.link.offline import OfflineWait
 
 
 def test_waits_add_up_until_a_pass_is_told_of() -> None:
-    waited = Waited(passes=3)
+    waited = OfflineWait(passes=3)
     for _ in range(2):
         waited.add(2.0)
-    assert waited.left(5.0, passes=3) == 1.0
-    assert waited.left(5.0, passes=4) == 5.0
+    assert waited.left_s(5.0, passes=3) == 1.0
+    assert waited.left_s(5.0, passes=4) == 5.0
     waited.add(5.0)
-    assert waited.left(5.0, passes=4) == 0.0
+    assert waited.left_s(5.0, passes=4) == 0.0
 
 
 def test_who_changes_the_patience_changes_what_is_left() -> None:
-    waited = Waited(passes=0)
+    waited = OfflineWait(passes=0)
     waited.add(2.0)
-    assert waited.left(0.0, passes=0) < 0
+    assert waited.left_s(0.0, passes=0) < 0

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from client.link.link_state import LinkState
-from client.link.reconnecting_stream import Lifeline
+from client.link.reconnecting_stream import ReconnectingStream
 from client.stats import Traffic
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Ack, Commit, Failed, FailureCode, Opened, Ping, Pong
@@ -74,7 +74,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Told(list):
+class Heard(list):
     def __call__(self, state):
         self.append((now(), state))
 
@@ -86,13 +86,13 @@ class Told(list):
         return next(when for when, each in self if each is state)
 
 
-def lifeline(stream, dial=None, told=None) -> Lifeline:
-    return Lifeline(stream, dial, Told() if told is None else told, lambda: now(), lambda: 0.5)
+def reconnecting_stream(stream, dial=None, listener=None) -> ReconnectingStream:
+    return ReconnectingStream(stream, dial, Heard() if listener is None else listener, lambda: now(), lambda: 0.5)
 
 
 @asynccontextmanager
-async def kept(line: Lifeline):
-    keeping = asyncio.create_task(line.keep())
+async def kept(line: ReconnectingStream):
+    keeping = asyncio.create_task(line.run_heartbeat())
     try:
         yield
     finally:
@@ -100,20 +100,20 @@ async def kept(line: Lifeline):
         await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def greeted(line: Lifeline, stream: FakeStream) -> None:
+async def greeted(line: ReconnectingStream, stream: FakeStream) -> None:
     stream.say(GREETING)
     assert await line.receive() == GREETING
-    line.expect()
+    line.expect_answer()
 
 
 def test_the_first_thing_that_is_heard_may_be_that_the_stream_broke():
     async def run():
-        told, stream = Told(), FakeStream()
-        line = lifeline(stream, Dialler(0.1), told)
+        listener, stream = Heard(), FakeStream()
+        line = reconnecting_stream(stream, Dialler(0.1), listener)
         stream.say(REFUSED)
         with pytest.raises(LinkError):
             await line.receive()
-        assert told.states == [LinkState.OFFLINE]
+        assert listener.states == [LinkState.OFFLINE]
 
     run_virtually(run())
 
@@ -122,7 +122,7 @@ def test_the_first_thing_that_is_heard_may_be_that_the_stream_broke():
 def test_credentials_that_were_good_once_are_not_doubted_when_a_connection_breaks(was_heard):
     async def run():
         stream = FakeStream()
-        line = lifeline(stream, Dialler(0.1))
+        line = reconnecting_stream(stream, Dialler(0.1))
         if was_heard:
             await greeted(line, stream)
         stream.say(MisuseError("no secure connection could be made; check the certificates"))
@@ -134,8 +134,8 @@ def test_credentials_that_were_good_once_are_not_doubted_when_a_connection_break
 
 def test_silence_is_asked_about_and_a_pong_is_not_handed_on():
     async def run():
-        told, stream = Told(), FakeStream()
-        line = lifeline(stream, told=told)
+        listener, stream = Heard(), FakeStream()
+        line = reconnecting_stream(stream, listener=listener)
         assert (line.state, line.is_good) == (LinkState.RESUMING, True)
         async with kept(line):
             await greeted(line, stream)
@@ -144,7 +144,7 @@ def test_silence_is_asked_about_and_a_pong_is_not_handed_on():
             assert now() == pytest.approx(5.0, abs=0.01)
         assert stream.pings == list(range(1, len(stream.pings) + 1))
         assert len(stream.pings) > 10
-        assert told.states == [LinkState.ONLINE]
+        assert listener.states == [LinkState.ONLINE]
 
     run_virtually(run())
 
@@ -152,10 +152,10 @@ def test_silence_is_asked_about_and_a_pong_is_not_handed_on():
 def test_a_server_that_has_nothing_to_say_is_not_asked():
     async def run():
         stream = FakeStream()
-        line = lifeline(stream)
+        line = reconnecting_stream(stream)
         async with kept(line):
             await greeted(line, stream)
-            line.rest()
+            line.expect_nothing()
             asyncio.get_running_loop().call_later(60.0, stream.say, GREETING)
             await line.receive()
         assert stream.pings == []
@@ -165,18 +165,18 @@ def test_a_server_that_has_nothing_to_say_is_not_asked():
 
 def test_a_stream_that_falls_silent_is_suspected_then_given_up():
     async def run():
-        told, stream = Told(), FakeStream()
-        line = lifeline(stream, told=told)
+        listener, stream = Heard(), FakeStream()
+        line = reconnecting_stream(stream, listener=listener)
         async with kept(line):
             await greeted(line, stream)
             stream.silent = True
             began = now()
             with pytest.raises(LinkError):
                 await line.receive()
-        assert told.states == [LinkState.ONLINE, LinkState.SUSPECT, LinkState.OFFLINE]
-        assert stream.closed_at == pytest.approx(told.at(LinkState.OFFLINE), abs=0.01)
-        assert 0.1 < told.at(LinkState.SUSPECT) - began < 1.0
-        assert told.at(LinkState.OFFLINE) - told.at(LinkState.SUSPECT) >= 1.0
+        assert listener.states == [LinkState.ONLINE, LinkState.SUSPECT, LinkState.OFFLINE]
+        assert stream.closed_at == pytest.approx(listener.at(LinkState.OFFLINE), abs=0.01)
+        assert 0.1 < listener.at(LinkState.SUSPECT) - began < 1.0
+        assert listener.at(LinkState.OFFLINE) - listener.at(LinkState.SUSPECT) >= 1.0
         assert not line.is_good
 
     run_virtually(run())
@@ -184,8 +184,8 @@ def test_a_stream_that_falls_silent_is_suspected_then_given_up():
 
 def test_a_late_answer_ends_the_suspicion_on_the_same_stream():
     async def run():
-        told, stream = Told(), FakeStream()
-        line = lifeline(stream, told=told)
+        listener, stream = Heard(), FakeStream()
+        line = reconnecting_stream(stream, listener=listener)
         async with kept(line):
             await greeted(line, stream)
             stream.silent = True
@@ -197,7 +197,7 @@ def test_a_late_answer_ends_the_suspicion_on_the_same_stream():
             await asyncio.sleep(3.0)
             assert not waiting.done()
             waiting.cancel()
-        assert told.states == [LinkState.ONLINE, LinkState.SUSPECT, LinkState.ONLINE]
+        assert listener.states == [LinkState.ONLINE, LinkState.SUSPECT, LinkState.ONLINE]
         assert stream.closed_at is None
         assert line.reconnects == 0
 
@@ -207,14 +207,14 @@ def test_a_late_answer_ends_the_suspicion_on_the_same_stream():
 def test_a_lost_stream_is_renewed_with_longer_and_longer_pauses():
     async def run():
         stream, fresh = FakeStream(), FakeStream()
-        dialler, told = Dialler(REFUSED, REFUSED, REFUSED, REFUSED, fresh), Told()
-        line = lifeline(stream, dialler, told)
+        dialler, listener = Dialler(REFUSED, REFUSED, REFUSED, REFUSED, fresh), Heard()
+        line = reconnecting_stream(stream, dialler, listener)
         await greeted(line, stream)
         stream.say(REFUSED)
         with pytest.raises(LinkError, match="nobody"):
             await line.receive()
         lost = now()
-        await line.renew()
+        await line.reconnect()
         pauses = [later - earlier for earlier, later in zip([lost, *dialler.attempts], dialler.attempts, strict=False)]
         assert pauses == pytest.approx([0.075, 0.15, 0.3, 0.375, 0.375], abs=0.01)
         assert (line.state, line.is_good, line.reconnects) == (LinkState.RESUMING, False, 0)
@@ -230,15 +230,15 @@ def test_a_person_in_a_hurry_does_not_wait_for_the_pause():
     async def run():
         stream = FakeStream()
         dialler = Dialler(*[REFUSED] * 400, stream)
-        line = lifeline(None, dialler)
-        renewing = asyncio.create_task(line.renew())
+        line = reconnecting_stream(None, dialler)
+        renewing = asyncio.create_task(line.reconnect())
         await asyncio.sleep(100.0)
         waited = now() - dialler.attempts[-1]
         tried = len(dialler.attempts)
         assert waited < 8.0
         await asyncio.sleep(1.0)
         assert len(dialler.attempts) == tried
-        line.hurry()
+        line.retry_now()
         await asyncio.sleep(0.001)
         assert len(dialler.attempts) == tried + 1
         renewing.cancel()
@@ -251,8 +251,8 @@ def test_a_dial_goes_on_for_as_long_as_the_outage():
 
     async def run():
         dialler = Dialler(40.0)
-        line = lifeline(None, dialler)
-        await line.renew()
+        line = reconnecting_stream(None, dialler)
+        await line.reconnect()
         assert len(dialler.attempts) == 1
         assert now() - dialler.attempts[0] == pytest.approx(40.0)
         assert line.state is LinkState.RESUMING
@@ -263,9 +263,9 @@ def test_a_dial_goes_on_for_as_long_as_the_outage():
 def test_a_new_stream_that_never_answers_is_given_up():
     async def run():
         mute = FakeStream(silent=True)
-        line = lifeline(None, Dialler(mute))
-        await line.renew()
-        line.expect()
+        line = reconnecting_stream(None, Dialler(mute))
+        await line.reconnect()
+        line.expect_answer()
         async with kept(line):
             began = now()
             with pytest.raises(LinkError):
@@ -282,20 +282,20 @@ def test_a_server_that_refuses_every_stream_is_asked_less_and_less_often():
 
     async def run():
         refusal = Failed(FailureCode.OVERLOADED, "no room")
-        stream, told = FakeStream(), Told()
+        stream, listener = FakeStream(), Heard()
         refusing = [FakeStream() for _ in range(6)]
         for each in refusing:
             each.say(refusal)
         dialler = Dialler(*refusing)
-        line = lifeline(stream, dialler, told)
+        line = reconnecting_stream(stream, dialler, listener)
         await greeted(line, stream)
         line.drop()
         for _ in refusing:
-            await line.renew()
+            await line.reconnect()
             assert await line.receive() == refusal
             line.drop()
         assert line.reconnects == 0
-        assert told.states.count(LinkState.ONLINE) == 1
+        assert listener.states.count(LinkState.ONLINE) == 1
         assert dialler.attempts[-1] - dialler.attempts[-2] > 2 * (dialler.attempts[1] - dialler.attempts[0])
 
     run_virtually(run())
@@ -304,11 +304,11 @@ def test_a_server_that_refuses_every_stream_is_asked_less_and_less_often():
 def test_traffic_is_that_of_all_streams():
     async def run():
         first, second = FakeStream(up=100), FakeStream(up=7)
-        line = lifeline(first, Dialler(REFUSED, second))
+        line = reconnecting_stream(first, Dialler(REFUSED, second))
         assert line.traffic == Traffic(100, 1000, {"lsa": 100})
         line.drop()
         assert line.traffic == Traffic(100, 1000, {"lsa": 100})
-        await line.renew()
+        await line.reconnect()
         assert line.traffic == Traffic(107, 1070, {"lsa": 107})
         line.drop()
         assert line.traffic == Traffic(107, 1070, {"lsa": 107})
@@ -318,10 +318,10 @@ def test_traffic_is_that_of_all_streams():
 
 def test_without_a_stream_nothing_is_sent_and_without_a_dial_none_is_made():
     async def run():
-        line = lifeline(None)
+        line = reconnecting_stream(None)
         line.send(Ack(0, 1))
         line.close()
-        assert (line.state, line.is_good, line.can_renew) == (LinkState.OFFLINE, False, False)
+        assert (line.state, line.is_good, line.can_reconnect) == (LinkState.OFFLINE, False, False)
         assert line.traffic == Traffic()
         with pytest.raises(LinkError, match="cannot be reached"):
             await line.receive()
@@ -331,17 +331,17 @@ def test_without_a_stream_nothing_is_sent_and_without_a_dial_none_is_made():
 
 def test_a_server_that_a_person_does_not_want_is_left_alone_until_it_is_wanted():
     async def run():
-        told, stream, fresh = Told(), FakeStream(), FakeStream()
+        listener, stream, fresh = Heard(), FakeStream(), FakeStream()
         dialler = Dialler(fresh)
-        line = lifeline(stream, dialler, told)
+        line = reconnecting_stream(stream, dialler, listener)
         await greeted(line, stream)
-        line.rest()
+        line.expect_nothing()
         line.hold()
         assert (line.is_held, line.state) == (True, LinkState.OFFLINE)
         assert stream.closed_at is not None
-        renewing = asyncio.create_task(line.renew())
+        renewing = asyncio.create_task(line.reconnect())
         await asyncio.sleep(100.0)
-        line.hurry()
+        line.retry_now()
         await asyncio.sleep(100.0)
         assert dialler.attempts == []
         line.release()

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from client.link.shared_connection import Branch, Trunk
+from client.link.shared_connection import ConversationStreams, SharedConnection
 from client.link.stream import Access
 from common.address import Address
 from common.protocol.messages import Ping
@@ -56,13 +56,13 @@ def made(monkeypatch) -> list[Connection]:
 
 
 @asynccontextmanager
-async def trunk_to_somebody():
+async def shared_connection_to_somebody():
     async with AsyncExitStack() as stack:
         server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
         stack.callback(server.close)
         first = Streams()
         access = Access(Address("127.0.0.1", server.sockets[0].getsockname()[1]))
-        yield await stack.enter_async_context(Trunk(access, first)), first
+        yield await stack.enter_async_context(SharedConnection(access, first)), first
 
 
 async def begun(stream):
@@ -78,8 +78,8 @@ async def closed(stream) -> None:
 
 
 async def test_first_streams_share_the_connection_that_was_given(made):
-    async with trunk_to_somebody() as (trunk, first):
-        streams = [await begun(Branch(trunk).open()) for _ in range(3)]
+    async with shared_connection_to_somebody() as (shared_connection, first):
+        streams = [await begun(ConversationStreams(shared_connection).open()) for _ in range(3)]
         assert (first.carried, made) == (3, [])
         for stream in streams:
             await closed(stream)
@@ -87,13 +87,13 @@ async def test_first_streams_share_the_connection_that_was_given(made):
 
 
 async def test_streams_that_broke_together_share_the_next_connection(made):
-    async with trunk_to_somebody() as (trunk, _):
-        branches = [Branch(trunk) for _ in range(3)]
-        for branch in branches:
-            await closed(branch.open())
-        streams = [await begun(each) for each in await asyncio.gather(*(branch.dial() for branch in branches))]
+    async with shared_connection_to_somebody() as (shared_connection, _):
+        conversations = [ConversationStreams(shared_connection) for _ in range(3)]
+        for streams in conversations:
+            await closed(streams.open())
+        streams = [await begun(each) for each in await asyncio.gather(*(streams.dial() for streams in conversations))]
         assert [connection.carried for connection in made] == [3]
-        late = await begun(await Branch(trunk).dial())
+        late = await begun(await ConversationStreams(shared_connection).dial())
         assert [connection.carried for connection in made] == [3, 1], "it was on the newest one, which therefore broke"
         for stream in (*streams, late):
             await closed(stream)
@@ -101,8 +101,8 @@ async def test_streams_that_broke_together_share_the_next_connection(made):
 
 
 async def test_a_connection_that_carries_nothing_and_is_not_the_newest_is_closed(made):
-    async with trunk_to_somebody() as (trunk, _):
-        staying, going = Branch(trunk), Branch(trunk)
+    async with shared_connection_to_somebody() as (shared_connection, _):
+        staying, going = ConversationStreams(shared_connection), ConversationStreams(shared_connection)
         staying.open(), going.open()
         on_second = await going.dial()
         await closed(on_second)

@@ -1,46 +1,54 @@
-"""The queued stream counts what came down, draft state by kind."""
+"""The queued stream counts what came down, draft state by kind, and begins its call with the first message."""
 
 import asyncio
-from functools import partial
 
 from client.link.stream import QueuedStream
 from client.stats import Traffic
-from common.protocol.messages import Commit, State
+from common.protocol.messages import Commit, FromServer, Ping, State
+from common.rpc.convert import frame_from_server
+from common.rpc.stub import GenerateStream
+
+_PREFIX_BYTES = 5
 
 
-class Wire:
-    """A stream that delivers what a test wrote down, each message of a stated size."""
+class Call:
+    """A gRPC call that delivers what a test wrote down."""
 
-    def __init__(self, arrivals):
-        self.bytes_up = 0
-        self.bytes_down = 0
-        self._arrivals = iter(arrivals)
+    def __init__(self, *messages: FromServer):
+        self._frames = [frame_from_server(message) for message in messages]
+        self.written = 0
 
-    async def send(self, message):
-        self.bytes_up += 7
+    async def __aiter__(self):
+        for frame in self._frames:
+            yield frame
 
-    async def receive(self):
-        size, message = next(self._arrivals)
-        self.bytes_down += size
-        return message
+    async def write(self, frame) -> None:
+        self.written += 1
 
-    def close(self):
-        pass
+    def cancel(self) -> bool:
+        return True
+
+
+def state(kind: str, size: int) -> State:
+    return State(0, 0, 1, kind, "int8", (1, 8), bytes(size))
+
+
+def size_bytes(*messages: FromServer) -> int:
+    return sum(frame_from_server(message).ByteSize() + _PREFIX_BYTES for message in messages)
 
 
 async def test_draft_state_is_counted_by_kind_within_all_that_came_down():
-    def state(kind: str) -> State:
-        return State(0, 0, 1, kind, "int8", (1, 8), b"")
-
-    arrivals = [(100, state("lsa")), (9, Commit(0, 3, (7,))), (400, state("kv")), (30, state("lsa"))]
-    stream = QueuedStream(partial(Wire, arrivals))
+    arrivals = [state("lsa", 100), Commit(0, 3, (7,)), state("kv", 400), state("lsa", 30)]
+    stream = QueuedStream(lambda: GenerateStream(Call(*arrivals), "somewhere"))
     first = await stream.receive()
     before = stream.traffic
     for _ in arrivals[1:]:
         await stream.receive()
-    assert first == state("lsa")
-    assert before == Traffic(0, 100, {"lsa": 100})
-    assert stream.traffic == Traffic(0, 539, {"lsa": 130, "kv": 400})
+    assert first == arrivals[0]
+    assert before == Traffic(0, size_bytes(arrivals[0]), {"lsa": size_bytes(arrivals[0])})
+    by_kind = {"lsa": size_bytes(arrivals[0], arrivals[3]), "kv": size_bytes(arrivals[2])}
+    assert stream.traffic == Traffic(0, size_bytes(*arrivals), by_kind)
+    assert await stream.receive() is None, "the server has ended it"
     stream.close()
 
 
@@ -48,15 +56,15 @@ async def test_a_stream_begins_when_something_is_said_on_it():
     """A server does not wait long for the first frame of a stream."""
     begun = []
 
-    def begin() -> Wire:
-        begun.append(Wire([]))
-        return begun[-1]
+    def begin() -> GenerateStream:
+        begun.append(Call())
+        return GenerateStream(begun[-1], "somewhere")
 
     stream = QueuedStream(begin)
     await asyncio.sleep(0.01)
     assert (begun, stream.traffic) == ([], Traffic())
-    stream.send(Commit(0, 3, (7,)))
+    stream.send(Ping(1))
     await asyncio.sleep(0.01)
-    assert len(begun) == 1
-    assert stream.traffic.up == 7
+    assert [call.written for call in begun] == [1]
+    assert stream.traffic.up > _PREFIX_BYTES
     stream.close()

@@ -4,32 +4,32 @@ from dataclasses import replace
 
 import pytest
 
-from client.private.draft_only import REPETITION, SPENT, Bounds, Monologue
+from client.private.draft_only import REPETITION, SPENT, AnswerBounds, DraftOnlyDecoding
 from common.protocol.messages import Settings
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
 
 END = 0
-BOUNDS = Bounds(
+BOUNDS = AnswerBounds(
     context=20, end_tokens=frozenset({END}), detokenise=lambda tokens: "".join("eabcdefgh"[t] for t in tokens)
 )
 
 
-def begun(longest: int = 8, stop: tuple[str, ...] = (), private: tuple[int, ...] = (4, 5)) -> Monologue:
-    return Monologue((1, 2, 3), private, Settings(longest, stop=stop), BOUNDS)
+def begun(longest: int = 8, stop: tuple[str, ...] = (), private: tuple[int, ...] = (4, 5)) -> DraftOnlyDecoding:
+    return DraftOnlyDecoding((1, 2, 3), private, Settings(longest, stop=stop), BOUNDS)
 
 
 def test_the_drafter_sees_all_and_that_only_the_safe_text_was_judged():
-    monologue = Monologue((1, 2), (3,), Settings(8, "coupled", sampling=Sampling(0.5, seed=9)), BOUNDS)
-    monologue.take([Proposal(0, 7, -1.0)])
+    decoding = DraftOnlyDecoding((1, 2), (3,), Settings(8, "coupled", sampling=Sampling(0.5, seed=9)), BOUNDS)
+    decoding.take([Proposal(0, 7, -1.0)])
     seen = TreeView((1, 2, 3, 7), (), "coupled", Sampling(0.5, seed=9), alone=True, provisional=2)
-    assert monologue.view() == seen
+    assert decoding.view() == seen
 
 
 def test_the_likeliest_proposals_are_taken_however_they_hang():
-    monologue = begun()
-    monologue.take([Proposal(0, 1, -2.0), Proposal(0, 2, -1.0), Proposal(-1, 3, -0.1), Proposal(-2, 4, -3.0)])
-    assert (monologue.run, monologue.reason) == ((2, 4), None)
+    decoding = begun()
+    decoding.take([Proposal(0, 1, -2.0), Proposal(0, 2, -1.0), Proposal(-1, 3, -0.1), Proposal(-2, 4, -3.0)])
+    assert (decoding.run, decoding.reason) == ((2, 4), None)
 
 
 @pytest.mark.parametrize(
@@ -43,30 +43,30 @@ def test_the_likeliest_proposals_are_taken_however_they_hang():
     ],
 )
 def test_it_ends_where_an_answer_ends(taken, stop, run, reason):
-    monologue = begun(stop=stop)
-    monologue.take([Proposal(-index, token, -0.1) for index, token in enumerate(taken)])
-    assert (monologue.run, monologue.reason) == (run, reason)
+    decoding = begun(stop=stop)
+    decoding.take([Proposal(-index, token, -0.1) for index, token in enumerate(taken)])
+    assert (decoding.run, decoding.reason) == (run, reason)
 
 
 def test_it_ends_with_the_targets_context():
-    monologue = begun(private=(4,) * 14)
-    while monologue.reason is None:
-        monologue.take([Proposal(0, 1, -0.1)])
-    assert (monologue.run, monologue.reason) == ((1, 1, 1), "length")
+    decoding = begun(private=(4,) * 14)
+    while decoding.reason is None:
+        decoding.take([Proposal(0, 1, -0.1)])
+    assert (decoding.run, decoding.reason) == ((1, 1, 1), "length")
 
 
 def test_a_stop_string_may_span_several_levels():
-    monologue = begun(stop=("ab",))
+    decoding = begun(stop=("ab",))
     for token in (3, 1, 2):
-        assert monologue.reason is None
-        monologue.take([Proposal(0, token, -0.1)])
-    assert (monologue.run, monologue.reason) == ((3, 1, 2), "stop")
+        assert decoding.reason is None
+        decoding.take([Proposal(0, token, -0.1)])
+    assert (decoding.run, decoding.reason) == ((3, 1, 2), "stop")
 
 
 def test_a_drafter_that_goes_round_in_circles_is_ended():
-    monologue = Monologue((1, 2), (3,), Settings(200), replace(BOUNDS, context=400))
+    decoding = DraftOnlyDecoding((1, 2), (3,), Settings(200), replace(BOUNDS, context=400))
     for token in range(200):
-        if monologue.reason is not None:
+        if decoding.reason is not None:
             break
-        monologue.take([Proposal(0, 1 + token % 3, -0.1)])
-    assert (len(monologue.run) < 50, monologue.reason) == (True, REPETITION)
+        decoding.take([Proposal(0, 1 + token % 3, -0.1)])
+    assert (len(decoding.run) < 50, decoding.reason) == (True, REPETITION)

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from client.conversation import Answer, Conversation
+from client.answer import Answer
+from client.conversation import Conversation
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
-from client.link.offline import Offline
-from client.private.draft_only import Bounds
-from client.private.router import Confidant
+from client.link.offline import OfflineOptions
+from client.private.draft_only import AnswerBounds
+from client.private.router import PrivacyRouter
 from client.private.spans import Prompt
 from common.protocol.client_session import ClientSession
 from common.protocol.errors import MisuseError
@@ -19,7 +20,7 @@ from tests.client.fakes import LIMITS, SESSION, ChainDrafter, FakeStream, Statef
 
 SAFE, PRIVATE = (3, 1, 4, 1, 5), (9, 2, 6)
 PROMPT = Prompt(SAFE, PRIVATE)
-BOUNDS = Bounds(LIMITS.context, frozenset({0}), lambda tokens: "")
+BOUNDS = AnswerBounds(LIMITS.context, frozenset({0}), lambda tokens: "")
 ALONE = Settings(max_new_tokens=0)
 
 
@@ -27,16 +28,18 @@ def unseen(committed, provisional):
     """Watches nothing."""
 
 
-def confidant(
+def router(
     stream: FakeStream | None, drafter: ChainDrafter | None, policy: Policy = STREAM, dial=None, patience: float = 0.2
-) -> Confidant:
+) -> PrivacyRouter:
     wanted = drafter.state if drafter is not None and policy.drafts else None
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, has_drafter=drafter is not None)
-    talk = Conversation(stream, loop, drafter, "fake", tree=policy.tree, dial=dial, offline=Offline(patience=patience))
-    return Confidant(talk, BOUNDS)
+    talk = Conversation(
+        stream, loop, drafter, "fake", tree=policy.tree, dial=dial, offline=OfflineOptions(wait_s=patience)
+    )
+    return PrivacyRouter(talk, BOUNDS)
 
 
-async def ask(talk: Confidant, prompt: Prompt = PROMPT, count: int = 12, watch=unseen) -> Answer:
+async def ask(talk: PrivacyRouter, prompt: Prompt = PROMPT, count: int = 12, watch=unseen) -> Answer:
     return await asyncio.wait_for(talk.answer(prompt, Settings(count), watch), 20)
 
 
@@ -48,7 +51,7 @@ def said(stream: FakeStream) -> list[object]:
 @pytest.mark.parametrize("policy", [STREAM, LOCKSTEP])
 async def test_the_server_hears_the_safe_text_alone_and_the_draft_writes_the_answer(policy):
     stream, drafter = FakeStream(), StatefulDrafter(target)
-    answer = await ask(confidant(stream, drafter, policy))
+    answer = await ask(router(stream, drafter, policy))
     (opened,) = said(stream)
     assert isinstance(opened, Open)
     assert (opened.tokens, opened.prompt_length, opened.settings) == (SAFE, len(SAFE), ALONE)
@@ -61,7 +64,7 @@ async def test_the_server_hears_the_safe_text_alone_and_the_draft_writes_the_ans
 
 async def test_it_is_drafted_from_the_state_of_exactly_the_safe_text():
     drafter = StatefulDrafter(target)
-    await ask(confidant(FakeStream(), drafter))
+    await ask(router(FakeStream(), drafter))
     assert drafter.held == {at: state_of(SAFE[: at + 1]) for at in range(len(SAFE))}
     first = drafter.views[0]
     assert (first.tokens, first.alone, first.provisional) == (PROMPT.tokens, True, len(PRIVATE))
@@ -69,21 +72,21 @@ async def test_it_is_drafted_from_the_state_of_exactly_the_safe_text():
 
 async def test_a_drafter_that_needs_no_state_says_nothing_to_anybody():
     stream = FakeStream()
-    answer = await ask(confidant(stream, ChainDrafter(target)))
+    answer = await ask(router(stream, ChainDrafter(target)))
     assert stream.sent == []
     assert answer.provisional == decoded(PROMPT.tokens, 12)
 
 
 async def test_without_safe_text_nothing_is_said_to_anybody():
     stream = FakeStream()
-    answer = await ask(confidant(stream, StatefulDrafter(target)), Prompt((), PRIVATE))
+    answer = await ask(router(stream, StatefulDrafter(target)), Prompt((), PRIVATE))
     assert stream.sent == []
     assert answer.provisional == decoded(PRIVATE, 12)
 
 
 async def test_later_turns_stay_here_whatever_is_in_them():
     stream, drafter = FakeStream(), StatefulDrafter(target)
-    talk = confidant(stream, drafter)
+    talk = router(stream, drafter)
     first = await ask(talk)
     spoken = len(stream.sent)
     second = await ask(talk, Prompt((*PROMPT.tokens, *first.provisional, 7, 7)))
@@ -95,7 +98,7 @@ async def test_later_turns_stay_here_whatever_is_in_them():
 
 async def test_earlier_turns_are_the_targets_and_their_state_is_kept():
     stream, drafter = FakeStream(), StatefulDrafter(target)
-    talk = confidant(stream, drafter)
+    talk = router(stream, drafter)
     first = await ask(talk, Prompt(SAFE))
     assert (first.private, first.tokens) == (False, decoded(SAFE, 12))
     safe = (*SAFE, *first.tokens, 8, 8)
@@ -108,7 +111,7 @@ async def test_earlier_turns_are_the_targets_and_their_state_is_kept():
 
 async def test_without_its_server_the_draft_writes_without_state_and_says_so():
     drafter = StatefulDrafter(target)
-    answer = await ask(confidant(None, drafter))
+    answer = await ask(router(None, drafter))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert drafter.held == {}
     assert "the draft wrote without" in answer.note
@@ -119,7 +122,7 @@ async def test_a_server_that_stays_away_is_waited_for_no_longer_than_was_asked()
     async def dial():
         raise LinkError("nobody there")
 
-    answer = await ask(confidant(None, StatefulDrafter(target), dial=dial))
+    answer = await ask(router(None, StatefulDrafter(target), dial=dial))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert "out of reach" in answer.note
     assert 0.2 <= answer.stats.seconds < 5
@@ -132,7 +135,7 @@ async def test_state_is_not_waited_for_without_end(monkeypatch, is_there):
 
     monkeypatch.setattr("client.private.router._FETCH_SECONDS", 0.3)
     stream = FakeStream(pass_seconds=1000.0) if is_there else None
-    answer = await ask(confidant(stream, StatefulDrafter(target), dial=dial, patience=1000.0))
+    answer = await ask(router(stream, StatefulDrafter(target), dial=dial, patience=1000.0))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert "the draft wrote without" in answer.note
     assert "too slow" in answer.note
@@ -146,7 +149,7 @@ async def test_a_stream_that_breaks_is_made_anew_until_all_state_has_come():
 
     drafter = StatefulDrafter(target)
     prompt = Prompt(tuple(index % 40 for index in range(200)), PRIVATE)
-    answer = await ask(confidant(first, drafter, dial=dial), prompt)
+    answer = await ask(router(first, drafter, dial=dial), prompt)
     (opened,) = [each for each in second.sent if isinstance(each, Open)]
     assert (opened.tokens, opened.settings) == (prompt.safe, ALONE)
     assert set(drafter.held) == set(range(200))
@@ -161,7 +164,7 @@ async def test_once_it_is_private_its_link_is_of_no_more_use():
         dialled.append(1)
         raise LinkError("nobody there")
 
-    talk = confidant(stream, StatefulDrafter(target), dial=dial)
+    talk = router(stream, StatefulDrafter(target), dial=dial)
     await ask(talk)
     spoken = len(stream.sent)
     with pytest.raises(LinkError):
@@ -172,7 +175,7 @@ async def test_once_it_is_private_its_link_is_of_no_more_use():
 async def test_nothing_drafts_nothing_is_said():
     stream = FakeStream()
     with pytest.raises(MisuseError, match="by a draft alone"):
-        await ask(confidant(stream, None, CLOUD))
+        await ask(router(stream, None, CLOUD))
     assert stream.sent == []
 
 
@@ -180,7 +183,7 @@ async def test_nothing_drafts_nothing_is_said():
 async def test_a_prompt_without_room_for_an_answer_is_misuse_and_is_not_sent(prompt):
     stream = FakeStream()
     with pytest.raises(MisuseError, match="400 tokens, but the target's context holds 400"):
-        await ask(confidant(stream, StatefulDrafter(target)), prompt)
+        await ask(router(stream, StatefulDrafter(target)), prompt)
     assert stream.sent == []
 
 
@@ -190,23 +193,23 @@ async def test_a_drafter_that_fails_leaves_what_it_wrote():
             raise RuntimeError("out of memory")
         return target(tokens)
 
-    answer = await ask(confidant(FakeStream(), ChainDrafter(fail)))
+    answer = await ask(router(FakeStream(), ChainDrafter(fail)))
     assert answer.provisional == decoded(PROMPT.tokens, 3)
     assert (answer.finish_reason, "out of memory" in answer.failure) == ("error", True)
 
 
 async def test_a_drafter_that_is_spent_ends_the_answer():
-    answer = await ask(confidant(FakeStream(), ChainDrafter(target, depth=0)))
+    answer = await ask(router(FakeStream(), ChainDrafter(target, depth=0)))
     assert (answer.provisional, answer.finish_reason, answer.failure) == ((), "spent", "")
 
 
 async def test_an_end_token_ends_it():
-    answer = await ask(confidant(FakeStream(), ChainDrafter(lambda tokens: int(len(tokens) < 12))))
+    answer = await ask(router(FakeStream(), ChainDrafter(lambda tokens: int(len(tokens) < 12))))
     assert (answer.provisional, answer.finish_reason) == ((1, 1, 1, 1, 0), "stop")
 
 
 async def test_it_can_be_stopped_while_it_is_written():
-    talk = confidant(FakeStream(), StatefulDrafter(target))
+    talk = router(FakeStream(), StatefulDrafter(target))
 
     def watch(committed, provisional):
         if len(provisional) == 4:
@@ -219,7 +222,7 @@ async def test_it_can_be_stopped_while_it_is_written():
 
 async def test_it_can_be_stopped_while_state_comes():
     stream = FakeStream(pass_seconds=30)
-    talk = confidant(stream, StatefulDrafter(target))
+    talk = router(stream, StatefulDrafter(target))
     asking = asyncio.ensure_future(ask(talk))
     while not stream.sent:
         await asyncio.sleep(0.01)
@@ -230,7 +233,7 @@ async def test_it_can_be_stopped_while_state_comes():
 
 async def test_what_is_written_is_watched_as_provisional():
     seen = []
-    await ask(confidant(FakeStream(), StatefulDrafter(target)), watch=lambda *both: seen.append(both))
+    await ask(router(FakeStream(), StatefulDrafter(target)), watch=lambda *both: seen.append(both))
     assert seen == [((), decoded(PROMPT.tokens, count)) for count in range(1, 13)]
 
 
@@ -239,7 +242,7 @@ async def test_what_the_watch_raises_is_raised():
         raise ValueError("blind")
 
     with pytest.raises(ValueError, match="blind"):
-        await ask(confidant(FakeStream(), StatefulDrafter(target)), watch=blind)
+        await ask(router(FakeStream(), StatefulDrafter(target)), watch=blind)
 
 
 async def test_a_server_that_refuses_is_told_of_and_done_without():
@@ -248,13 +251,13 @@ async def test_a_server_that_refuses_is_told_of_and_done_without():
             self.sent.append(message)
             self._deliver([Failed(FailureCode.OVERLOADED, "no room today")])
 
-    answer = await ask(confidant(Refusing(), StatefulDrafter(target)))
+    answer = await ask(router(Refusing(), StatefulDrafter(target)))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert answer.note.endswith("not private: no room today")
 
 
 async def test_a_draft_that_goes_round_in_circles_is_stopped_and_the_answer_says_so():
     circling = ChainDrafter(lambda tokens: 1 + len(tokens) % 3)
-    answer = await ask(confidant(FakeStream(), circling), count=200)
+    answer = await ask(router(FakeStream(), circling), count=200)
     assert len(answer.provisional) < 50
     assert (answer.finish_reason, answer.note) == ("repetition", "the draft began to repeat itself and was stopped")

@@ -42,7 +42,7 @@ async def test_an_answer_has_far_more_words_of_its_own_private_text_than_of_anot
             for (question, text), (_, other) in zip(prompts, [*prompts[3:], *prompts[:3]], strict=True):
                 async with client.converse(STREAM, client.load_drafter()) as conversation:
                     prompt = chat_prompt(client.tokenizer, [{"role": "user", "content": question + as_private(text)}])
-                    answer = await client.confidant(conversation).answer(prompt, Settings(60), lambda *seen: None)
+                    answer = await client.privacy_router(conversation).answer(prompt, Settings(60), lambda *seen: None)
                 assert answer.stats.state_bytes["lsa"] > 0
                 said = words(decode(client.tokenizer, answer.provisional)) - words(question)
                 own += len(said & words(text) - words(other))

@@ -116,13 +116,13 @@ async def answered(client: Client, drafter: Drafter, messages: list[dict[str, st
     prompt = chat_prompt(client.tokenizer, messages)
     quoting = Quoting(drafter, len(prompt.safe), count=28)
     async with client.converse(STREAM, quoting) as conversation:
-        confidant = client.confidant(conversation)
-        first = await confidant.answer(prompt, Settings(400), lambda committed, provisional: None)
+        router = client.privacy_router(conversation)
+        first = await router.answer(prompt, Settings(400), lambda committed, provisional: None)
         text = decode(client.tokenizer, first.provisional)
         more = [*messages, {"role": "assistant", "content": text}, {"role": "user", "content": f"and {messages[-1]}"}]
         quoting._quoted = 0
         again = chat_prompt(client.tokenizer, more)
-        second = await confidant.answer(again, Settings(400), lambda committed, provisional: None)
+        second = await router.answer(again, Settings(400), lambda committed, provisional: None)
     assert (first.note, first.failure, second.note, second.failure) == ("", "", "", "")
     return text, decode(client.tokenizer, second.provisional)
 
@@ -160,7 +160,7 @@ async def test_a_tap_hears_what_is_not_private(tap, cache):
     access = Access(parse_address(tap.address))
     async with client_for(access, CHOICE, cache, download_bar) as client:
         async with client.converse(STREAM, client.load_drafter()) as conversation:
-            await client.confidant(conversation).answer(
+            await client.privacy_router(conversation).answer(
                 chat_prompt(client.tokenizer, [{"role": "user", "content": f"say {secret}"}]),
                 Settings(4),
                 lambda committed, provisional: None,

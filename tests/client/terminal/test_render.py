@@ -8,11 +8,11 @@ from rich.console import Console
 
 from client.terminal.render import (
     AnswerView,
-    LivePaper,
-    NoPaper,
-    PlainPaper,
+    LiveRenderer,
+    PlainRenderer,
+    SilentRenderer,
     lossy_line,
-    paper_for,
+    renderer_for,
     stats_line,
     unreached_line,
 )
@@ -31,8 +31,8 @@ def console(terminal: bool) -> Console:
     return Console(file=io.StringIO(), force_terminal=terminal, width=40, height=10, _environ={"TERM": "xterm"})
 
 
-def shown_by(paper, tokenizer, steps, stops=()) -> None:
-    view = AnswerView(tokenizer, paper, stops)
+def shown_by(renderer, tokenizer, steps, stops=()) -> None:
+    view = AnswerView(tokenizer, renderer, stops)
     for committed, provisional in steps:
         view(raw_tokens(tokenizer, committed) if committed else [], raw_tokens(tokenizer, provisional))
     view.end()
@@ -40,17 +40,17 @@ def shown_by(paper, tokenizer, steps, stops=()) -> None:
 
 def test_a_pipe_gets_final_text_alone(tokenizer):
     to = console(terminal=False)
-    paper = paper_for(to, lambda: 0.0)
-    assert isinstance(paper, PlainPaper)
-    shown_by(paper, tokenizer, [("the ", "slow"), ("quick", " fox"), ("", " dog")])
+    renderer = renderer_for(to, lambda: 0.0)
+    assert isinstance(renderer, PlainRenderer)
+    shown_by(renderer, tokenizer, [("the ", "slow"), ("quick", " fox"), ("", " dog")])
     assert to.file.getvalue() == "the quick\n"
 
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
 def test_an_answer_cannot_command_a_terminal(tokenizer, kind):
     to = Console(file=io.StringIO(), force_terminal=True, width=40, height=10, _environ={"TERM": kind})
-    shown_by(paper_for(to, lambda: 0.0), tokenizer, [("a\x1b]0;owned\x07\x1b[2Jb\x9bc\r\td\n", ""), ("e", "")])
-    paper_for(to, lambda: 0.0).end("\x1b[2Jf")
+    shown_by(renderer_for(to, lambda: 0.0), tokenizer, [("a\x1b]0;owned\x07\x1b[2Jb\x9bc\r\td\n", ""), ("e", "")])
+    renderer_for(to, lambda: 0.0).end("\x1b[2Jf")
     written = to.file.getvalue()
     for command in ("\x1b]0;", "\x07", "\x1b[2J", "\x9b"):
         assert command not in written
@@ -59,15 +59,15 @@ def test_an_answer_cannot_command_a_terminal(tokenizer, kind):
 
 def test_a_pipe_gets_an_answer_as_it_is(tokenizer):
     to = console(terminal=False)
-    shown_by(paper_for(to, lambda: 0.0), tokenizer, [("a\x1b[2Jb\r\n", "")])
+    shown_by(renderer_for(to, lambda: 0.0), tokenizer, [("a\x1b[2Jb\r\n", "")])
     assert to.file.getvalue() == "a\x1b[2Jb\r\n\n"
 
 
 def test_a_terminal_shows_provisional_text_and_keeps_none_of_it(tokenizer):
     to = console(terminal=True)
-    paper = paper_for(to, lambda: 0.0)
-    assert isinstance(paper, LivePaper)
-    shown_by(paper, tokenizer, [("the ", "slow"), ("quick", " fox")])
+    renderer = renderer_for(to, lambda: 0.0)
+    assert isinstance(renderer, LiveRenderer)
+    shown_by(renderer, tokenizer, [("the ", "slow"), ("quick", " fox")])
     written = to.file.getvalue()
     assert "\x1b[2mslow" in written
     terminal = Terminal(40, 10)
@@ -78,7 +78,7 @@ def test_a_terminal_shows_provisional_text_and_keeps_none_of_it(tokenizer):
 def test_provisional_text_alone_is_not_redrawn_at_every_step(tokenizer):
     to = console(terminal=True)
     times = iter([0.0, 0.1, 0.11, 0.12, 0.2, 0.3])
-    shown_by(LivePaper(to, lambda: next(times)), tokenizer, [("", "a"), ("", "ab"), ("", "abc"), ("", "abcd")])
+    shown_by(LiveRenderer(to, lambda: next(times)), tokenizer, [("", "a"), ("", "ab"), ("", "abc"), ("", "abcd")])
     assert to.file.getvalue().count("\x1b[2m") == 2
 
 
@@ -86,15 +86,15 @@ def test_programs_see_nothing_and_nothing_is_decoded_for_them(tokenizer):
     def never() -> str:
         raise AssertionError
 
-    NoPaper().write("x", never)
-    PlainPaper(console(terminal=False)).write("x", never)
+    SilentRenderer().write("x", never)
+    PlainRenderer(console(terminal=False)).write("x", never)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_text_ends_before_a_stop_string_that_came_in_parts(tokenizer, terminal):
     to = console(terminal)
     steps = [("the quick ", "brown"), ("bro", "wn fox"), ("wn", ""), (" fox", " dog")]
-    shown_by(paper_for(to, lambda: 0.0), tokenizer, steps, stops=("brown", "dog"))
+    shown_by(renderer_for(to, lambda: 0.0), tokenizer, steps, stops=("brown", "dog"))
     seen = Terminal(40, 10)
     seen.write(to.file.getvalue().replace("\n", "\r\n"))
     assert seen.text.strip() == "the quick"
@@ -103,13 +103,13 @@ def test_text_ends_before_a_stop_string_that_came_in_parts(tokenizer, terminal):
 
 def test_text_that_only_began_like_a_stop_string_is_shown(tokenizer):
     to = console(terminal=False)
-    shown_by(paper_for(to, lambda: 0.0), tokenizer, [("the bro", ""), ("ther bro", "")], stops=("brown",))
+    shown_by(renderer_for(to, lambda: 0.0), tokenizer, [("the bro", ""), ("ther bro", "")], stops=("brown",))
     assert to.file.getvalue() == "the brother bro\n"
 
 
 def test_a_broken_end_is_shown_behind_what_was_held_back(tokenizer):
     to = console(terminal=False)
-    view = AnswerView(tokenizer, paper_for(to, lambda: 0.0), ("brown",))
+    view = AnswerView(tokenizer, renderer_for(to, lambda: 0.0), ("brown",))
     view(raw_tokens(tokenizer, "bro🦊")[:-1], ())
     view.end()
     assert to.file.getvalue() == "bro\N{REPLACEMENT CHARACTER}\n"

@@ -13,7 +13,7 @@ from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.views import TreeView
-from common.sampling.decide import LogitRows
+from common.sampling.logit_rows import LogitRows
 from tests.chances import misfit
 from tests.common.protocol.laws import processed
 

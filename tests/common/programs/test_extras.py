@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from client import cli as client_cli
 from common.programs.command_line import MISUSE
-from common.programs.extras import EXTRAS
+from common.programs.extras import EXTRAS, require_extra
 from common.protocol.errors import MisuseError
 from netem import cli as netem_cli
 from server import cli as server_cli
@@ -22,6 +22,7 @@ from training.draft_models.workers import ManyWorkers
 PROJECT = Path(__file__).parents[3]
 ABOUT = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 OURS = {"client", "common", "netem", "server", "training"}
+PYTHON = "/path/of/python"
 INSTALLED = packages_distributions()
 
 
@@ -89,16 +90,28 @@ def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "argv", typed.replace("FOLDER", str(tmp_path / "out")).split())
+    monkeypatch.setattr(sys, "executable", PYTHON)
     monkeypatch.setitem(sys.modules, lacking, None)  # as if it were not installed
     with pytest.raises(SystemExit) as ended:
         main()
     (sentence,) = capsys.readouterr().err.splitlines()
     assert ended.value.code == MISUSE
     assert sentence.startswith(f"{typed.split()[0]}: ")
-    assert sentence.endswith(f"needs what is not installed ({lacking}): run `pip install 'outrider[{extra}]'`")
+    assert sentence.endswith(
+        f"needs what is not installed ({lacking}): run `{PYTHON} -m pip install 'outrider[{extra}]'`"
+    )
 
 
 def test_training_in_several_processes_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", PYTHON)
     monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(MisuseError, match=r"accelerate.*`pip install 'outrider\[train\]'`"):
+    with pytest.raises(MisuseError, match=r"accelerate.*`/path/of/python -m pip install 'outrider\[train\]'`"):
         ManyWorkers("cpu")
+
+
+def test_an_environment_without_pip_is_one_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/my tools/python")
+    for absent in ("pip", "matplotlib"):
+        monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(MisuseError, match=r"`uv pip install --python '/my tools/python' 'outrider\[lab\]'`"):
+        require_extra("lab", "drawing")

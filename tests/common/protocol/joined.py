@@ -209,9 +209,9 @@ class Joined:
             if self.server is None:
                 self.server = ServerSession(frame, self.terms, self._now, self._pass_timings)
                 self.processed = []
+                replies = self.server.greet()
             else:
-                self.server.reopen(frame, self._now)
-            replies = self.server.greeting
+                replies = self.server.reopen(frame, self._now)
         else:
             assert self.server is not None
             replies = self.server.receive(frame, self._now)
@@ -303,7 +303,8 @@ class Joined:
 
     def _decide(self, scheduled: ScheduledTokens) -> list[int]:
         """What the target, which knows the processed tokens and nothing of the tree, makes of a pass."""
-        choices = [self._choice(scheduled, node) for node in (None, *scheduled.nodes)] if scheduled.reaches_root else []
+        nodes = () if scheduled.verify_input is None else (None, *scheduled.nodes)
+        choices = [self._choice(scheduled, node) for node in nodes]
         return decide(scheduled.verify_input, choices)
 
     def _choice(self, scheduled: ScheduledTokens, node: Node | None) -> int:

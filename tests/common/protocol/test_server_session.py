@@ -52,12 +52,13 @@ def run_pass(server, choices, now=1.0, budget=64):
 
 def test_a_session_is_greeted_and_its_prompt_is_planned_in_chunks():
     server = session()
-    assert server.greeting == (Opened(NAME),)
+    assert server.greet() == (Opened(NAME),)
     first = server.plan(2)
-    assert (first.start, first.chain, first.reaches_root) == (0, (1, 2), False)
+    assert (first.start, first.chain, first.verify_input) == (0, (1, 2), None)
     assert server.complete(first, [], 1.0).replies == ()
     second = server.plan(2)
-    assert (second.start, second.chain, second.reaches_root) == (2, (3,), True)
+    assert (second.start, second.chain) == (2, (3,))
+    assert second.verify_input is not None
     assert server.complete(second, [4], 2.0).replies == (Commit(0, 3, (4,)),)
 
 
@@ -241,31 +242,31 @@ def test_a_resumed_stream_replays_what_the_client_missed():
     server = session()
     run_pass(server, [4])
     run_pass(server, [END])
-    server.reopen(open_frame((1, 2, 3), 3), 5.0)
-    assert server.greeting == (Opened(NAME), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
+    replies = server.reopen(open_frame((1, 2, 3), 3), 5.0)
+    assert replies == (Opened(NAME), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
 
 
 def test_a_client_that_knows_more_rebuilds_the_session_and_keeps_its_common_prefix():
     server = session()
     run_pass(server, [4])
-    server.reopen(open_frame((1, 2, 3, 4, 5, 1), 3), 5.0)
-    assert server.greeting == (Opened(NAME),)
+    replies = server.reopen(open_frame((1, 2, 3, 4, 5, 1), 3), 5.0)
+    assert replies == (Opened(NAME),)
     scheduled = server.plan(64)
     assert (scheduled.start, scheduled.chain) == (3, (4, 5, 1))
 
 
 def test_a_rebuilt_session_that_holds_a_whole_answer_is_finished():
     server = ServerSession(open_frame((1, 2, 3, END), 3), terms(), 0.0)
-    assert server.greeting == (Opened(NAME), Finished(0, 4, FinishReason.END))
+    assert server.greet() == (Opened(NAME), Finished(0, 4, FinishReason.END))
 
 
 def test_an_answer_that_filled_the_context_can_be_resumed_and_rebuilt():
     full = open_frame(tuple([1] * 256), 3)
     finished = (Opened(NAME), Finished(0, 256, FinishReason.LENGTH))
     server = ServerSession(full, terms(), 0.0)
-    assert server.greeting == finished
-    server.reopen(full, 1.0)
-    assert server.greeting == finished
+    assert server.greet() == finished
+    replies = server.reopen(full, 1.0)
+    assert replies == finished
 
 
 def test_a_finished_session_can_be_parked_and_goes_on_with_everything_to_compute():

@@ -9,7 +9,7 @@ import pytest
 
 from client.answering import AnswerOptions
 from client.drafting.policies import STREAM
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Finished, Opened, Settings
 from common.rpc.errors import LinkError
@@ -147,7 +147,7 @@ def test_an_answer_across_an_outage_is_the_targets_own(
                 loaded_drafts.drafter(DraftSetup("twin")),
             )
             conversation = converse(
-                engine, server, virtual_link.stream(), options, drafter, virtual_link.dial, Offline(patience=60)
+                engine, server, virtual_link.stream(), options, drafter, virtual_link.dial, OfflineOptions(wait_s=60)
             )
             answer = await conversation.answer([5, 6, 7], options.settings(), watch)
             conversation.close()

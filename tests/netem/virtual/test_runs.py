@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from client.answer import Answer
 from client.answering import AnswerOptions
-from client.conversation import Answer
 from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
 from common.protocol.idle import IDLE_POLICIES
 from netem.links.profile import Direction, LinkProfile

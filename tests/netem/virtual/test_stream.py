@@ -35,7 +35,7 @@ def make_engine() -> Engine:
     thinker = Thinker()
     sessions = Sessions(terms, SERVING_LIMITS, 500)
     clock = asyncio.get_running_loop().time
-    return Engine(sessions, thinker, Pace(per_pass=0.01), thinker, clock=clock, hire=VirtualWorker)
+    return Engine(sessions, thinker, Pace(per_pass=0.01), thinker, clock=clock, make_worker=VirtualWorker)
 
 
 async def talk(profile: LinkProfile) -> tuple[list[tuple[float, object]], VirtualStream, int, list[int]]:

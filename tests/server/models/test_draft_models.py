@@ -162,7 +162,7 @@ def test_a_shipped_family_brings_the_drafts_that_are_there(
 
     for folder, name in ((target, "target"), (draft, "independent"), (moa, "moa")):
         shutil.copytree(folder, tmp_path / name)
-    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.Family(tmp_path))
+    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.ModelFolder(tmp_path))
     offer = make_offer("demo", ())
     assert [bundle.manifest.draft for bundle in offer.drafts] == ["moa", "independent"]
     assert [each.name for each in offer.draft_models] == ["moa", "independent", "lookup"]

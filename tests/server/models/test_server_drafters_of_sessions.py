@@ -102,7 +102,7 @@ def test_an_aide_is_kept_from_turn_to_turn() -> None:
         now += 1.0
         batch, asked = sessions.plan(now), sessions.claim_draft_task()
         assert batch is not None
-        sessions.complete(batch, thinker.decide(batch.cases), now)
+        sessions.complete(batch, thinker.verify(batch.scheduled), now)
         client.hear()
         if asked is not None:
             sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from common.models.segment import Segment
 from common.protocol.messages import Settings
 from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.server_session import ServerSession
 from server.observe import log as journal
 from server.observe.log import keep_journal
 from server.sessions.quotas import Allowance, Quotas
@@ -86,10 +86,10 @@ def test_no_token_and_no_whole_name_of_a_session_is_written(capsys: pytest.Captu
 def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumble(scheduled: ScheduledTokens, *_: object) -> Segment:
-        raise ArithmeticError(f"the secret tokens {scheduled.chain} were not foreseen")
+    def stumble(session: ServerSession, budget: int) -> ScheduledTokens:
+        raise ArithmeticError(f"the secret tokens {session.tree.tokens} were not foreseen")
 
-    monkeypatch.setattr("server.sessions.sessions.make_segment", stumble)
+    monkeypatch.setattr(ServerSession, "plan", stumble)
     keep_journal("json")
     busy = Client(Sessions(TERMS, SERVING_LIMITS, 2000), "busy")
     busy.open([41, 42], SHORT)

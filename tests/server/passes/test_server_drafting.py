@@ -105,7 +105,7 @@ def test_a_session_in_a_pass_is_helped_by_policies_that_overlap(idle: str, overl
     batch = sessions.plan(100.0)
     assert batch is not None
     assert (one_level(sessions, helpers) is not None) is overlaps
-    sessions.complete(batch, thinker.decide(batch.cases), 101.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 101.0)
     assert one_level(sessions, helpers) is not None
 
 
@@ -274,16 +274,16 @@ async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
     prompt = [3, 1, 2]
     pace = Pace(per_pass=0.5, per_token=0.25, per_level=0.125)
     helpers = Helpers(knowing_all(prompt))
-    engine = Engine(new_sessions(), Thinker(), pace, drafter_factory=helpers, hire=partial(InPlace, costs))
+    engine = Engine(new_sessions(), Thinker(), pace, drafter_factory=helpers, make_worker=partial(InPlace, costs))
     assert await answers(engine, [prompt], "assist", nothing) == [truth_of(prompt)]
     assert set(costs) == {"target", "assistant"}
     assert costs["target"][0] == 3 * 0.25
     assert costs["assistant"] == [0.125] * len(helpers.views) != []
 
 
-async def test_a_server_that_cannot_draft_hires_nobody_for_it() -> None:
+async def test_a_server_that_cannot_draft_makes_no_worker_for_it() -> None:
     costs: dict[str, list[float]] = {}
-    engine = Engine(new_sessions(server_drafts=False), Thinker(), Pace(), hire=partial(InPlace, costs))
+    engine = Engine(new_sessions(server_drafts=False), Thinker(), Pace(), make_worker=partial(InPlace, costs))
     assert await answers(engine, [[3, 1]], "assist", nothing) == [truth_of([3, 1])]
     assert set(costs) == {"target"}
 
@@ -314,10 +314,12 @@ class Late(InPlace):
 async def test_levels_that_overrun_their_stated_cost_are_counted_and_not_as_passes() -> None:
     costs: dict[str, list[float]] = {}
 
-    def hire(name: str) -> InPlace:
+    def make_worker(name: str) -> InPlace:
         return (Late if name == "assistant" else InPlace)(costs, name)
 
-    engine = Engine(new_sessions(), Thinker(), Pace(), drafter_factory=Helpers(knowing_all([3, 1])), hire=hire)
+    engine = Engine(
+        new_sessions(), Thinker(), Pace(), drafter_factory=Helpers(knowing_all([3, 1])), make_worker=make_worker
+    )
     await answers(engine, [[3, 1]], "assist", nothing)
     assert engine.counters.overrun_levels == engine.counters.assisted_levels > 0
     assert engine.counters.overrun_passes == 0

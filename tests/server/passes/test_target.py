@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from common.models.segment import Segment
+from common.models.segment import PassInput
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
-from server.passes.batch import Case
+from common.protocol.scheduled_tokens import ScheduledTokens
 from server.passes.target import Target
 
 
@@ -22,7 +22,7 @@ class Scripted:
     def __init__(self) -> None:
         self.passes = 0
 
-    def forward(self, segments: Sequence[Segment]) -> SimpleNamespace:
+    def forward(self, segments: Sequence[PassInput]) -> SimpleNamespace:
         self.passes += 1
         tokens = [segment.tokens[row] for segment in segments for row in segment.wanted]
         if any(8 in segment.tokens for segment in segments):
@@ -33,24 +33,28 @@ class Scripted:
         return SimpleNamespace(logits=logits)
 
 
-def case(*tokens: int, wanted: Sequence[int] = ()) -> Case:
-    """A chain of `tokens`, and a greedy question about its wanted rows."""
-    segment = Segment(tokens, slots=range(len(tokens)), parents=range(-1, len(tokens) - 1), wanted=wanted)
+def scheduled(chain: Sequence[int], verify_input: VerifyInput | None) -> ScheduledTokens:
+    count = len(chain) + (0 if verify_input is None else len(verify_input.tokens) - 1)
+    return ScheduledTokens(0, tuple(chain), (), verify_input, 0, slots=range(count))
+
+
+def case(*tokens: int, wanted: Sequence[int] = ()) -> ScheduledTokens:
+    """A chain of `tokens`, and a greedy rule's input for its wanted rows, which are the last ones."""
+    if not wanted:
+        return scheduled(tokens, None)
     rows = tuple(tokens[row] for row in wanted)
-    verify_input = (
-        VerifyInput("greedy", LIKELIEST, wanted[0] + 1, rows, tuple(range(-1, len(rows) - 1))) if wanted else None
-    )
-    return Case(segment, verify_input)
+    parents = tuple(range(-1, len(rows) - 1))
+    return scheduled(tokens[: wanted[0] + 1], VerifyInput("greedy", LIKELIEST, wanted[0] + 1, rows, parents))
 
 
 def test_each_case_gets_its_own_tokens() -> None:
     cases = [case(1, 2, 3, wanted=[0, 1, 2]), case(3), case(4, 5, wanted=[1]), case(4, 6, wanted=[0, 1])]
-    assert Target(Scripted()).decide(cases) == [[2, 3, 4], [], [6], [5]]  # type: ignore[arg-type]
+    assert Target(Scripted()).verify(cases) == [[2, 3, 4], [], [6], [5]]  # type: ignore[arg-type]
 
 
 def test_numbers_that_are_none_fail_their_case_alone() -> None:
     cases = [case(1, wanted=[0]), case(6, 7, wanted=[1]), case(2, wanted=[0])]
-    first, broken, last = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
+    first, broken, last = Target(Scripted()).verify(cases)  # type: ignore[arg-type]
     assert (first, last) == ([2], [3])
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL
@@ -60,17 +64,15 @@ def test_numbers_that_are_none_fail_their_case_alone() -> None:
 @pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
 def test_numbers_that_are_none_matter_only_where_the_walk_comes(rule: str) -> None:
     """Below a node that the target did not choose."""
-    segment = Segment([1, 2, 7], slots=range(3), parents=[-1, 0, 0], wanted=range(3))
     verify_input = VerifyInput(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
-    assert Target(Scripted()).decide([Case(segment, verify_input)]) == [[2, 3]]  # type: ignore[arg-type]
+    assert Target(Scripted()).verify([scheduled([1], verify_input)]) == [[2, 3]]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
 def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
-    segment = Segment([3, 1, 2, 9], slots=range(4), parents=[-1, 0, 1, 1], wanted=range(1, 4))
     verify_input = VerifyInput(rule, LIKELIEST, 2, (1, 2, 9), (-1, 0, 0))
-    cases = [Case(segment, verify_input), case(9, wanted=[0])]
-    good, broken = Target(Scripted()).decide(cases)  # type: ignore[arg-type]
+    cases = [scheduled([3, 1], verify_input), case(9, wanted=[0])]
+    good, broken = Target(Scripted()).verify(cases)  # type: ignore[arg-type]
     assert good == [2]
     assert isinstance(broken, PeerError)
 
@@ -78,7 +80,7 @@ def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
 def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
     model = Scripted()
     cases = [case(1, wanted=[0]), case(8, wanted=[0]), case(2, wanted=[0])]
-    first, broken, last = Target(model).decide(cases)  # type: ignore[arg-type]
+    first, broken, last = Target(model).verify(cases)  # type: ignore[arg-type]
     assert (first, last) == ([2], [3])
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL

@@ -24,7 +24,7 @@ def pool() -> SlotPool:
 def entry(pool: SlotPool, name: str, slots: int = 2) -> SessionEntry:
     opened = ClientSession(f"a session called {name}", LIMITS).open([1, 2, 3], SETTINGS)
     sequence = HeldSequence(pool)
-    sequence.keep(pool.take(slots), [1, 2, 3][:slots])
+    sequence.keep(pool.take(slots))
     return SessionEntry(ServerSession(opened, TERMS, 0.0), sequence, Stream(), 0, None)
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from common.models.segment import Segment
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import (
     FailureCode,
@@ -16,7 +15,7 @@ from common.protocol.messages import (
     Settings,
 )
 from common.protocol.scheduled_tokens import ScheduledTokens
-from server.passes import batch
+from common.protocol.server_session import ServerSession
 from server.sessions.sessions import Sessions
 from server.sessions.stream import MAX_WAITING, Stream
 from tests.server.clients_of_sessions import (
@@ -90,7 +89,7 @@ def test_nodes_that_arrive_during_a_pass_survive_it(sessions: Sessions) -> None:
     batch = sessions.plan(0.0)
     assert batch is not None
     client.say(Grow(0, 3, tuple(GrownNode(i + 1, i, truth[i], -0.1) for i in range(4))))
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     one_pass(sessions, thinker)
     client.hear()
     client.hear()
@@ -106,7 +105,7 @@ def test_a_session_that_leaves_gives_everything_back(sessions: Sessions, leaves_
     assert batch is not None
     if leaves_in_mid_pass:
         sessions.leave(client, 0.0)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     sessions.leave(client, 0.0)
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 
@@ -159,14 +158,14 @@ def test_a_session_that_cannot_be_planned_fails_alone(sessions: Sessions, monkey
     bad, good = Client(sessions, "bad"), Client(sessions, "good")
     bad.open([9, 1])
     good.open([8, 1])
-    make_segment = batch.make_segment
+    plan = ServerSession.plan
 
-    def stumble(scheduled: ScheduledTokens, *held: object) -> Segment:
-        if scheduled.chain[0] == 9:
+    def stumble(session: ServerSession, budget: int) -> ScheduledTokens:
+        if session.tree.tokens[0] == 9:
             raise ArithmeticError("it was not foreseen")
-        return make_segment(scheduled, *held)  # type: ignore[arg-type]
+        return plan(session, budget)
 
-    monkeypatch.setattr("server.sessions.sessions.make_segment", stumble)
+    monkeypatch.setattr(ServerSession, "plan", stumble)
     answer(good, sessions, thinker)
     assert bad.failed is not None
     assert bad.failed.code is FailureCode.INTERNAL

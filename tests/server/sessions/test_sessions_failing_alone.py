@@ -46,7 +46,7 @@ class Clock:
         self._sessions.send_state(exports, self._thinker.make([each.request for each in exports]), self.now)
         if batch is not None:
             self.now += 0.001 * batch.tokens
-            self._sessions.complete(batch, self._thinker.decide(batch.cases), self.now)
+            self._sessions.complete(batch, self._thinker.verify(batch.scheduled), self.now)
         for client in clients:
             client.hear()
 

@@ -64,7 +64,7 @@ def test_an_answer_cut_after_any_pass_is_resumed_and_nothing_is_computed_twice(
     lose(client)
     assert (len(sessions), sessions.away) == (0, 1)
     if batch is not None:
-        sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+        sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     client = returned(client)
     assert (len(sessions), sessions.away) == (1, 0)
     client.hear()
@@ -91,7 +91,7 @@ def test_a_pass_that_ends_after_its_stream_is_told_when_its_client_is_back(sessi
     batch = sessions.plan(0.0)
     assert batch is not None
     lose(client)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     assert client.inbox == []
     assert sessions.counters.finished == {"length": 1}
     client = returned(client)
@@ -110,7 +110,7 @@ def test_a_pass_for_a_session_that_was_dropped_meanwhile_holds_nothing(sessions:
     assert batch is not None
     lose(client)
     assert sessions.plan(LEASE) is None
-    sessions.complete(batch, thinker.decide(batch.cases), LEASE)
+    sessions.complete(batch, thinker.verify(batch.scheduled), LEASE)
     assert nothing_is_held(sessions)
 
 
@@ -141,7 +141,7 @@ def test_the_prompt_of_a_session_that_came_back_in_mid_pass_is_not_computed_agai
     assert batch is not None
     lose(client)
     client = returned(client)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     client.hear()
     assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)[:1]
     answer(client, sessions, thinker)
@@ -161,7 +161,7 @@ def test_a_path_that_was_judged_while_its_client_came_back_is_not_computed_again
     assert batch is not None
     lose(client)
     client = returned(client)
-    sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+    sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
     client.hear()
     assert len(client.session.answer) > 3
     answer(client, sessions, thinker)

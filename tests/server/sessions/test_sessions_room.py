@@ -115,10 +115,10 @@ def test_every_packed_token_is_accounted_for() -> None:
     while not client.done:
         planned = sessions.plan(0.0)
         assert planned is not None
-        sessions.complete(planned, thinker.decide(planned.cases), 0.0)
+        sessions.complete(planned, thinker.verify(planned.scheduled), 0.0)
         commits = [message for message in client.inbox if isinstance(message, Commit)]
         accepted = sum(len(commit.tokens) - 1 for commit in commits)
-        rejected += len(planned.parts[0].scheduled.nodes) - accepted
+        rejected += len(planned.scheduled[0].nodes) - accepted
         client.hear()
         if not client.done:
             client.draft(propose)
@@ -159,7 +159,7 @@ def test_what_must_be_computed_again_is_no_repeat(sessions: Sessions) -> None:
     overtaken = sessions.plan(0.0)
     assert overtaken is not None
     client.say(client.session.cancel())
-    sessions.complete(overtaken, thinker.decide(overtaken.cases), 0.0)
+    sessions.complete(overtaken, thinker.verify(overtaken.scheduled), 0.0)
     client.hear()
     client.say(client.session.extend(client.session.tree.frontier, [], SETTINGS))
     answer(client, sessions, thinker)

@@ -69,7 +69,7 @@ def speeds(cost: Cost, second: Callable[[Proposer], Wish]) -> tuple[float, float
         batch = sessions.plan(now)
         assert batch is not None
         now += cost(batch.tokens)
-        sessions.complete(batch, thinker.decide(batch.cases), now)
+        sessions.complete(batch, thinker.verify(batch.scheduled), now)
         for client, wish in zip(clients, wishes, strict=True):
             client.hear()
             if not client.done:

@@ -189,7 +189,7 @@ def test_a_step_is_short_and_everybody_gets_a_share() -> None:
         served += [export.owner.session.id for export in exports]
         sessions.send_state(exports, thinker.make([export.request for export in exports]), 0.0)
         assert batch is not None
-        sessions.complete(batch, thinker.decide(batch.cases), 0.0)
+        sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
         for client in clients:
             client.hear()
     rounds = [set(served[start : start + 12]) for start in range(0, len(served) - 11, 12)]

@@ -39,7 +39,7 @@ class Server:
         batch = self.sessions.plan(self._now)
         assert batch is not None
         self._now += self._cost(batch.tokens)
-        self.sessions.complete(batch, self._thinker.decide(batch.cases), self._now)
+        self.sessions.complete(batch, self._thinker.verify(batch.scheduled), self._now)
         return batch
 
     def decoding(self, name: str, prompt: list[int]) -> Client:
@@ -64,7 +64,9 @@ def grow(client: Client, count: int, logp: float) -> None:
 
 def widths(batch: Batch[SessionEntry]) -> dict[object, int]:
     """The nodes of each client."""
-    return {part.owner.listener: len(part.scheduled.nodes) for part in batch.parts}
+    return {
+        entry.listener: len(scheduled.nodes) for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)
+    }
 
 
 @pytest.mark.parametrize(("cost", "taken"), [(flat, 20), (steep, 0)])
@@ -91,7 +93,8 @@ def test_however_dear_tokens_are_every_prompt_is_read_and_every_session_decodes(
     reading = Client(server.sessions, "reading")
     reading.open(prompt_of(2, 40), LONG)
     batch = server.one_pass()
-    assert {part.owner.listener: len(part.scheduled.chain) for part in batch.parts} == {decoding: 1, reading: 40}
+    chains = [len(scheduled.chain) for scheduled in batch.scheduled]
+    assert dict(zip([entry.listener for entry in batch.owners], chains, strict=True)) == {decoding: 1, reading: 40}
 
 
 def test_before_any_pass_was_measured_all_nodes_are_taken() -> None:

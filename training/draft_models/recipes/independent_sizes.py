@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from common.models.checkpoint import load_config
-from common.models.sizes import head_size
+from common.models.families import head_size
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
 

@@ -1,6 +1,6 @@
 import pytest
 
-from client.link.offline import Offline
+from client.link.offline import OfflineOptions
 from common.protocol.errors import MisuseError
 from netem.experiments.offline import reconnect
 from netem.experiments.offline.reconnect import ReconnectWorkload
@@ -17,7 +17,7 @@ def absence(lasts=2.0, offered=10, survived=4, pause=0.1, repaired=0.1, identica
 
 
 def report_of(*results):
-    return make_report(results, LINK, 1, (25,), Offline(), "eager")
+    return make_report(results, LINK, 1, (25,), OfflineOptions(), "eager")
 
 
 def test_outages_of_one_length_are_one_row():

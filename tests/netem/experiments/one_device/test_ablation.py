@@ -4,7 +4,7 @@ from common.draft_kinds import DRAFT_KINDS
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device import ablation
 from netem.experiments.one_device.ablation import Workload, make_ablation_rows, make_report
-from netem.experiments.one_device.compared_drafts import DraftAtDepth
+from netem.experiments.one_device.compared_drafts import ComparedDraft
 from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
@@ -12,7 +12,7 @@ NAMES = ("eagle", "ca", "lsa")
 
 
 def test_each_row_is_held_against_the_one_before_and_the_first():
-    drafts = [DraftAtDepth(name, DRAFT_KINDS["moa"], None) for name in NAMES]
+    drafts = [ComparedDraft(name, DRAFT_KINDS["moa"], None) for name in NAMES]
     answers = {
         name: {"code": [measured(accept_length, levels=4)] * 2}
         for name, accept_length in zip(NAMES, (1, 2, 4), strict=True)

@@ -11,7 +11,7 @@ NEW_TOKENS = 12
 
 
 @pytest.fixture(scope="module")
-def bench_and_contenders(folder):
+def bench_and_drafts(folder):
     from netem.experiments.experiment import Request
 
     request = Request(seed=0, quick=True, models=folder)
@@ -22,8 +22,8 @@ def bench_and_contenders(folder):
 
 @pytest.mark.parametrize("name", ["lookup", "draft", "eagle", "moa, N=0", "moa, N=1"])
 @pytest.mark.parametrize("tree", [CHAIN, PAPER_TREE])
-def test_every_draft_gives_the_targets_own_answer(bench_and_contenders, name, tree):
-    bench, drafts = bench_and_contenders
+def test_every_draft_gives_the_targets_own_answer(bench_and_drafts, name, tree):
+    bench, drafts = bench_and_drafts
     tokens = [7, 9, 7, 9, 11]
     plain = bench.plain(tokens, NEW_TOKENS)
     answer = bench.answer(drafts[name], tree, tokens, NEW_TOKENS)
@@ -35,15 +35,15 @@ def test_every_draft_gives_the_targets_own_answer(bench_and_contenders, name, tr
     assert max(answer.rounds.packed) <= 1 + tree.nodes
 
 
-def test_a_draft_that_is_always_right_fills_its_chain(bench_and_contenders):
-    bench, drafts = bench_and_contenders
+def test_a_draft_that_is_always_right_fills_its_chain(bench_and_drafts):
+    bench, drafts = bench_and_drafts
     answer = bench.answer(drafts["draft"], CHAIN, [5, 6, 7], 1 + 5 * 4)
     assert answer.rounds.accept_length == 5
     assert set(answer.rounds.packed) == {5}
 
 
-def test_a_deeper_draft_gets_more_state(bench_and_contenders):
-    bench, drafts = bench_and_contenders
+def test_a_deeper_draft_gets_more_state(bench_and_drafts):
+    bench, drafts = bench_and_drafts
     sizes = [
         bench.answer(drafts[f"moa, N={depth}"], CHAIN, list(range(40)), 4, "float16").rounds.state_bytes
         for depth in (0, 1)
@@ -51,8 +51,8 @@ def test_a_deeper_draft_gets_more_state(bench_and_contenders):
     assert sizes[1] > 1.5 * sizes[0]
 
 
-async def test_every_system_answers_every_prompt(bench_and_contenders, folder):
-    bench, drafts = bench_and_contenders
+async def test_every_system_answers_every_prompt(bench_and_drafts, folder):
+    bench, drafts = bench_and_drafts
     prompts = choose(folder / "prompts.jsonl", 1, seed=0)
     shares = []
     systems = {

@@ -51,7 +51,7 @@ def test_a_folder_without_a_target_stands_on_the_shipped_one(tmp_path):
 
 
 def test_where_the_shipped_models_are_absent_they_can_be_got(tmp_path, monkeypatch):
-    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.Family(tmp_path / "demo"))
+    monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.ModelFolder(tmp_path / "demo"))
     with pytest.raises(MisuseError, match=r"shipped 'demo' models are not in .*demo: reinstall Outrider"):
         find_model_paths(Request(seed=0, quick=True))
     with pytest.raises(MisuseError, match=r"has no target .*: reinstall Outrider"):

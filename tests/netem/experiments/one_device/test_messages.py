@@ -3,7 +3,7 @@ import pytest
 from common.draft_kinds import DRAFT_KINDS
 from netem.experiments.one_device import messages
 from netem.experiments.one_device.byte_counts import ANSWER, NODES, PROMPT, TOKENS, ByteCounts
-from netem.experiments.one_device.compared_drafts import DraftAtDepth
+from netem.experiments.one_device.compared_drafts import ComparedDraft
 from netem.experiments.one_device.messages import MessageSizes, Workload, computed_rows, make_report
 from tests.netem.experiments.one_device.running import check, run_quick
 
@@ -25,7 +25,7 @@ def test_a_measurement_is_told_by_kind_and_token():
         counts.state_bytes[part, "lsa"] = size
     counts.down[TOKENS] = 24
     counts.up[NODES] = 48
-    row = MessageSizes(DraftAtDepth("moa, N=0", DRAFT_KINDS["moa"], None), "int8", {"lsa": 32}, counts, committed=4)
+    row = MessageSizes(ComparedDraft("moa, N=0", DRAFT_KINDS["moa"], None), "int8", {"lsa": 32}, counts, committed=4)
     report = make_report([row], {"code": 1}, max_new_tokens=4)
     check(report)
     assert report.rows[0][1:] == ["moa, N=0, int8", "32", "lsa 35", "lsa 35", "1.09", "6.0", "12.0", "0.0"]

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 from common.draft_kinds import DRAFT_KINDS
 from netem.experiments.one_device import single_device
-from netem.experiments.one_device.compared_drafts import DraftAtDepth
+from netem.experiments.one_device.compared_drafts import ComparedDraft
 from netem.experiments.one_device.single_device import Workload, make_report, make_rows
 from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
-DRAFTS = [DraftAtDepth(name, DRAFT_KINDS[name], None) for name in ("lookup", "eagle", "moa")]
+DRAFTS = [ComparedDraft(name, DRAFT_KINDS[name], None) for name in ("lookup", "eagle", "moa")]
 SIZES = {"code": 2, "chat": 2}
 
 

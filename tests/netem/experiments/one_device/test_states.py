@@ -3,7 +3,7 @@ import pytest
 from common.draft_kinds import DRAFT_KINDS
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device import states
-from netem.experiments.one_device.compared_drafts import DraftAtDepth
+from netem.experiments.one_device.compared_drafts import ComparedDraft
 from netem.experiments.one_device.states import (
     StateSetting,
     StatesWorkload,
@@ -16,13 +16,13 @@ from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
 WORKLOAD = StatesWorkload(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
-MOA = DraftAtDepth("moa", DRAFT_KINDS["moa"], None)
+MOA = ComparedDraft("moa", DRAFT_KINDS["moa"], None)
 
 
 def test_of_a_draft_of_many_depths_the_ends_are_taken(folder):
-    deep = [DraftAtDepth(f"moa, N={depth}", DRAFT_KINDS["moa"], folder / "moa", depth) for depth in (0, 1, 3)]
+    deep = [ComparedDraft(f"moa, N={depth}", DRAFT_KINDS["moa"], folder / "moa", depth) for depth in (0, 1, 3)]
     others = [
-        DraftAtDepth(name, DRAFT_KINDS[kind], folder / name)
+        ComparedDraft(name, DRAFT_KINDS[kind], folder / name)
         for name, kind in (("draft", "independent"), ("eagle", "eagle"))
     ]
     assert [each.name for each in chosen([*others, *deep])] == ["eagle", "moa, N=0", "moa, N=3"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from client.demo.comparison import compare, is_identical
-from client.demo.systems import SYSTEMS
+from client.demo.systems_under_test import SYSTEMS
 from client.demo.virtual import read_run
 from netem.experiments.speed.demo import compare_virtually
 from netem.links.profiles import find_profile

@@ -1,4 +1,4 @@
-"""What a pass commits for one session: a rule's walk over the target's logits. Only visited rows are processed."""
+"""The target's logits as a rule sees them: row by row, and only visited rows are processed."""
 
 from collections.abc import Sequence
 
@@ -6,29 +6,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.protocol.rules import RULES
+from common.protocol.noise import GUMBEL, UNIT, random_bits
 from common.protocol.rules.verify_input import VerifyInput
-from common.sampling.noise import gumbel
 from common.sampling.processors import Processors
 
 
 class UnusableLogitsError(Exception):
-    """A row that the walk visits has no finite maximum."""
-
-
-def decide(
-    verify_input: VerifyInput, logits: torch.Tensor, likeliest: Sequence[int], usable: Sequence[int] | None = None
-) -> list[int]:
-    """The tokens that follow the root, by the question's rule.
-
-    `logits [rows, vocabulary]` are the target's at each row of the question; `likeliest` is their argmax, and `usable`
-    says whose maximum is finite, None that all are. Raises UnusableLogitsError where the walk visits one that is not.
-    """
-    return RULES[verify_input.rule].walk(verify_input, LogitRows(verify_input, logits, likeliest, usable))
+    """A row that the walk visits has no finite largest logit."""
 
 
 class LogitRows:
-    """A target's rows, as rules see them."""
+    """The target at the rows of one verify input."""
 
     def __init__(
         self,
@@ -37,6 +25,8 @@ class LogitRows:
         likeliest: Sequence[int],
         usable: Sequence[int] | None = None,
     ):
+        """`logits [rows, vocabulary]`, one row for each of the verify input's; `likeliest` is their argmax, and
+        `usable` says whose maximum is finite, None that all are. Walks raise UnusableLogitsError at one that is not."""
         self._usable = usable
         self._verify_input = verify_input
         self._logits = logits
@@ -73,3 +63,10 @@ class LogitRows:
             before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.penalise else ()
             self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
         return self._processed[row]
+
+
+def gumbel(seed: int, positions: torch.Tensor | int, tokens: torch.Tensor) -> torch.Tensor:
+    """Standard Gumbel noise of each token, on the device of `tokens`: float64 in the shape of `tokens` (int64), which
+    `positions` broadcast to. The bits are those of `common.protocol.noise`, the floats within 2 ulp of 1."""
+    bits = random_bits(seed, GUMBEL, positions, tokens)
+    return -torch.log(-torch.log((bits.double() + 0.5) * UNIT))

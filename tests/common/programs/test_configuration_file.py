@@ -1,10 +1,10 @@
-"""common.programs.toml_file: a file's data, or one sentence that names the file."""
+"""common.programs.configuration_file: a TOML file as data, or one sentence that names the file."""
 
 from pathlib import Path
 
 import pytest
 
-from common.programs.toml_file import read_toml
+from common.programs.configuration_file import read_toml
 from common.protocol.errors import MisuseError
 
 

@@ -1,4 +1,4 @@
-"""server.passes.verify_budget: a pass is as wide as it is worth, and no client's word takes from the others."""
+"""server.passes.scheduler: a pass is as wide as it is worth, and no client's word takes from the others."""
 
 import math
 import random
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.passes.verify_budget import node_budgets
+from server.passes.scheduler import node_budgets
 
 
 def flat(tokens: int) -> float:

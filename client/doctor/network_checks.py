@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable
 from datetime import datetime
 
-from client.doctor.trust import distrusted, refused
+from client.doctor.tls_faults import distrusted, refused
 from common.address import Address
 from common.certificate import Certificate, read_der
 from common.programs.findings import Finding
@@ -25,7 +25,7 @@ _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, _SETTINGS, 0, 
 _TLS = "tls"
 
 
-def check_road(address: Address, tls: ClientTls | None, now: datetime) -> list[Finding]:
+def check_network(address: Address, tls: ClientTls | None, now: datetime) -> list[Finding]:
     """One finding for each step, up to the first that fails; `now` is in UTC."""
     secured: Callable[[], Finding] = (lambda: check_tls(address, tls, now)) if tls else (lambda: check_plain(address))
     steps: tuple[Callable[[], Finding], ...] = (lambda: check_name(address), lambda: check_port(address), secured)

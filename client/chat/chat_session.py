@@ -1,6 +1,6 @@
 """What is said in one chat, and the session underneath it that answers.
 
-Every text goes to the server through a `Confidant` or not at all. May know tokenizers and sessions; it may not know
+Every text goes to the server through a `PrivacyRouter` or not at all. May know tokenizers and sessions; it may not know
 screens, files or commands.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from client.answer import OFFLINE, Answer, TokenListener
 from client.answering import AnswerOptions
 from client.assembly import Client
-from client.chat.transcript import Drafted, Exchange, Transcript, answered, messages
-from client.conversation import OFFLINE, Answer, Watch
+from client.chat.transcript import DraftedAnswer, Exchange, Transcript, answered, messages
 from client.drafting.policies import Policy
 from client.errors import TooLongError
-from client.link.offline import Offline
-from client.link.reconnecting_stream import Told
+from client.link.offline import OfflineOptions
+from client.link.reconnecting_stream import LinkListener
 from client.stats import Stats
 from client.stops import before_stop
 from client.text import answer_text, chat_prompt, chat_tokens
@@ -26,10 +26,10 @@ from common.protocol.messages import FinishReason
 _WHOLE = (FinishReason.END, FinishReason.LENGTH)
 
 
-class Talk:
+class ChatSession:
     """`begin` it before anything is asked, and `close` it."""
 
-    def __init__(self, client: Client, policy: Policy, offline: Offline):
+    def __init__(self, client: Client, policy: Policy, offline: OfflineOptions):
         """Raises OutriderError where its draft cannot be loaded or the target has no chat template."""
         chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])
         self.exchanges: Transcript = ()
@@ -47,7 +47,7 @@ class Talk:
         drafter = None if self._make_drafter is None else self._make_drafter()
         conversation = self._client.converse(self._policy, drafter, offline=self._offline)
         self._conversation = await self._session.enter_async_context(conversation)
-        self._confidant = self._client.confidant(self._conversation)
+        self._router = self._client.privacy_router(self._conversation)
         if self._is_held:
             self._conversation.hold()
 
@@ -62,7 +62,7 @@ class Talk:
     @property
     def is_private(self) -> bool:
         """Whether nothing goes to the server any more, whatever is asked."""
-        return self._confidant.is_private or any(each.private for each in answered(self.exchanges))
+        return self._router.is_private or any(each.private for each in answered(self.exchanges))
 
     @property
     def is_held(self) -> bool:
@@ -70,11 +70,11 @@ class Talk:
         return self._is_held
 
     @property
-    def offline(self) -> Offline:
+    def offline(self) -> OfflineOptions:
         return self._offline
 
     @offline.setter
-    def offline(self, offline: Offline) -> None:
+    def offline(self, offline: OfflineOptions) -> None:
         self._offline = self._conversation.offline = offline
 
     def hold(self) -> None:
@@ -89,20 +89,20 @@ class Talk:
         self._conversation.release()
 
     def cancel(self) -> None:
-        self._confidant.cancel()
+        self._router.cancel()
 
-    def hurry(self) -> None:
-        self._confidant.hurry()
+    def retry_now(self) -> None:
+        self._router.retry_now()
 
-    async def ask(self, question: str, options: AnswerOptions, watch: Watch, told: Told) -> Answer:
+    async def ask(self, question: str, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
         """The answer, which is part of what was said from now on, as much of it as came.
 
-        Raises OutriderError as a confidant does, and TooLongError; then the question may be asked again.
+        Raises OutriderError as a router does, and TooLongError; then the question may be asked again.
         """
         exchange = Exchange(question, private=self.is_private)
         return await self._say(answered(self.exchanges), exchange, options, watch, told)
 
-    async def ask_again(self, options: AnswerOptions, watch: Watch, told: Told) -> Answer:
+    async def ask_again(self, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
         """Another answer to the last question; the one before stays where no other came. Raises as `ask` does, and
         MisuseError where nothing was asked."""
         if not self.exchanges:
@@ -110,7 +110,7 @@ class Talk:
         return await self._say(self.exchanges[:-1], self.exchanges[-1], options, watch, told)
 
     @property
-    def unjudged(self) -> list[int]:
+    def unverified(self) -> list[int]:
         """Which exchanges end in what no target has judged, and are built upon by none that is judged."""
         found: list[int] = []
         for at, each in reversed(list(enumerate(self.exchanges))):
@@ -119,14 +119,14 @@ class Talk:
             found += [] if each.answer is None else [at]
         return found[::-1]
 
-    async def judge(self, at: int, options: AnswerOptions, watch: Watch, told: Told) -> Answer:
-        """Has exchange `at` of those that are unjudged answered again, with what was drafted offered to the target.
+    async def verify(self, at: int, options: AnswerOptions, watch: TokenListener, told: LinkListener) -> Answer:
+        """Has exchange `at` of those that are unverified answered again, with what was drafted offered to the target.
 
         What was asked before it was asked then; `options` where that is not known. An answer that is not whole changes
         nothing. Raises as `ask` does.
         """
         exchange = self.exchanges[at]
-        drafted = exchange.drafted or Drafted((), options)
+        drafted = exchange.drafted or DraftedAnswer((), options)
         before = self.exchanges[:at]
         answer = await self._answer(before, exchange.question, drafted.options, watch, told, drafted.tokens)
         if answer.finish_reason in _WHOLE:
@@ -134,7 +134,7 @@ class Talk:
         return answer
 
     async def _say(
-        self, before: Transcript, exchange: Exchange, options: AnswerOptions, watch: Watch, told: Told
+        self, before: Transcript, exchange: Exchange, options: AnswerOptions, watch: TokenListener, told: LinkListener
     ) -> Answer:
         """Asks what the exchange asks; where nothing comes it stays as it is."""
         seen: list[int] = []
@@ -158,8 +158,8 @@ class Talk:
         before: Iterable[Exchange],
         question: str,
         options: AnswerOptions,
-        watch: Watch,
-        told: Told,
+        watch: TokenListener,
+        told: LinkListener,
         offered: Sequence[int] = (),
     ) -> Answer:
         prompt = chat_prompt(self._client.tokenizer, messages(before, question))
@@ -167,10 +167,10 @@ class Talk:
         if tokens >= context:
             raise TooLongError(tokens, context)
         try:
-            answer = await self._confidant.answer(prompt, options.settings(), watch, told, offered)
+            answer = await self._router.answer(prompt, options.settings(), watch, told, offered)
         finally:
             # One that failed answers nothing more, so that what comes next goes to another.
-            if not (self._confidant.is_private or self._conversation.is_sound):
+            if not (self._router.is_private or self._conversation.is_sound):
                 await self.begin()
         self.stats.append(answer.stats)
         return answer
@@ -183,7 +183,7 @@ class Talk:
         exchange = Exchange(asked.question, text, private=self.is_private)
         if answer.private or not (answer.provisional or answer.finish_reason == OFFLINE):
             return exchange
-        return replace(exchange, confirmed=False, drafted=Drafted(tokens, options))
+        return replace(exchange, confirmed=False, drafted=DraftedAnswer(tokens, options))
 
     def _text(self, tokens: Sequence[int], options: AnswerOptions) -> str:
         """What a person has read of it, which is what the target will read."""

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from client.demo.switch import LinkSwitch
+from client.demo.children import LinkSwitch
 from client.errors import DemoError
 
 

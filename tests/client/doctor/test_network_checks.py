@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from client.doctor import road
-from client.doctor.road import check_road
+from client.doctor.network_checks import check_network
 from common.address import Address
 from common.programs.findings import Finding, Verdict, is_well
 from common.rpc.credentials import ClientTls, ServerTls, server_credentials
@@ -84,7 +84,7 @@ def of_server(issued: Issued, client_ca: Path | None = None) -> ServerTls:
 
 def last(address: Address, tls: ClientTls | None = None) -> Finding:
     """What the last step says; the others must be well."""
-    *before, found = check_road(address, tls, NOW)
+    *before, found = check_network(address, tls, NOW)
     assert is_well(before)
     return found
 
@@ -92,7 +92,7 @@ def last(address: Address, tls: ClientTls | None = None) -> Finding:
 def test_a_road_without_faults(made):
     issued = made("good", clients=("ann",))
     with serving(None) as address:
-        assert [finding.verdict for finding in check_road(address, None, NOW)] == [Verdict.OK] * 3
+        assert [finding.verdict for finding in check_network(address, None, NOW)] == [Verdict.OK] * 3
     with serving(of_server(issued)) as address:
         found = last(address, ClientTls(issued.authority))
         assert found.verdict is Verdict.OK

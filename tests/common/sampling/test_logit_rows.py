@@ -15,14 +15,17 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from common.protocol import noise as noise_module
 from common.protocol.messages import Draw, GrownNode
 from common.protocol.noise import GUMBEL, random_bits
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
-from common.sampling.decide import LogitRows, decide
+from common.sampling import decide as decide_module
+from common.sampling.logit_rows import LogitRows
 
+EPSILON = 2.0**-52
 VOCABULARY = 12
 PROMPT = [3, 1, 4]
 SEEDS = st.integers(0, 2**31)
@@ -68,7 +71,9 @@ class Case:
         rows = torch.stack(
             [self.logits(tuple(self.verify_input.path(row))) for row in range(len(self.verify_input.tokens))]
         )
-        return decide(self.verify_input, rows, rows.argmax(-1).tolist())
+        return RULES[self.verify_input.rule].walk(
+            self.verify_input, LogitRows(self.verify_input, rows, rows.argmax(-1).tolist())
+        )
 
     @property
     def paths(self) -> set[tuple[int, ...]]:
@@ -198,3 +203,26 @@ def test_only_rows_on_the_way_are_processed(rule, monkeypatch):
     assert len(visited) <= 12 < len(case.paths)
     if rule != "typical":
         assert visited == {tuple(tokens[:depth]) for depth in range(len(tokens))}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**33 + 5, 2**64 - 1])
+def test_gumbel_noise_is_numpys_within_two_units_in_the_last_place(seed):
+    positions, tokens = torch.arange(40)[:, None] * 1_000, torch.arange(4_000)[None].repeat(40, 1)
+    expected = noise_module.gumbel(seed, positions.numpy(), tokens.numpy())
+    found = decide_module.gumbel(seed, positions, tokens)
+    assert found.dtype == torch.float64
+    assert found.shape == tokens.shape
+    assert (np.abs(found.numpy() - expected) <= 2 * EPSILON * np.maximum(1, np.abs(expected))).all()
+
+
+@pytest.mark.parametrize("bits", [0, 1, 2**51, 2**52 - 1])
+def test_extreme_bits_give_numpys_finite_noise(monkeypatch, bits):
+    for module in (decide_module, noise_module):
+        monkeypatch.setattr(module, "random_bits", lambda seed, purpose, position, index: index * 0 + bits)
+    expected = noise_module.gumbel(0, 0, [1])[0]
+    assert abs(float(decide_module.gumbel(0, 0, torch.tensor([1]))) - expected) <= 2 * EPSILON * max(1, abs(expected))
+
+
+def test_a_position_may_be_a_plain_number():
+    tokens = torch.tensor([3, 4, 99])
+    assert torch.equal(decide_module.gumbel(7, 12, tokens), decide_module.gumbel(7, torch.tensor([12]), tokens))

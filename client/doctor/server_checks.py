@@ -15,7 +15,7 @@ from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleManifest, first_damaged
 from common.programs.findings import Finding
-from common.programs.machine import amount, check_folder
+from common.programs.machine import check_folder, format_bytes
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
@@ -26,7 +26,7 @@ _ROUND_TRIPS = 5
 _SHOWN = 12  # characters of a fingerprint, for a person
 
 
-async def check_welcome(access: Access, draft: str | None, cache: Path) -> list[Finding]:
+async def check_server_description(access: Access, draft: str | None, cache: Path) -> list[Finding]:
     """Findings up to the first that leaves nothing more to ask. `draft` is None for the server's first."""
     findings: list[Finding] = []
     try:
@@ -115,5 +115,5 @@ def _check_bundle(manifest: BundleManifest, cache: Path) -> Finding:
     missing = sum(file.size for file in manifest.files if not (directory / file.path).is_file())
     room = check_folder("bundle", cache, missing, "choose another place with --cache-dir")
     return Finding(
-        "bundle", f"{name} is not here yet, {amount(missing)} are fetched when needed; {room.detail}", room.mend
+        "bundle", f"{name} is not here yet, {format_bytes(missing)} are fetched when needed; {room.detail}", room.mend
     )

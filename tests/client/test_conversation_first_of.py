@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from client.first_of import first_of
+from client.conversation import first_of
 
 
 async def forever(ended: list[str]) -> None:

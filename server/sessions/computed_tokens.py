@@ -1,0 +1,43 @@
+"""The tokens of one sequence that have been through the target: the proof that none is computed twice. Pure.
+
+It may not know slots or who schedules the tokens.
+"""
+
+from collections.abc import Sequence
+
+from common.protocol.prefix import common_prefix
+from common.protocol.scheduled_tokens import ScheduledTokens
+
+
+class ComputedTokens:
+    def __init__(self) -> None:
+        self._tokens: list[int] = []  # by position
+
+    def count_repeats(self, scheduled: ScheduledTokens) -> int:
+        """How many tokens of its chain were computed before, at the same place of the same sequence.
+
+        It counts what the server lost, and what a client dropped only to send it again. A pass that was discarded whole
+        had computed nothing that could be kept. The root is no repeat: a turn that begins where the last one ended
+        needs its logits again.
+        """
+        chain = scheduled.chain if scheduled.verify_input is None else scheduled.chain[:-1]
+        return common_prefix(self._tokens[scheduled.start : scheduled.start + len(chain)], chain)
+
+    def add(self, scheduled: ScheduledTokens, committed: Sequence[int]) -> None:
+        """A pass computed the chain, and what its nodes carried of the `committed` tokens.
+
+        Found by the rows of the pass, so that it does not repeat a mistake in what the session says of its nodes.
+        """
+        rows = {branch: row for row, branch in enumerate(zip(scheduled.parents, scheduled.tokens, strict=True))}
+        row, computed = len(scheduled.chain) - 1, list(scheduled.chain)
+        for token in committed:
+            if (row, token) not in rows:
+                break
+            row = rows[row, token]
+            computed.append(token)
+        if self._tokens[scheduled.start : scheduled.start + len(computed)] != computed:
+            self._tokens[scheduled.start :] = computed
+
+    def clear(self) -> None:
+        """K/V were given up on purpose: to compute the same tokens again is no repeat."""
+        self._tokens.clear()

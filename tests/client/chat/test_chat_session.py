@@ -1,0 +1,171 @@
+"""What is said, with a real server underneath: questions in turn, again, without the server, and judged afterwards."""
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from client.answering import AnswerOptions
+from client.assembly import client_for
+from client.chat.chat_session import ChatSession
+from client.chat.transcript import Exchange
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import CLOUD, STREAM
+from client.errors import RefusedError, TooLongError
+from client.link.offline import OfflineOptions
+from client.link.reconnecting_stream import ignore_link_changes
+from client.link.stream import Access
+from client.terminal.progress import download_bar
+from common.address import parse_address
+from common.protocol.errors import MisuseError
+from common.protocol.sampling import Sampling
+
+OPTIONS = AnswerOptions(STREAM, 24, "coupled", sampling=Sampling(temperature=1.0, seed=3))
+
+
+@asynccontextmanager
+async def chat_session_with(address, cache, policy=STREAM, draft="same", offline=OfflineOptions(limit_tokens=12)):  # noqa: B008
+    access, choice = Access(parse_address(address)), DraftChoice(draft, dtype="float64", threads=1)
+    async with client_for(access, choice, cache, download_bar) as client:
+        chat_session = ChatSession(client, policy, offline)
+        await chat_session.begin()
+        try:
+            yield chat_session
+        finally:
+            await chat_session.close()
+
+
+def unseen(committed, provisional):
+    """Watches nothing."""
+
+
+async def ask(chat_session: ChatSession, question: str, options: AnswerOptions = OPTIONS):
+    return await chat_session.ask(question, options, unseen, ignore_link_changes)
+
+
+async def verify(chat_session: ChatSession, at: int):
+    return await chat_session.verify(at, OPTIONS, unseen, ignore_link_changes)
+
+
+@pytest.fixture
+async def expected(server, cache):
+    """What an unbroken line answers to two questions."""
+    async with chat_session_with(server, cache) as chat_session:
+        await ask(chat_session, "hello")
+        await ask(chat_session, "and again")
+        return chat_session.exchanges
+
+
+async def test_what_was_drafted_offline_is_judged_in_turn_and_becomes_what_an_unbroken_line_gives(
+    server, cache, expected
+):
+    async with chat_session_with(server, cache) as chat_session:
+        chat_session.hold()
+        for question in ("hello", "and again"):
+            await ask(chat_session, question)
+        assert [each.confirmed for each in chat_session.exchanges] == [False, False]
+        assert chat_session.exchanges != expected
+        chat_session.release()
+        assert chat_session.unverified == [0, 1]
+        for at in chat_session.unverified:
+            await verify(chat_session, at)
+        assert chat_session.unverified == []
+        assert chat_session.exchanges == expected
+
+
+async def test_judging_goes_with_what_the_answer_was_asked_to_be(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        chat_session.hold()
+        await ask(chat_session, "hello")
+        chat_session.release()
+        await chat_session.verify(0, replace(OPTIONS, max_new_tokens=3), unseen, ignore_link_changes)
+        assert chat_session.exchanges == expected[:1]
+
+
+async def test_what_judged_answers_build_upon_is_not_judged_again(server, cache):
+    async with chat_session_with(server, cache) as chat_session:
+        chat_session.hold()
+        await ask(chat_session, "hello")
+        chat_session.release()
+        await ask(chat_session, "and again")
+        assert [each.confirmed for each in chat_session.exchanges] == [False, True]
+        assert chat_session.unverified == []
+
+
+async def test_without_its_server_judging_changes_nothing(server, cache):
+    async with chat_session_with(server, cache, offline=OfflineOptions(limit_tokens=12, wait_s=0.1)) as chat_session:
+        chat_session.hold()
+        await ask(chat_session, "hello")
+        before = chat_session.exchanges
+        await verify(chat_session, 0)
+        assert (chat_session.exchanges, chat_session.unverified) == (before, [0])
+
+
+async def test_what_drafts_nothing_cannot_go_on_offline(server, cache):
+    async with chat_session_with(server, cache, policy=CLOUD) as chat_session:
+        with pytest.raises(MisuseError, match="the policy cloud drafts nothing"):
+            chat_session.hold()
+
+
+async def test_the_last_question_is_asked_again(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        with pytest.raises(MisuseError, match="nothing was asked"):
+            await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
+        await ask(chat_session, "hello")
+        await ask(chat_session, "and again", replace(OPTIONS, sampling=Sampling(temperature=1.0, seed=4)))
+        assert chat_session.exchanges[1].answer != expected[1].answer
+        await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
+        assert chat_session.exchanges == expected
+        assert len(chat_session.stats) == 3
+
+
+async def test_a_new_conversation_knows_nothing_of_the_last_and_stays_offline(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        await ask(chat_session, "what?")
+        chat_session.hold()
+        await chat_session.begin_anew()
+        assert (chat_session.exchanges, chat_session.stats) == ((), [])
+        await ask(chat_session, "hello")
+        assert not chat_session.exchanges[0].confirmed
+        chat_session.release()
+        await verify(chat_session, 0)
+        assert chat_session.exchanges == expected[:1]
+
+
+async def test_a_question_that_does_not_fit_is_in_nobodys_way(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        await ask(chat_session, "hello")
+        with pytest.raises(TooLongError):
+            await ask(chat_session, "x " * 3000)
+        assert chat_session.exchanges[1] == Exchange("x " * 3000)
+        await ask(chat_session, "and again")
+        assert chat_session.exchanges == expected
+
+
+async def test_a_session_that_was_refused_does_not_end_the_conversation(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        await ask(chat_session, "hello")
+        with suppress(RefusedError):  # or something was drafted before
+            answer = await ask(chat_session, "and again", replace(OPTIONS, idle="sleepy"))
+            assert "sleepy" in answer.failure
+        assert chat_session.exchanges[:1] == expected[:1]
+        await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
+        assert chat_session.exchanges == expected
+
+
+async def test_of_an_answer_that_is_abandoned_what_came_stays(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        first = asyncio.Event()
+        asking = asyncio.create_task(
+            chat_session.ask("hello", OPTIONS, lambda committed, _: first.set(), ignore_link_changes)
+        )
+        async with asyncio.timeout(20):
+            await first.wait()
+            asking.cancel()
+            await asyncio.wait([asking])
+        (exchange,) = chat_session.exchanges
+        assert exchange.answer is None or expected[0].answer.startswith(exchange.answer)
+        await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
+        await ask(chat_session, "and again")
+        assert chat_session.exchanges == expected

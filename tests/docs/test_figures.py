@@ -1,0 +1,86 @@
+"""The figures that the README and docs/drafts.md quote are those of docs/benchmarks, and the picture draws them."""
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).parents[2]
+
+
+def results(experiment: str) -> dict[str, Any]:
+    path = ROOT / "docs" / "benchmarks" / experiment / "results.json"
+    return json.loads(path.read_text(encoding="utf-8"))["results"]
+
+
+@pytest.fixture(scope="module")
+def readme() -> str:
+    return " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+
+def test_lockstep_with_longer_rounds_over_4g(readme):
+    measured = results("network")["links"]["4g"]["systems"]
+    assert f"with 16 levels they reach {measured['lock-step moa, long']['tokens_per_second']:.0f} tokens/s" in readme
+    assert f"cloud decoding makes {measured['cloud decoding']['tokens_per_second']:.0f}" in readme
+
+
+def test_text_that_is_harder_to_draft(readme):
+    speeds = [
+        point["measured"]["tokens_per_second"]
+        for point in results("sets")["points"]
+        if (point["link"], point["system"]) == ("4g", "auto") and point["category"] != "code"
+    ]
+    assert f"{min(speeds):.0f} to {max(speeds):.0f} tokens/s over 4G" in readme
+
+
+def test_the_virtual_clock_against_real_time(readme):
+    ratios = [point["ratio"] for point in results("clock")["points"] if point["counts"]]
+    assert f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as real time" in readme
+
+
+def test_answers_that_were_cut(readme):
+    verdicts = [verdict for rule in results("torture")["verdicts"].values() for verdict in rule.items()]
+    assert {name for name, _ in verdicts} == {"identical"}
+    assert f"{sum(count for _, count in verdicts):,} answers" in readme
+
+
+def test_tasks_that_the_draft_model_finishes_alone(readme):
+    measured = results("disconnect")
+    target = measured["target"]["pass_at_1"]["value"]
+    kept = [measured["drafts"][f"moa, N={n}"]["cuts"]["50"]["pass_at_1"]["value"] / target for n in (0, 1, 3)]
+    assert f"{min(kept):.0%}".rstrip("%") + f" to {max(kept):.0%} of the tasks" in readme
+
+
+@pytest.mark.parametrize(
+    ("label", "draft"),
+    [
+        ("`independent`", "independent"),
+        ("`medusa`", "medusa"),
+        ("`eagle`", "eagle"),
+        ("`moa`", "moa, N=0"),
+        ("`moa --layers 1`", "moa, N=1"),
+        ("`moa --layers 3`", "moa, N=3"),
+    ],
+)
+def test_what_draft_models_are_worth(label, draft):
+    measured = results("single-device")["drafts"][draft]
+    lengths = [category["accept_length"]["value"] for category in measured["categories"].values()]
+    cells = [label, *(f"{value:.1f}" for value in (*lengths, measured["accept_length"]["value"]))]
+    row = f"| {' | '.join(cells)} | {measured['speed_up']['value']:.2f}x |"
+    assert row in (ROOT / "docs" / "drafts.md").read_text(encoding="utf-8")
+
+
+def test_the_picture_shows_every_system_on_every_link():
+    script = runpy.run_path(str(ROOT / "docs" / "pictures" / "speed.py"))
+    figure, measured = Figure(), results("network")["links"]
+    script["draw"](measured, figure)
+    (axes,) = figure.axes
+    speeds = [
+        measured[link]["systems"][system]["tokens_per_second"]
+        for link in script["LINKS"]
+        for system in script["SYSTEMS"]
+    ]
+    assert sorted(bar.get_height() for bar in axes.patches) == sorted(speeds)

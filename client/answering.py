@@ -1,4 +1,4 @@
-"""What a person asks of an answer, and what that means for the session. Pure."""
+"""The options of an answer, and the session settings that follow from them. Pure."""
 
 import math
 from collections.abc import Collection
@@ -26,7 +26,7 @@ class AnswerOptions:
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises MisuseError for what no server would take, in a server's words."""
+        """Raises MisuseError for what no server would take, in the server's words."""
         _check_known("rule", self.rule, RULES)
         if not 0 <= self.pace < math.inf:
             raise MisuseError(f"a drafted level takes a finite time, 0 ms or more, not {self.pace * 1000:g}")

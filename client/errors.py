@@ -1,4 +1,4 @@
-"""What can go wrong beside the link and the protocol, each as one plain sentence that says what to do.
+"""Errors of the client beside those of the link and the protocol, each one plain sentence that says what to do.
 
 Library exceptions are translated into these once, at the edge where they appear.
 """

@@ -1,6 +1,6 @@
-"""Puts the daemon's parts together from the operator's options, up to a bound port.
+"""Assembles the daemon from the operator's options, up to a bound port.
 
-It may not know how any part works, nor when the daemon begins and ends.
+It may not know how any part works, nor when the daemon starts and stops.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Assembled:
 
 def assemble(options: ServeOptions) -> Assembled:
     """Needs a running event loop. Raises MisuseError where something does not fit."""
-    # What an operator may have got wrong comes first, what takes long to load after it. A client that is early waits.
+    # First what an operator may have got wrong, then what takes long to load. A client that connects early waits.
     credentials = port_credentials(options.access)
     tokens = read_tokens(options.access.token_file, options.access.tokens_file)
     warn_of_readable(options.access.token_file, options.access.tokens_file, options.access.key)

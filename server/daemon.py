@@ -1,4 +1,4 @@
-"""The life of `outriderd serve`: it starts, says that it is ready, and goes away gracefully when asked to.
+"""The life cycle of `outriderd serve`: start, report readiness, drain and stop on a signal.
 
 It may not know what any part does.
 """
@@ -16,7 +16,7 @@ from server.sessions.sessions import Sessions
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-# Streams that were told that the server is going away still have to carry that word.
+# For the last messages of streams that end because the server stops.
 _LAST_WORDS_SECONDS = 1.0
 
 
@@ -28,7 +28,7 @@ def serve(options: ServeOptions) -> None:
 
 async def _live(options: ServeOptions) -> None:
     parts = assemble(options)
-    # What is there by now stays, so that no collection of garbage looks at it again and keeps a pass waiting.
+    # What was loaded stays for good: no garbage collection needs to look at it and delay a pass.
     gc.collect()
     gc.freeze()
     await parts.server.start()
@@ -58,7 +58,7 @@ async def _live(options: ServeOptions) -> None:
 
 
 def _held(sessions: Sessions) -> dict[str, int]:
-    """What was in use when the server was asked to stop: what nobody uses then has leaked."""
+    """What is in use when the server is asked to stop. More than its sessions need is a leak."""
     return {
         "sessions": len(sessions),
         "leases": sessions.away,
@@ -68,8 +68,8 @@ def _held(sessions: Sessions) -> dict[str, int]:
 
 
 async def _drain(parts: Assembled, seconds: float, asked_again: asyncio.Event) -> None:
-    """Takes no new calls, and returns when all answers are done, time is up, or the operator asks again. Calls of no
-    session are left a moment to end by themselves: whoever holds one holds up nobody's stop."""
+    """Takes no new calls. Returns when all answers are done, when time is up, or when the operator asks again. Calls
+    without a session get a moment to end by themselves and do not delay the stop."""
     parts.health.go_away()
     impatient = asyncio.create_task(asked_again.wait())
     stopped = asyncio.create_task(parts.server.stop(seconds + _LAST_WORDS_SECONDS))

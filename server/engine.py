@@ -1,9 +1,9 @@
-"""Runs passes: waits until a session is due, lets the worker thread compute, hands out what came of it. Draft state
-is made in the same thread ahead of each pass, and alone while none is due. Beside it a second worker drafts for the
-sessions that the server assists.
+"""The engine: it runs a pass whenever a session is due, in a worker thread, and hands out the results. The same thread
+encodes draft state before each pass, or alone while no session is due. A second worker drafts for sessions whose idle
+policy lets the server draft.
 
-The asyncio shell around `Sessions`, which is only touched on the event loop's thread; frames that arrive during a
-pass grow the trees at once and meet the target in the next one. It may not know gRPC or how the target computes.
+An asyncio shell around `Sessions`, which is used on the event loop's thread only. Frames that arrive during a pass grow
+the trees at once; the next pass verifies them. It may not know gRPC or how the target computes.
 """
 
 import asyncio
@@ -61,8 +61,8 @@ class Engine:
         clock: Clock = time.monotonic,
         make_worker: WorkerFactory = PacedThread,
     ):
-        """`maker` may be None where the sessions' terms offer no draft state, `aides` where the server does not
-        draft."""
+        """`maker` may be None where the sessions' terms offer no draft state, `drafter_factory` where the server does
+        not draft. `clock` gives seconds."""
         self.sessions = sessions
         self._target = target
         self._pace = pace
@@ -78,7 +78,7 @@ class Engine:
         return self.sessions.counters
 
     def receive(self, listener: Listener, message: FromClient) -> None:
-        """A frame of a client; a fault in it ends that client's session alone."""
+        """A frame of a client. A fault in it ends this session and no other."""
         try:
             self.sessions.receive(listener, message, self._clock())
         except PeerError as error:
@@ -86,7 +86,7 @@ class Engine:
         self._wake()
 
     def half_close(self, listener: Listener) -> None:
-        """Nothing more comes from this client, for whatever reason."""
+        """The client has closed its side of the stream, or its connection broke."""
         self.sessions.half_close(listener, self._clock())
         self._wake()
 
@@ -108,11 +108,11 @@ class Engine:
         except BaseExceptionGroup as group:
             if len(group.exceptions) > 1:
                 raise
-            # What the operator reads is what happened, not that it happened in a group.
+            # The operator reads the error itself, not a group that holds it.
             raise group.exceptions[0] from None
 
     async def drain(self, seconds: float) -> None:
-        """Lets running answers finish for at most `seconds`, then ends those that are left."""
+        """Lets running answers finish for at most `seconds`, then ends the rest."""
         self.sessions.drain()
         deadline = self._clock() + seconds
         while len(self.sessions) and self._clock() < deadline:
@@ -141,7 +141,7 @@ class Engine:
                 self._draft_may_be_due.set()
 
     async def _run_server_drafting(self, drafter_factory: ServerDrafterFactory) -> None:
-        """Drafts a level at a time, beside the passes."""
+        """Drafts one level at a time, beside the passes."""
         with closing(self._make_worker("assistant")) as worker:
             while True:
                 self._draft_may_be_due.clear()
@@ -160,19 +160,19 @@ class Engine:
         self._draft_may_be_due.set()
 
     def _compute(self, make: Callable[[], None], scheduled: Sequence[ScheduledTokens]) -> Sequence[PassOutcome]:
-        # What belongs to the last pass's commits would be old after this one.
+        # State first: after this pass it would be one pass late.
         make()
         return self._target.verify(scheduled)
 
     def _make_state(self, exports: Sequence[StateExport[SessionEntry]], loop: asyncio.AbstractEventLoop) -> None:
-        """Hands state over to the event loop's thread as soon as it is made, ahead of what the pass comes to."""
+        """Hands state to the event loop's thread as soon as it is made, before the pass has a result."""
         if not exports or self._maker is None:
             return
         begun = self._clock()
         payloads: Sequence[bytes | None] = [None] * len(exports)
         try:
             payloads = self._maker.make([export.request for export in exports])
-        # Whatever comes of state, passes go on without it.
+        # Passes go on without draft state, whatever fails here.
         except Exception as error:
             _log.error("draft state cannot be made: %s", describe_error(error))
         loop.call_soon_threadsafe(self._send_state, exports, payloads, self._clock() - begun)
@@ -194,7 +194,7 @@ class Engine:
 def _draft(asked: ServerDraftTask[SessionEntry], drafter_factory: ServerDrafterFactory) -> DraftedLevel | None:
     try:
         return asked.draft(drafter_factory)
-    # Whatever a model raises, it concerns this session's help, not the session.
+    # Whatever a model raises, the session goes on without this drafter.
     except Exception as error:
         _log.error("a level cannot be drafted here: %s", describe_error(error))
         return None

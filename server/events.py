@@ -12,7 +12,7 @@ from server.sessions.refusal import RefusalReason
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
-    """A session has a stream; `resumed` where it had one before."""
+    """A session has a stream. `resumed`: it had one before."""
 
     session: str
     client: str
@@ -22,7 +22,7 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class TokensCommitted:
-    """A pass made tokens final. `waited` is the time since the commit before, or for the first since the question."""
+    """A pass committed tokens. `waited` is the time since the last commit, for the first one since the request."""
 
     tokens: int
     waited: float
@@ -34,7 +34,7 @@ class AnswerFinished:
     session: str
     client: str
     reason: FinishReason
-    prompt_tokens: int  # that came with the question
+    prompt_tokens: int  # that came with the request
     tokens: int
     passes: int
     seconds: float
@@ -43,7 +43,7 @@ class AnswerFinished:
 
 @dataclass(frozen=True, slots=True)
 class SessionRefused:
-    """Nothing was made for this stream."""
+    """A request was refused; its client may try again."""
 
     session: str
     client: str
@@ -53,7 +53,7 @@ class SessionRefused:
 
 @dataclass(frozen=True, slots=True)
 class StreamFailed:
-    """A stream ended with a fault of its client, or of ours; `tokens` of its answer were made by then."""
+    """A stream ended with a fault of its client, or of the server, after `tokens` of its answer."""
 
     session: str
     client: str
@@ -63,7 +63,7 @@ class StreamFailed:
 
 @dataclass(frozen=True, slots=True)
 class StreamLeft:
-    """A stream is gone. Its session is kept for `kept_seconds`, 0 where it is not."""
+    """A stream is gone. Its session stays on lease for `kept_seconds`, 0 where it does not."""
 
     session: str
     client: str
@@ -73,7 +73,7 @@ class StreamLeft:
 
 @dataclass(frozen=True, slots=True)
 class LeaseEnded:
-    """A session that was kept is no more."""
+    """The lease of a session ended, and the session with it."""
 
     session: str
     client: str
@@ -110,9 +110,9 @@ _SHOWN = 8
 
 
 def short_id(session: str) -> str:
-    """So much of a session's id as tells it from others; the whole is its key."""
+    """The start of a session's id, enough to tell sessions apart. The whole id is a secret: who knows it can resume."""
     return session[:_SHOWN]
 
 
 def ignore_event(_: Event) -> None:
-    """For whom nobody keeps books."""
+    """The listener where nobody listens."""

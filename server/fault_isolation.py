@@ -1,5 +1,5 @@
-"""What becomes of an unexpected error: it is named in a log by what it is and where it arose, and ends one session at
-most. Its own words may quote what a session holds, which no log may."""
+"""Unexpected errors: each ends one session at most, and is logged by its type and its place in the code. Its message is
+not logged, because it may quote text or tokens."""
 
 import logging
 import traceback
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 class FaultIsolation(Generic[Owner]):
-    """Whatever one session raises ends that session and no other: it is logged, with `when`, and `fail` is called."""
+    """An exception of one session ends this session and no other: it is logged with `when`, and `fail` is called."""
 
     def __init__(self, when: str, fail: Callable[[Owner], None]):
         self._when = when
@@ -23,14 +23,14 @@ class FaultIsolation(Generic[Owner]):
 
     @contextmanager
     def __call__(self, owner: Owner) -> Iterator[None]:
-        """A context for what is done with one of them."""
+        """A context for what is done for one owner."""
         try:
             yield
         except Exception as error:
             self._failed(owner, error)
 
     def call_each(self, owners: Iterable[Owner], ask: Callable[[Owner], Answer]) -> list[tuple[Owner, Answer]]:
-        """What each says; one that cannot be asked fails alone."""
+        """Each owner with the result of `ask`; an owner for which it raises fails and is left out."""
         answers = []
         for owner in list(owners):
             # No context of its own: the engine asks everybody at every turn of its loop.

@@ -1,6 +1,6 @@
-"""What an operator can ask of `outriderd serve`, as frozen data, and how durations are written.
+"""The options of `outriderd serve` as frozen data, and how durations are written.
 
-It may not know how any of it is carried out.
+It may not know what the server does with them.
 """
 
 import re
@@ -70,7 +70,7 @@ LOG_FORMATS = ("text", "json")
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What the operator is told: by a log of one of these formats, and at a port for Prometheus."""
+    """What the server reports: the format of its log, and a port for Prometheus."""
 
     log: str = LOG_FORMATS[0]
     metrics: Address | None = None

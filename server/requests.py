@@ -1,6 +1,6 @@
-"""The options of `outriderd serve`, as dataclasses that fold them, and what they mean together.
+"""The command-line options of `outriderd serve`, grouped in dataclasses, and what they mean together.
 
-Nothing heavier than typer is imported at once, so that --help is quick.
+Only typer is imported at once, so that --help is quick.
 """
 
 from dataclasses import dataclass
@@ -147,7 +147,7 @@ class AccessRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """What the operator is told; each field is an option."""
+    """What the server reports; each field is an option."""
 
     metrics: Metrics = None
     log: Log = "text"

@@ -1,4 +1,4 @@
-"""What the server answers on the wire, in messages: it joins each stream to the engine.
+"""The server's side of the wire, in messages: it connects each stream to the engine.
 
 It may not know frames, slots or passes.
 """
@@ -46,8 +46,8 @@ class Servicer(OutriderService):
         return self._bundle_store.read(request)
 
     async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
-        """However the stream ends, its session is over or on lease when this returns."""
-        # Who bears none of the tokens has not come so far.
+        """One stream. When it returns, its session is over or on lease."""
+        # The call gate has refused calls without a valid token.
         client = None if self._tokens is None else self._tokens.holder(metadata)
         stream = Stream(client or NOBODY)
         listening = asyncio.create_task(self._listen(messages, stream))
@@ -69,7 +69,7 @@ class Servicer(OutriderService):
             self._engine.fail(stream, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
         except PeerError as error:
             self._engine.fail(stream, error)
-        # One stream's fault, whatever it is, must not reach the others.
+        # Whatever fails on one stream must not reach the others.
         except Exception as error:
             _log.error("a stream failed: %s", describe_error(error))
             self._engine.fail(stream, PeerError("the server failed on this session", FailureCode.INTERNAL))

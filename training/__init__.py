@@ -1,6 +1,5 @@
-"""Training of the drafts and of the demo models, and the command line `outrider-train`.
+"""Training of draft models and of the demo target, and the command line `outrider-train`.
 
-What may live here: one package per recipe, and what every recipe shares: the command line and the progress bar. It
-stands on `common` alone; it may not know the client, the server or any network emulation, and nothing that runs in
-production imports it.
+What may live here: a package for draft models, one for the demo, and what both share: the command line and the progress
+bar. It imports `common` alone and no client, server or network emulation; nothing that runs in production imports it.
 """

@@ -1,7 +1,7 @@
 """`outrider-train`: the command line of all training recipes.
 
-What may live here: options, their checks, and errors as one sentence. It may not know how any recipe works; recipes
-are imported when their command runs, so that `--help` answers at once.
+What may live here: options, their checks, and errors as one sentence. It may not know how any recipe works; recipes are
+imported when their command runs, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def demo_data(
     """Write what the demo target was trained on as JSONL, to train drafts on."""
     if out.exists():
         raise MisuseError(f"{out} exists: name a new file, or remove it")
+    from training.demo.corpus import write_conversations
     from training.demo.public_data import load_public
-    from training.demo.written import write_conversations
 
     write_conversations(out, seed, load_public(data) if data is not None else {}, count)
     typer.echo(f"{out}: {count:,} conversations")

@@ -1,6 +1,6 @@
 """A progress bar of a training run on standard error: loss, accept length, tokens per second, time left.
 
-What may live here: how training progress looks. It may not know any recipe.
+What may live here: the display of training progress. It may not know any recipe.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from common.programs.console import PlainConsole
 
 LINE_SECONDS = 30.0
-"""On a stream that is no terminal, a plain line appears at most this often."""
+"""The least time between two lines on a stream that is no terminal."""
 
 
 class TrainingBar:
-    """One bar per stage; on a stream that is no terminal, stage names and now and then a plain line.
-
-    Use as a context manager.
-    """
+    """A context manager that shows one bar for each stage, or plain lines on a stream that is no terminal."""
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console or PlainConsole(stderr=True)
@@ -55,7 +52,7 @@ class TrainingBar:
         self.console.print(name, highlight=False, soft_wrap=True)
 
     def advance(self, done: float, total: float, loss: float, rate: float, accept_length: float | None = None) -> None:
-        """Show `done` of `total`, in seconds or steps; `rate` in tokens per second."""
+        """Shows `done` of `total`, in any unit. rate: tokens per second."""
         accept = "" if accept_length is None else f", accept length {accept_length:.2f}"
         if self.task is None:
             self.task = self.bar.add_task(self.name, total=total, loss=loss, rate=rate, accept=accept)
@@ -70,7 +67,7 @@ class TrainingBar:
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def left(self, done: float, total: float) -> str:
-        """The time left at the speed so far, once there is one."""
+        """The time left at the speed so far; empty until there is one."""
         started, first = self.begun
         if done <= first or done >= total:
             return ""

@@ -1,5 +1,5 @@
-"""Whether a bundle in the cache is still what its server sent: a disk that lost a byte of a tokenizer or a chat
-template would give another text, and nobody would notice.
+"""Checks that a bundle in the cache is still what its server sent: a damaged tokenizer or chat template would silently
+change the text.
 
 All but the weights is read at every start, for damage leaves times as they are and a tokenizer takes milliseconds.
 Weights are read where a file is newer than `bundle.json`, which is written last, and wholly by `outrider pull`. Knows

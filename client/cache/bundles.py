@@ -30,7 +30,7 @@ from common.protocol.errors import MisuseError
 from common.rpc.description import FileRequest, ServerDescription
 
 Advance = Callable[[int], None]
-"""Told the bytes of the bundle that are in place now."""
+"""Called with the bytes of the bundle that are in place now."""
 
 
 class Source(Protocol):
@@ -76,7 +76,7 @@ async def pull(
     """
     directory = bundle_directory(cache, manifest)
     _check_room(directory, manifest)
-    async with _kept_alone(cache, manifest):
+    async with _locked_bundle(cache, manifest):
         if is_complete(cache, manifest):
             return directory
         in_place = 0
@@ -108,7 +108,7 @@ def _check_room(directory: Path, manifest: BundleManifest) -> None:
 async def discard_damaged(cache: Path, manifest: BundleManifest) -> None:
     """Reads a bundle whole and takes out what differs from its manifest, so that the next pull fetches it again."""
     directory = bundle_directory(cache, manifest)
-    async with _kept_alone(cache, manifest):
+    async with _locked_bundle(cache, manifest):
         for file in manifest.files:
             if first_damaged(directory, replace(manifest, files=(file,))) is not None:
                 (directory / MANIFEST_FILE).unlink(missing_ok=True)
@@ -116,7 +116,7 @@ async def discard_damaged(cache: Path, manifest: BundleManifest) -> None:
 
 
 @asynccontextmanager
-async def _kept_alone(cache: Path, manifest: BundleManifest) -> AsyncIterator[None]:
+async def _locked_bundle(cache: Path, manifest: BundleManifest) -> AsyncIterator[None]:
     try:
         async with locked(bundle_directory(cache, manifest)):
             yield

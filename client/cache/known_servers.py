@@ -1,4 +1,4 @@
-"""What servers said of themselves when they were last asked, so that a client can begin without them.
+"""Descriptions of servers from when they were last reached, so that a client can begin without them.
 
 One file for each address, beside the bundles: a checksum, and behind it the description. Knows no link and no bundles.
 """
@@ -16,7 +16,7 @@ _DIGEST_BYTES = sha256().digest_size
 
 
 def remember(cache: Path, address: str, description: ServerDescription) -> None:
-    """What cannot be kept is asked again another time."""
+    """Does nothing where the cache cannot be written."""
     file = _file(cache, address)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def remember(cache: Path, address: str, description: ServerDescription) -> None:
 
 
 def recall(cache: Path, address: str) -> ServerDescription | None:
-    """None where nothing that can be read was kept, or of another version of the protocol."""
+    """None where nothing readable was kept, or only a description of another protocol version."""
     try:
         data = _file(cache, address).read_bytes()
         digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]

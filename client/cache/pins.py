@@ -1,7 +1,7 @@
-"""What servers handed out when they were first used, so that a client notices when that changes: as ssh does with keys.
+"""Pins of what servers hand out, from their first use, so that a client notices a change, as ssh does with host keys.
 
-One small file beside the bundles, by address. What listens on this machine is left alone: during development it has
-another model every day, and behind a tunnel it is the tunnel's business who answers. Knows no link and no files of
+One small file beside the bundles, by address. Servers on this machine are not pinned: during development they change
+their model daily, and behind a tunnel the tunnel vouches for who answers. Knows no link and no files of
 bundles.
 """
 

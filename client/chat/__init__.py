@@ -1,4 +1,4 @@
-"""A conversation that a person leads line by line: `outrider chat`.
+"""`outrider chat`: a conversation line by line.
 
-One file for each reason: what was said, what was wished, how lines are read, what commands there are, how answers look.
+One file for each concern: the transcript, settings, input, commands, display.
 """

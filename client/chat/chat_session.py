@@ -1,4 +1,4 @@
-"""What is said in one chat, and the session underneath it that answers.
+"""One chat: its transcript, and the session that answers.
 
 Every text goes to the server through a `PrivacyRouter` or not at all. May know tokenizers and sessions; it may not know
 screens, files or commands.
@@ -42,7 +42,7 @@ class ChatSession:
         self._is_held = False
 
     async def begin(self) -> None:
-        """A new session, of which the server does not know that it follows another; the only way out of privacy."""
+        """Begins a new session, which the server cannot connect with the one before; the only way out of privacy."""
         await self.close()
         drafter = None if self._make_drafter is None else self._make_drafter()
         conversation = self._client.converse(self._policy, drafter, offline=self._offline)

@@ -1,6 +1,6 @@
-"""The commands of a chat, as one table, and how they are told from what is meant for the model.
+"""The commands of a chat as one table, and how they are distinguished from messages to the model.
 
-What a command does, `Chat` does. Knows no terminal.
+`Chat` implements them. Knows no terminal.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What may follow what was typed so far: commands, names of settings, files. Knows the tables, and no conversation."""
+"""Tab completion of commands, settings and files. Knows the tables, and no conversation."""
 
 from collections.abc import Iterable
 

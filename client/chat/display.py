@@ -1,4 +1,4 @@
-"""Where a chat is seen: answers on stdout, and what is said about them on stderr.
+"""The output of a chat: answers on stdout, notes about them on stderr.
 
 Knows consoles and how answers look; it may not know sessions or commands.
 """

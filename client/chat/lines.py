@@ -1,4 +1,4 @@
-"""Where a person's messages come from, whatever they are typed on; and the plainest way, for pipes and dumb terminals.
+"""The input of a chat: the interface, and its simplest implementation, for pipes and dumb terminals.
 
 Knows no conversation. Writes no escape codes.
 """

@@ -1,4 +1,4 @@
-'''What a person typed as one message: how many lines belong to it, and what it says.
+'''Messages of several lines: which typed lines belong to one message.
 
 Pure. A backslash at the end of a line, or """ at the beginning, says that more is to come; so does a private span that
 is open, no line of which may be taken for a message of its own.

@@ -1,4 +1,4 @@
-"""What /stats tells of the last answer and of the conversation, beside each other. Pure."""
+"""The table of /stats: figures of the last answer and of the conversation side by side. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What was said in a conversation, and the same as text that can be kept: JSON for programs, Markdown for people.
+"""The transcript of a conversation, and its text form: JSON for programs, Markdown for people.
 
 Pure. May know the marks of private text; it may not know files, tokenizers, sessions or screens.
 """

@@ -1,4 +1,4 @@
-"""Conversations in files that are their owner's alone; the ending of a name says in which form.
+"""Transcripts in files that only their owner can read; the file name's suffix chooses the format.
 
 Knows files and what a transcript is as text, and no conversation that is going on.
 """

@@ -1,1 +1,1 @@
-"""What `outrider doctor` looks at beyond this machine: the road to a server, and what it says when it is reached."""
+"""What `outrider doctor` checks beyond this machine: the network path to a server, and the server's description."""

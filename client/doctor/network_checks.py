@@ -1,4 +1,4 @@
-"""The road to a server, step by step, so that the first fault on it has a name: its name, its port, its TLS.
+"""The network path to a server, step by step, to name the first fault: name, port, TLS.
 
 May know sockets and TLS, and nothing of what is said once a connection stands. Blocking: to be called in a thread.
 """
@@ -15,12 +15,12 @@ from common.programs.findings import Finding
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import ClientTls, client_credentials
 
-_SECONDS = 5.0
+_TIMEOUT_S = 5.0
 
 _FRAME_HEADER_BYTES = 9
 _SETTINGS = 4
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0))
-"""With which a client begins HTTP/2, and a server answers by settings of its own."""
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0))
+"""The beginning of HTTP/2, which a server answers by its settings."""
 
 _TLS = "tls"
 
@@ -61,7 +61,7 @@ def check_port(address: Address) -> Finding:
         )
     except TimeoutError:
         return Finding(
-            "port", f"{address} does not answer within {_SECONDS:.0f} s", "look for a firewall, or a VPN that is off"
+            "port", f"{address} does not answer within {_TIMEOUT_S:.0f} s", "look for a firewall, or a VPN that is off"
         )
     except OSError as error:
         return Finding("port", f"{address} cannot be reached ({error.strerror})", "check your link and the address")
@@ -114,7 +114,7 @@ def _foreign(address: Address) -> Finding:
 
 
 def _connected(address: Address) -> socket.socket:
-    return socket.create_connection((address.host, address.port), timeout=_SECONDS)
+    return socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
 
 
 def _greeted(address: Address) -> bytes:
@@ -127,7 +127,7 @@ def _greeted(address: Address) -> bytes:
 
 
 def _greet(connection: socket.socket) -> bytes:
-    connection.sendall(_GREETING)
+    connection.sendall(_HTTP2_PREFACE)
     reply = b""
     while len(reply) < _FRAME_HEADER_BYTES and (more := connection.recv(_FRAME_HEADER_BYTES - len(reply))):
         reply += more

@@ -1,5 +1,5 @@
-"""What a server says once it is reached: whether it takes us, which target and drafts it has, and whether its bundle is
-here.
+"""The checks of a server that was reached: its health, its version, its target and drafts, and whether its bundle is in
+the cache.
 
 It may not know sockets or certificates.
 """
@@ -21,7 +21,7 @@ from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
 from common.rpc.stub import Connection
 
-_SECONDS = 20.0
+_TIMEOUT_S = 20.0
 _ROUND_TRIPS = 5
 _SHOWN = 12  # characters of a fingerprint, for a person
 
@@ -30,11 +30,11 @@ async def check_server_description(access: Access, draft: str | None, cache: Pat
     """Findings up to the first that leaves nothing more to ask. `draft` is None for the server's first."""
     findings: list[Finding] = []
     try:
-        async with access.connect() as connection, asyncio.timeout(_SECONDS):
+        async with access.connect() as connection, asyncio.timeout(_TIMEOUT_S):
             findings.append(await _check_health(connection))
             description = await _described(connection, access, findings)
     except TimeoutError:
-        return [*findings, Finding("server", f"{access.address} does not answer within {_SECONDS:.0f} s", _LATER)]
+        return [*findings, Finding("server", f"{access.address} does not answer within {_TIMEOUT_S:.0f} s", _LATER)]
     except OutriderError as error:
         return [*findings, Finding("server", f"{access.address} is of no use", str(error))]
     if description is None:
@@ -72,7 +72,7 @@ async def _described(connection: Connection, access: Access, findings: list[Find
     """None where it does not say, and a finding says why. Raises OutriderError for what has nothing to do with who we
     are."""
     try:
-        return await connection.describe(_SECONDS)
+        return await connection.describe(_TIMEOUT_S)
     except MisuseError:
         given = "the one that was given is wrong" if access.token else "none was given"
         mend = "give --token-file, or --token, with what the server's operator issued"

@@ -1,4 +1,5 @@
-"""Why two sides do not trust each other's certificates, and what mends it. Pure, but for reading the files named."""
+"""Why client and server do not trust each other's certificates, and how to fix it. Pure, but for reading
+certificates."""
 
 import ssl
 from datetime import datetime

@@ -1,11 +1,12 @@
-"""Chooses the tree that a drafter grows, from what drafting, the link and the target turn out to be. Nobody tunes it.
+"""Adapts the bounds of the drafter's tree to the measured cost of drafting, the link and the speed of the target, so
+that nobody has to tune them.
 
 Pure: times are arguments, in seconds on any steady clock. May know bounds of trees, costs and speeds; it may not know
 tokens, drafters or streams.
 
-A level costs a fixed time and a little for each node; both are fitted to what levels took, because a constant cost
-would let trees run away. A node that the target commits with probability p saves p / speed seconds; it is worth its
-place while that is more than what it costs: its share of the level, and where the link queues what we send, of the
+A level costs a fixed time and a little for each node; both are fitted to measured levels, because with a constant cost
+trees would grow without limit. A node that the target commits with probability p saves p / speed seconds; it is worth
+its place while that is more than what it costs: its share of the level, and where the link queues what we send, of the
 link. All bounds move by bounded steps, so that one odd measurement does little.
 """
 
@@ -25,22 +26,22 @@ _NODES = (32, 320)
 _PROBABILITIES = (0.001, 0.1)
 
 _RECENT_TRIPS = 8
-_QUEUE_SECONDS = 0.03  # of queue that may be jitter or a wait for a pass
-_QUEUE_SHARE = 0.5  # of the least round trip, that may be
+_QUEUE_S = 0.03  # queueing delay that may be jitter or a wait for a pass
+_QUEUE_SHARE = 0.5  # of the minimum round trip, the same
 _PRICE_UP, _PRICE_DOWN = 2.0, 1.25
 _LEAST_PRICE, _MOST_PRICE = 5e-5, 4e-3  # beyond which the least probability is at its bound anyway
-_LEAST_SECONDS = 10.0  # for once or twice as long is a least round trip remembered: paths change
+_MINIMUM_WINDOW_S = 10.0  # a minimum round trip is remembered for one or two of these, because paths change
 
 
 class TreeController(Protocol):
-    """What bounds a drafter's tree, and is told how it goes."""
+    """Bounds the drafter's tree, and is told of every level, Grow and Commit."""
 
     expansion: Expansion
 
     def begin_turn(self) -> None: ...
 
     def drafted(self, nodes: int, seconds: float) -> None:
-        """A level took so long that computed so many nodes. Not for one that reads a prompt."""
+        """A level computed so many nodes in so many seconds. Not called for one that reads a prompt."""
 
     def sent(self, last_id: int, now: float) -> None:
         """A Grow left whose newest node is `last_id`."""
@@ -50,7 +51,7 @@ class TreeController(Protocol):
 
 
 class FixedTree:
-    """Nobody steers."""
+    """The same bounds for every level."""
 
     def __init__(self, expansion: Expansion):
         self.expansion = expansion
@@ -73,7 +74,7 @@ class Controller:
         self._drafted = 0
 
     def begin_turn(self) -> None:
-        """How long a person thinks is no speed, and no way there and back."""
+        """The time in which a person thinks counts neither as speed nor as a round trip."""
         self._acceptance.answer_began()
         self._uplink.forget_sent()
 
@@ -109,7 +110,7 @@ class Controller:
 
 
 class LevelCost:
-    """Seconds of a level as fixed + per_node * nodes: least squares over the last levels, neither below 0."""
+    """The time of a level, fixed + per_node * nodes, by least squares over the last levels; neither is below 0."""
 
     def __init__(self) -> None:
         self._weight = self._nodes = self._time = self._nodes2 = self._nodes_time = 0.0
@@ -143,7 +144,7 @@ class _Sent:
 
 
 class Uplink:
-    """Round trips from a Grow to the first Commit that knows it, and what a queue on that way costs.
+    """Round trips from a Grow to the first Commit that knows it, and the price of queueing on the uplink.
 
     `price` is in seconds a node. It rises while even the shortest of the last round trips show a queue that neither
     jitter nor the wait for a pass explains, and falls otherwise: the bandwidth is found by delay, as in LEDBAT.
@@ -177,11 +178,11 @@ class Uplink:
         if newest is None:
             return
         self._trips.append(now - newest.at)
-        if now - self._since > _LEAST_SECONDS:
+        if now - self._since > _MINIMUM_WINDOW_S:
             self._leasts, self._since = (math.inf, self._leasts[0]), now
         self._leasts = (min(self._leasts[0], self._trips[-1]), self._leasts[1])
         if len(self._trips) == _RECENT_TRIPS:
-            queues = self.round_trip - self.least > max(_QUEUE_SECONDS, _QUEUE_SHARE * self.least)
+            queues = self.round_trip - self.least > max(_QUEUE_S, _QUEUE_SHARE * self.least)
             price = self.price * _PRICE_UP if queues else self.price / _PRICE_DOWN
             self.price = min(max(price, _LEAST_PRICE), _MOST_PRICE)
 

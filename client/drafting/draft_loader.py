@@ -1,5 +1,5 @@
-"""Loads the draft of a bundle, at the depth that a person chose or that makes answers fastest here, and tells a bundle
-that was damaged from one that never fitted.
+"""Loads the draft of a bundle, with as many target layers as a person chose or as make answers fastest here, and tells
+a damaged bundle from one that never fitted.
 
 May know bundles, drafters and how long a level takes. It may not know servers or sessions.
 """
@@ -23,8 +23,8 @@ from common.protocol.messages import StateRequest
 if TYPE_CHECKING:
     from common.drafters.load import DrafterFactory
 
-_FARTHEST = 60.0
-"""Seconds to a server that was not reached, where drafts are weighed by what a miss costs."""
+_UNREACHED_ROUND_TRIP_S = 60.0
+"""The assumed round trip to a server that was not reached, when depths are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class DraftLoader:
             self.vocab_size,
             StateRequest(self.manifest.draft, layers, self.choice.state),
         )
-        with _telling_damage(self.bundle, self.manifest):
+        with _reporting_damage(self.bundle, self.manifest):
             make = load_draft_model(self.manifest.kind, site)
         if layers and make().state is None:
             raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0")
@@ -106,7 +106,7 @@ class DraftLoader:
             return self._load_named(*measured)
         # Tried as they are asked for, so that no more than the best so far and the next are in memory.
         trials = (self._try(layers, accept_length) for layers, accept_length in measured.items())
-        best, deepest = best_depth(trials, min(self.round_trip, _FARTHEST)), max(measured)
+        best, deepest = best_depth(trials, min(self.round_trip, _UNREACHED_ROUND_TRIP_S)), max(measured)
         if best.layers or not deepest:
             return best.make
         request = StateRequest(self.manifest.draft, deepest, self.choice.state, later=True)
@@ -151,7 +151,7 @@ class DraftLoader:
 
 
 @contextmanager
-def _telling_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
+def _reporting_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
     """A checkpoint that cannot be used may have been damaged since it was fetched; then a pull mends it."""
     from common.models.errors import CheckpointError
 

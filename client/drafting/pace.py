@@ -1,6 +1,6 @@
-"""A drafter beside the event loop, at a stated pace, and how well the pace was kept.
+"""Runs a drafter beside the event loop at a stated pace, and counts levels that overran it.
 
-So a small machine may stand in for a known one. Knows no session and decides nothing.
+A stated pace lets a small machine stand in for a known one. Knows no session and decides nothing.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ class PacedDrafter:
         self._worker = make_worker("drafter")
 
     async def draft(self, view: TreeView, states: Sequence[State], expansion: Expansion) -> Sequence[Proposal]:
-        """One level within the bounds of `expansion`. Whoever is cancelled here leaves it running, and the next one
-        waits for it."""
+        """One level within the bounds of `expansion`. A cancelled call leaves it running, and the next one waits for
+        it."""
         self._drafter.expansion = expansion
         proposals, timed = await self._worker.run(self._pace, lambda: self._drafter.draft(view, states))
         self.levels = Levels(self.levels.drafted + 1, self.levels.overrun + timed.overran)

@@ -1,4 +1,4 @@
-"""When a client drafts and what it asks of the server's idle time. Data only; `drafting` gives it effect."""
+"""Drafting policies: when a client drafts, and which idle policy it asks of the server. Data only."""
 
 from dataclasses import dataclass
 

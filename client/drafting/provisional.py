@@ -1,4 +1,4 @@
-"""Which tokens are offered to the person before the target has committed them, and how many of them were wrong.
+"""Provisional text: the run that is shown before the target has committed it, and how much of it was retracted.
 
 Pure. Knows the tree, not text or screens.
 """
@@ -21,8 +21,8 @@ def likeliest_run(tree: TokenTree, room: int, ends: Collection[int] = ()) -> lis
 
 
 class ProvisionalCount:
-    """Counts offered tokens, and those of them that were taken back because the target or the drafter chose
-    otherwise."""
+    """Counts tokens that were offered, and those of them that were retracted because the target or the drafter chose
+    others."""
 
     def __init__(self) -> None:
         self.offered = 0

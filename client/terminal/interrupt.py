@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
-_PATIENCE_SECONDS = 2.0
+_GRACE_S = 2.0
 
 Result = TypeVar("Result")
 
@@ -17,13 +17,13 @@ async def until_interrupted(work: Coroutine[None, None, Result], stop: Callable[
     """
     loop = asyncio.get_running_loop()
     working = loop.create_task(work)
-    patience: list[asyncio.TimerHandle] = []
+    deadline: list[asyncio.TimerHandle] = []
 
     def interrupt() -> None:
-        if patience:
+        if deadline:
             working.cancel()
             return
-        patience.append(loop.call_later(_PATIENCE_SECONDS, working.cancel))
+        deadline.append(loop.call_later(_GRACE_S, working.cancel))
         stop()
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
@@ -31,6 +31,6 @@ async def until_interrupted(work: Coroutine[None, None, Result], stop: Callable[
         await asyncio.wait([working])
     finally:
         loop.remove_signal_handler(signal.SIGINT)
-        for timer in patience:
+        for timer in deadline:
             timer.cancel()
     return None if working.cancelled() else working.result()

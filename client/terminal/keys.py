@@ -1,4 +1,4 @@
-"""Keys that a person presses while an answer is written, without a line of input between. Knows no conversation."""
+"""Single key presses while an answer is written. Knows no conversation."""
 
 import asyncio
 import os
@@ -10,12 +10,12 @@ from typing import Self
 
 
 class Keys:
-    """Keeps what is typed off the screen, where an answer is drawn. Calls `pressed` for every key while it listens, and
-    that only where `listen` was asked for, because what is typed ahead is lost to it. Ctrl-C stays what it is. Only for
-    a terminal."""
+    """Turns echo off while an answer is drawn. Calls `on_press` for every key between `listen(True)` and
+    `listen(False)`, and at no other time, because keys typed ahead would be lost. Ctrl-C works as ever. Only for a
+    terminal."""
 
-    def __init__(self, pressed: Callable[[], None]):
-        self._pressed = pressed
+    def __init__(self, on_press: Callable[[], None]):
+        self._on_press = on_press
         self._file = sys.stdin.fileno()
         self._before = termios.tcgetattr(self._file)
         self._listens = False
@@ -47,4 +47,4 @@ class Keys:
 
     def _read(self) -> None:
         os.read(self._file, 1024)
-        self._pressed()
+        self._on_press()

@@ -1,6 +1,6 @@
-"""Tells a person at a terminal that the program has begun, for as long as nothing else is to be seen.
+"""Shows at a terminal that the program is loading, until there is something else to see.
 
-It comes before everything slow, so what it imports may import nothing but the standard library.
+It runs before everything slow, so what it imports may import nothing but the standard library.
 """
 
 import os

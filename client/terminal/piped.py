@@ -1,4 +1,4 @@
-"""What stands in standard input, without reading any of it: a loop in a shell may need it for what comes next.
+"""Whether something is piped into standard input, without reading it: a shell loop may need it for its next command.
 
 Imports the standard library alone. Nothing else may live here.
 """

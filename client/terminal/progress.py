@@ -1,5 +1,4 @@
-"""What takes long, as a bar on stderr where that is a terminal. Knows downloads and shares, and nothing that does
-them."""
+"""Progress bars on stderr, where that is a terminal. Knows downloads and shares of work, not what is done."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,8 +27,8 @@ def download_bar(manifest: BundleManifest) -> Iterator[Advance]:
 
 @contextmanager
 def share_bar(name: str) -> Iterator[Callable[[str, float], None]]:
-    """Yields what is told what is being done and which share of the whole, 0 to 1, is behind it; until then the bar
-    only tells that something is being done."""
+    """Yields a function that takes the current step and the share of the whole, 0 to 1, that is done; before its first
+    call the bar shows no share."""
     columns = (TextColumn(name), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     console = PlainConsole(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

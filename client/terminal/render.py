@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from common.models.tokenizer import Tokenizer
 
 _MARKS = {LinkState.SUSPECT: " [?]", LinkState.OFFLINE: " [offline]", LinkState.RESUMING: " [offline]"}
-"""What a person sees behind provisional text of the link."""
+"""The state of the link, as shown behind provisional text."""
 
-_PROVISIONAL_SECONDS = 0.05  # between two redraws of provisional text alone
+_REDRAW_INTERVAL_S = 0.05  # of provisional text alone
 
 
 class Renderer(Protocol):
-    """Where text goes. `provisional` is only computed where it is shown."""
+    """Writes an answer's text somewhere. `provisional` is only computed where it is shown."""
 
     def write(self, final: str, provisional: Callable[[], str]) -> None: ...
 
     def redraw(self, provisional: Callable[[], str]) -> None:
-        """What is provisional has changed for good."""
+        """The provisional text has changed, and is to be shown at once."""
 
     def end(self, unconfirmed: str) -> None:
-        """Nothing more will come behind text that nobody has judged."""
+        """No more will come; `unconfirmed` is drafted text that the target will not verify."""
 
 
 class SilentRenderer:
@@ -50,7 +50,7 @@ class SilentRenderer:
 
 
 class PlainRenderer:
-    """Final text alone, for pipes and files, and for terminals that know no more: what commands these is left out."""
+    """Final text alone, for pipes, files and dumb terminals; control characters are left out on a terminal."""
 
     def __init__(self, console: Console):
         self._file = console.file
@@ -73,17 +73,17 @@ class PlainRenderer:
 
 
 class LiveRenderer:
-    """Final text, and dim behind it what is provisional."""
+    """Final text, and behind it provisional text in dim letters."""
 
     def __init__(self, console: Console, clock: Clock):
         self._console = console
         self._screen = Screen()
         self._clock = clock
-        self._drawn = clock() - _PROVISIONAL_SECONDS
+        self._drawn = clock() - _REDRAW_INTERVAL_S
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
         now = self._clock()
-        if not final and now - self._drawn < _PROVISIONAL_SECONDS:
+        if not final and now - self._drawn < _REDRAW_INTERVAL_S:
             return
         self._drawn = now
         self._update(final, provisional())
@@ -96,7 +96,7 @@ class LiveRenderer:
         self._console.file.flush()
 
     def replace(self, rendered: str) -> None:
-        """Puts whole lines in place of an answer that has ended, where all of it is still on the screen."""
+        """Puts whole lines in the place of a finished answer, if all of it is still on the screen."""
         width, height = self._console.size
         self._console.file.write(self._screen.replaced(rendered, width, height))
         self._console.file.flush()
@@ -115,8 +115,7 @@ def renderer_for(console: Console, clock: Clock) -> Renderer:
 
 
 class AnswerView:
-    """Turns what a conversation reports into text on renderer, up to a stop string; call it as the conversation's
-    watch."""
+    """A conversation's token listener: turns tokens into text on a renderer, up to a stop string."""
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class AnswerView:
         self._renderer.redraw(self._preview)
 
     def end(self, unconfirmed: Sequence[int] = ()) -> None:
-        """No more will come, whatever the reason; `unconfirmed` tokens stay where they were offered."""
+        """No more will come, whatever the reason; `unconfirmed` tokens stay where they were shown."""
         if unconfirmed:
             self._renderer.end(self._before_stop.preview(self._text.preview(unconfirmed)))
         else:

@@ -55,7 +55,7 @@ class Screen:
         return _BEGIN + back + _NEXT_ROW.join(lines) + _END
 
     def ended(self, unconfirmed: str, width: int) -> str:
-        """The characters that put text which nobody has judged behind the final text, for good and whole."""
+        """The characters that put drafted text that stays unverified behind the final text, for good and whole."""
         unconfirmed = printable(unconfirmed)
         if _JOINED.search(self._row + unconfirmed):
             return self.update("", "", width, 0) + _dim(unconfirmed)

@@ -20,7 +20,7 @@ Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """Sizes of one decoder layer, and what else sets it apart from its sisters."""
+    """Sizes and variants of one decoder layer."""
 
     hidden: int
     heads: int
@@ -46,8 +46,8 @@ class RmsNorm(nn.Module):
 class DecoderLayer(nn.Module):
     """Pre-norm attention and SwiGLU, each with a residual, as in Llama.
 
-    What it attends to, and how, is the caller's: `forward` takes an `Attention`, and `keys_values` may be computed
-    ahead from any source of the same width.
+    The caller chooses the attention: `forward` takes an `Attention`, and `keys_values` may be computed before, from
+    any source of the same width.
     """
 
     def __init__(self, shape: LayerShape):
@@ -93,7 +93,7 @@ class DecoderLayer(nn.Module):
 
 
 def full_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """An `Attention` in which every query sees every source."""
+    """An `Attention` in which every query attends to every source."""
     rows, heads, count, dim = queries.shape
     kv_heads = keys.shape[1]
     # Query heads that share a key/value head become further queries of it, so that no key or value is repeated.
@@ -103,12 +103,12 @@ def full_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tens
 
 
 def masked_attention(mask: torch.Tensor) -> Attention:
-    """Plain attention; `mask` is bool, broadcast to `[B, H, T, S]`, True where a query sees a source.
+    """Plain attention; `mask` is bool, broadcast to `[B, H, T, S]`, True where a query attends to a source.
 
-    A query that sees nothing gets zeros.
+    A query without a source gets zeros.
     """
     blind = ~mask.any(dim=-1, keepdim=True)
-    mask = mask | blind  # a softmax over nothing has no gradient
+    mask = mask | blind  # the softmax of a row that is masked completely has no gradient
 
     def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         repeats = queries.shape[1] // keys.shape[1]
@@ -136,7 +136,7 @@ class _Turn:
 def _frequencies(head_dim: int, base: float, device: torch.device) -> torch.Tensor:
     """Of each number of a head, `[D]`: the first half turns the other way than the second."""
     half = head_dim // 2
-    # Made once, perhaps while drafting, and used in training too.
+    # Cached, so it must not be an inference tensor: it may be made while drafting and used in training.
     with torch.inference_mode(False):
         frequencies = base ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
         return torch.cat([-frequencies, frequencies])

@@ -17,7 +17,7 @@ _LEAST_DEVIATION = 1e-3
 
 class LayerSelfAttention(nn.Module):
     """A decoder layer over a token's layers, the layer's index as position, then their mean: as published in
-    Mixture of Attentions (Zimmer et al. 2025)."""
+    Mixture of Attentions (Zimmer et al. 2025, arXiv 2410.03804)."""
 
     def __init__(self, layers: int, shape: LayerShape):
         super().__init__()
@@ -31,8 +31,8 @@ class LayerSelfAttention(nn.Module):
 
 
 class LayerMixture(nn.Module):
-    """A learnt weight for every channel of every layer, their mean, and one feed-forward layer with a residual: a
-    fraction of self-attention's time, for the mixing of layers hardly depends on the token."""
+    """A learnt weight for every channel of every layer, their mean, and one feed-forward layer with a residual. It
+    takes a fraction of self-attention's time and loses little, as the best mixture hardly depends on the token."""
 
     mean_LW: torch.Tensor  # noqa: N815
     deviation_LW: torch.Tensor  # noqa: N815
@@ -49,7 +49,8 @@ class LayerMixture(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, layers_NLW: torch.Tensor) -> None:
-        """Measures what every channel is standardised by; keys have channels many times larger than others."""
+        """Sets the mean and deviation by which each channel is standardised: some channels of keys are many times
+        larger than others."""
         self.mean_LW.copy_(layers_NLW.float().mean(dim=0))
         self.deviation_LW.copy_(layers_NLW.float().std(dim=0).clamp(min=_LEAST_DEVIATION))
 
@@ -62,7 +63,7 @@ class LayerMixture(nn.Module):
 
 
 class LayerMean(nn.Module):
-    """The plain mean over layers, with nothing learnt: what cross-attention is worth by itself."""
+    """The plain mean over layers, without weights: the baseline that shows what a learnt mixer adds."""
 
     def __init__(self, layers: int, shape: LayerShape):
         super().__init__()
@@ -79,4 +80,4 @@ MIXERS: dict[str, type[LayerSelfAttention] | type[LayerMixture] | type[LayerMean
     "mixture": LayerMixture,
     "mean": LayerMean,
 }
-"""By the name that a draft's configuration gives."""
+"""By the name in a draft's configuration."""

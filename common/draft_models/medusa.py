@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 KIND = "medusa"
 
 RANKS = 10
-"""Of each head, the likeliest tokens that may stand in a tree."""
+"""The number of likeliest tokens of each head that a tree may contain."""
 
 Accuracies = Sequence[Sequence[float]]
-"""`[heads][ranks]`: how often the token of that rank of that head is the one that comes."""
+"""`[heads][ranks]`: how often the token of that rank of that head is the next one."""
 
 Ranks = tuple[int, ...]
 """A path from the root of a tree: on each level, the rank of its token in that level's head."""
@@ -64,7 +64,7 @@ class MedusaConfig:
 
 
 class ResidualBlock(nn.Module):
-    """x + SiLU(W x + b), nothing but x at first."""
+    """x + SiLU(W x + b), initialised to the identity."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -77,8 +77,8 @@ class ResidualBlock(nn.Module):
 
 
 class MedusaDraft(nn.Module):
-    """Head k, counted from 0, predicts the token two places and k more behind the one whose last hidden state, after
-    the final norm, it reads: the next token is the target's own to say."""
+    """Head k, counted from 0, predicts the token at position i + 2 + k from the target's last hidden state, after the
+    final norm, at position i; the token at i + 1 comes from the target itself."""
 
     def __init__(self, config: MedusaConfig):
         super().__init__()
@@ -128,7 +128,7 @@ def sparse_tree(accuracies: Accuracies, nodes: int, least_probability: float = 0
 
 
 def save_medusa(directory: Path, fingerprint: str, draft: MedusaDraft, accuracies: Accuracies) -> None:
-    """`accuracies` as measured; they go into the configuration."""
+    """Writes the heads, and the measured `accuracies` into their configuration."""
     config = draft.config.to_json() | {"accuracies": [list(head) for head in accuracies]}
     save_draft(directory, KIND, fingerprint, config, draft.state_dict())
 

@@ -1,8 +1,8 @@
 """The end of a target as a checkpoint of its own: embedding, last layers, final norm, head.
 
-What may live here: writing that directory from the target's tensors without loading the others, and reading it. It is
-an ordinary checkpoint of the target's family, so that nothing else need know where it came from: of a quantised target
-too, whose weights become plain numbers, so that a laptop needs neither its packages nor its GPU.
+What may live here: writing that directory from the target's tensors without loading the others, and reading it. The
+result is an ordinary checkpoint of the target's family. The weights of a quantised target become plain numbers, so that
+a laptop needs neither the quantisation's packages nor a GPU.
 
 It may not know drafts, bundles or slots.
 """
@@ -93,7 +93,7 @@ def load_tail(directory: Path, layers: int, device: str | torch.device, dtype: s
 
 
 def _read_end(file: Path, first: int) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """The tensors from layer `first` on, and what the file says of them."""
+    """The tensors from layer `first` on, and the file's metadata about them."""
     try:
         with safe_open(file, framework="pt") as source:
             names = {name: _renumbered(name, first) for name in source.keys()}  # noqa: SIM118 - it is no mapping
@@ -104,7 +104,7 @@ def _read_end(file: Path, first: int) -> tuple[dict[str, torch.Tensor], dict[str
 
 
 def _metadata_of(metadata: Mapping[str, str], first: int) -> dict[str, str]:
-    """Some methods describe each tensor under its name, and list the names."""
+    """The metadata with tensor names of the tail: some quantisation methods store entries and lists by tensor name."""
     described = {_renumbered(name, first): text for name, text in metadata.items()}
     for name, text in described.items():
         if text.startswith("["):
@@ -146,6 +146,6 @@ def _remapped(value: Any, first: int) -> Any:
 
 
 def _stored_dtype(config: dict[str, Any]) -> str:
-    """What the checkpoint computes in."""
+    """The dtype in which the checkpoint computes."""
     named = str(config.get("dtype") or config.get("torch_dtype"))
     return named if named in DTYPES else "bfloat16"

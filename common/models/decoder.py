@@ -323,8 +323,8 @@ def _default_frequencies(base: float, dim: int, _: Mapping[str, Any]) -> torch.T
 
 
 def _linear_frequencies(base: float, dim: int, rope: Mapping[str, Any]) -> torch.Tensor:
-    scaled: torch.Tensor = _default_frequencies(base, dim, rope) / rope["factor"]
-    return scaled
+    frequencies: torch.Tensor = _default_frequencies(base, dim, rope) / rope["factor"]
+    return frequencies
 
 
 def _llama3_frequencies(base: float, dim: int, rope: Mapping[str, Any]) -> torch.Tensor:

@@ -1,4 +1,5 @@
-"""How fast an answer comes and how often its drafts miss: what a session's idle policy weighs.
+"""The acceptance estimator: tokens per second of an answer and the share of tokens that its drafts miss, for idle
+policies and the verify budget.
 
 Pure; times in seconds on the caller's clock. Knows tokens and times, not trees.
 """
@@ -6,10 +7,10 @@ Pure; times in seconds on the caller's clock. Knows tokens and times, not trees.
 import math
 
 _MEMORY = 0.9
-"""What one commit leaves of those before it."""
+"""Decay: the weight that remains of earlier samples after each new one."""
 
 _FIRST_MISSES, _FIRST_HITS = 0.2, 1.0
-"""What is believed before anything is known: one token in six is missed."""
+"""The prior: one token in six is missed."""
 
 
 class AcceptanceEstimator:
@@ -22,22 +23,22 @@ class AcceptanceEstimator:
 
     @property
     def tokens_per_s(self) -> float:
-        """Committed tokens per second of late; infinite, so that nothing is worth waiting for, until it is known."""
+        """Committed tokens per second, recently. Infinite until it is known, so that nothing is worth waiting for."""
         return self._tokens / self._seconds if self._seconds else math.inf
 
     @property
     def miss_rate(self) -> float:
-        """The share of tokens that were not among the nodes below the one before."""
+        """The share of tokens that were not among the children of the node before."""
         return self._misses / (self._misses + self._hits)
 
     @property
     def max_acceptance(self) -> float:
-        """The most that the nodes below one token are believed to hold the next, whatever their drafter says: halfway
-        from what was so of late to certainty."""
+        """An upper bound for the probability that the children of one token hold the next, whatever their drafter
+        claims: halfway from the recent acceptance rate to 1."""
         return 1 - self.miss_rate / 2
 
     def answer_began(self) -> None:
-        """An answer begins; how long its first token takes says nothing of those behind it."""
+        """An answer begins. The time to its first token is no sample."""
         self._last_commit = None
 
     def committed(self, tokens: int, now: float) -> None:
@@ -47,6 +48,6 @@ class AcceptanceEstimator:
         self._last_commit = now
 
     def nodes_judged(self, hits: int, missed: bool) -> None:
-        """A walk went down `hits` nodes, and then found none below the last, or none with the target's token."""
+        """A verify walk accepted `hits` nodes. `missed`: then there were children, but none with the target's token."""
         self._hits = _MEMORY * self._hits + hits
         self._misses = _MEMORY * self._misses + missed

@@ -1,12 +1,12 @@
-"""Every field of a frame, checked before it is used. Each fault is one plain sentence with a code.
+"""Checks every field of a frame before it is used. Each error is one plain sentence with a code.
 
-Knows what a server offers, and no session.
+It may know the terms that a server offers, and no session.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 
-from common.protocol.draft_state import DIMENSIONS, WIRE_DTYPES, most_bytes
+from common.protocol.draft_state import DIMENSIONS, WIRE_DTYPES, max_bytes
 from common.protocol.errors import PeerError
 from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import (
@@ -28,13 +28,13 @@ from common.protocol.terms import Terms
 from common.protocol.tree import FIRST_SERVER_NODE_ID
 
 SESSION_NAME_LENGTHS = range(16, 65)
-_MOST_STOP_STRINGS = 16
-_LONGEST_STOP_STRING = 256  # characters
-_MOST_DRAWN_FROM = 256  # tokens of one Draw
-_MOST_WEIGHT = 1 << 31  # of all tokens of a Draw together
-_MOST_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
+_MAX_STOP_STRINGS = 16
+_MAX_STOP_STRING_CHARACTERS = 256  # characters
+_MAX_DRAWN_FROM = 256  # tokens of one Draw
+_MAX_WEIGHT = 1 << 31  # of all tokens of a Draw together
+_MAX_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
 
-_MOST_AXES = 1 + max(DIMENSIONS.values())
+_MAX_AXES = 1 + max(DIMENSIONS.values())
 
 
 def check_commit(commit: Commit, tokens: Sequence[int], prompt_length: int, room: int, vocab_size: int) -> int:
@@ -119,10 +119,10 @@ def check_settings(settings: Settings) -> None:
         raise PeerError(sampling_fault, FailureCode.INVALID)
     if settings.max_new_tokens < 0:
         raise PeerError("max_new_tokens must be at least 0", FailureCode.INVALID)
-    if len(settings.stop) > _MOST_STOP_STRINGS:
-        raise PeerError(f"at most {_MOST_STOP_STRINGS} stop strings are allowed", FailureCode.INVALID)
-    if not all(0 < len(string) <= _LONGEST_STOP_STRING for string in settings.stop):
-        raise PeerError(f"a stop string must have 1 to {_LONGEST_STOP_STRING} characters", FailureCode.INVALID)
+    if len(settings.stop) > _MAX_STOP_STRINGS:
+        raise PeerError(f"at most {_MAX_STOP_STRINGS} stop strings are allowed", FailureCode.INVALID)
+    if not all(0 < len(string) <= _MAX_STOP_STRING_CHARACTERS for string in settings.stop):
+        raise PeerError(f"a stop string must have 1 to {_MAX_STOP_STRING_CHARACTERS} characters", FailureCode.INVALID)
 
 
 def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
@@ -143,7 +143,8 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
 
 
 def _check_draws(nodes: Sequence[GrownNode], terms: Terms) -> None:
-    """A Draw may lie about where its tokens came from, which harms nobody else; what it says must make sense."""
+    """Checks each Draw for consistency. Whether its tokens were really sampled from it cannot be checked, and concerns
+    only the client that sent it."""
     groups: dict[int, list[GrownNode]] = {}
     for node in nodes:
         groups.setdefault(node.parent, []).append(node)
@@ -159,16 +160,16 @@ def _check_draws(nodes: Sequence[GrownNode], terms: Terms) -> None:
 
 
 def _check_draw(draw: Draw, terms: Terms) -> None:
-    if not 0 < len(draw.tokens) == len(draw.weights) <= _MOST_DRAWN_FROM:
+    if not 0 < len(draw.tokens) == len(draw.weights) <= _MAX_DRAWN_FROM:
         raise PeerError(f"a Draw has {len(draw.tokens)} tokens and {len(draw.weights)} weights")
     if len(set(draw.tokens)) < len(draw.tokens) or not all(0 <= token < terms.vocab_size for token in draw.tokens):
         raise PeerError("a Draw repeats a token or names one outside the vocabulary")
-    if min(draw.weights) < 1 or sum(draw.weights) > _MOST_WEIGHT:
+    if min(draw.weights) < 1 or sum(draw.weights) > _MAX_WEIGHT:
         raise PeerError("a Draw has a weight below 1 or too large ones")
 
 
 def check_state(state: State, request: StateRequest | None) -> None:
-    """A server's frame, as far as it can be judged without the sequence that it belongs to."""
+    """Checks a server's State frame, as far as that is possible without its sequence. Raises PeerError."""
     if request is None:
         raise PeerError("the server sends draft state that was not asked for")
     if state.kind not in DIMENSIONS:
@@ -176,14 +177,14 @@ def check_state(state: State, request: StateRequest | None) -> None:
         raise PeerError(f"the server sends draft state of the kind '{kind}', which this client does not know")
     if state.dtype != request.dtype:
         raise PeerError(f"the server sends draft state in {plain(state.dtype)}, but {request.dtype} was asked for")
-    if len(state.shape) > _MOST_AXES:
+    if len(state.shape) > _MAX_AXES:
         raise PeerError(f"the server sends draft state with {len(state.shape)} axes, more than any kind has")
     count, *position = state.shape or (0,)
     if count != state.count or len(position) != DIMENSIONS[state.kind] or min(state.shape, default=0) < 1:
         raise PeerError(f"{state.count} positions of '{state.kind}' cannot have the shape {list(state.shape)}")
     if state.kind == "kv" and position[0] != request.layers:
         raise PeerError(f"the server sends the state of {position[0]} layers, but {request.layers} were asked for")
-    if math.prod(state.shape) > _MOST_STATE_NUMBERS or len(state.payload) > most_bytes(state.dtype, state.shape):
+    if math.prod(state.shape) > _MAX_STATE_NUMBERS or len(state.payload) > max_bytes(state.dtype, state.shape):
         raise PeerError(f"a State frame of {len(state.payload)} bytes for the shape {list(state.shape)} is too large")
 
 

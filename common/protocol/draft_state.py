@@ -1,6 +1,6 @@
-"""What draft state is made of: its kinds, the numbers it may travel in, and how many bytes they need. Pure arithmetic.
+"""Draft state: its kinds, the dtypes in which it may be sent, and how many bytes they need. Pure arithmetic.
 
-Knows neither sessions nor tensors; `common/codec` makes the bytes.
+It may not know sessions or tensors; `common/codec` encodes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,21 +11,22 @@ GROUP = 32
 """Numbers of one position that share a scale."""
 
 FIRST_POSITIONS = 4
-"""So many positions, which every later one attends to most, are sent before all others."""
+"""The number of leading positions that are sent before all others, as later ones attend to them most (attention sinks,
+Xiao et al. 2023, arXiv 2309.17453)."""
 
 _SCALE_BYTES = 2
 _ENVELOPE_BYTES = 64  # what compression may add to a payload that it cannot shrink
 
 BITS: Mapping[str, int] = {"float16": 16, "int8": 8, "int6": 6, "int4": 4}
-"""The numbers that the codec knows. Those with fewer than 16 bits are in groups, each with a float16 scale."""
+"""Bits of a number in each dtype of the codec. Below 16 bits, groups of numbers share a float16 scale."""
 
 WIRE_DTYPES = ("int8", "float16")
-"""Those of them that a session may ask for; the others are for experiments."""
+"""The dtypes that a session may ask for; the others are for experiments."""
 
 LSA, HIDDEN, KEY_VALUES = "lsa", "hidden", "kv"
 
 DIMENSIONS: Mapping[str, int] = {LSA: 1, HIDDEN: 1, KEY_VALUES: 3}
-"""Every kind of draft state, and how many axes one position of it has: `lsa [2 * E_kv]` is the layer
+"""Every kind of draft state, and the number of axes of one position: `lsa [2 * E_kv]` is the layer
 self-attention's vector, `hidden [E]` the last hidden state, `kv [layers, 2, E_kv]` the keys (after their rotation)
 and the values of the last layers."""
 
@@ -46,7 +47,7 @@ def raw_bytes(dtype: str, shape: Sequence[int]) -> int:
     return count * (packed + scales)
 
 
-def most_bytes(dtype: str, shape: Sequence[int]) -> int:
-    """No honest payload for an array of `shape` is longer."""
+def max_bytes(dtype: str, shape: Sequence[int]) -> int:
+    """The most bytes of a valid payload for an array of `shape`."""
     raw = raw_bytes(dtype, shape)
     return raw + raw // 128 + _ENVELOPE_BYTES

@@ -1,4 +1,4 @@
-"""Where an answer ends: the first end token, stop string or length limit. Pure; detokenising is injected."""
+"""Where an answer ends: at the first end token, stop string or length limit. Pure; the detokeniser is an argument."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,20 +1,20 @@
-"""The two error families of the protocol: the peer's faults and our own misuse.
+"""The two families of errors: the peer's faults and our own misuse.
 
-Every message is one plain sentence that says what to do. Library exceptions do not appear here; the shells
-translate them at the edge.
+Every message is one plain sentence that says what to do. Exceptions of libraries do not appear here: the modules that
+call a library translate them.
 """
 
 from common.protocol.messages import FailureCode
 
 
 class OutriderError(Exception):
-    """Anything Outrider reports on purpose; its text is one sentence for a person."""
+    """Any error that Outrider raises on purpose; its text is one sentence for people."""
 
 
 class PeerError(OutriderError):
-    """The other side broke the protocol or asked for what cannot be. Ends that session and harms no other.
+    """The peer broke the protocol or asked for something impossible. It ends that session and affects no other.
 
-    `retry_after` are seconds after which the same may succeed, 0 where there is no telling.
+    `retry_after`: seconds after which the same request may succeed, 0 where that is unknown.
     """
 
     def __init__(self, message: str, code: FailureCode = FailureCode.PROTOCOL, retry_after: float = 0.0):
@@ -24,4 +24,4 @@ class PeerError(OutriderError):
 
 
 class MisuseError(OutriderError):
-    """Our own side, or the person using it, asked for something that cannot be done."""
+    """Our own side, or its user, asked for something that cannot be done."""

@@ -1,7 +1,7 @@
-"""What travels on the stream, as frozen dataclasses, and nothing about how it is encoded.
+"""The messages of a stream, as frozen dataclasses; how they are encoded is not known here.
 
 Positions are absolute indices in the sequence. A `turn` numbers the answers of one session, from 0; a frame of
-an earlier turn is stale and ignored, which is what makes late frames harmless when a turn rewrites history.
+an earlier turn is ignored, so that late frames are harmless when a turn rewrites history.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from common.protocol.sampling import LIKELIEST, Sampling
 PROTOCOL_VERSION = 3
 
 LEAST_LOGP = -100.0
-"""The least log-probability of a node: what is believed to be less likely is as good as impossible, and sums over the
+"""The least log-probability of a node. Less likely tokens are practically impossible, and with this bound sums over the
 longest path stay finite."""
 
 
@@ -35,10 +35,10 @@ class FailureCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How one answer is made. `idle` names an idle policy, empty for the server's own choice.
+    """The settings of one answer. `idle` names an idle policy, empty for the server's default.
 
-    With `max_new_tokens` 0 no answer is wanted but the draft state of the whole prompt, its last token included: the
-    turn is over once that has been acknowledged.
+    With `max_new_tokens` 0 the turn asks only for the draft state of the whole prompt, including its last token, and
+    is over once that has been acknowledged.
     """
 
     max_new_tokens: int
@@ -59,8 +59,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What the siblings of a group were drawn from, one after another without replacement: `tokens[i]` had a share of
-    `weights[i]`. Whole numbers, so that both ends mean the same distribution to the last bit."""
+    """The distribution from which the siblings of a group were sampled, one after another without replacement:
+    `tokens[i]` has the weight `weights[i]`. Weights are integers, so that both ends compute the same distribution to
+    the last bit."""
 
     tokens: tuple[int, ...]
     weights: tuple[int, ...]
@@ -71,7 +72,7 @@ class GrownNode:
     """A proposed token. `parent` is a node id, or 0 for the committed token at `frontier - 1`.
 
     `logp` is the drafter's log-probability, from LEAST_LOGP to 0, that the target commits this node given its parent.
-    Under a rule that judges groups, `draw` is what the node and its siblings were drawn from, None where nobody drew.
+    Under a rule with sampled groups, `draw` is the distribution of the node and its siblings, None for point masses.
     """
 
     id: int
@@ -83,8 +84,8 @@ class GrownNode:
 
 @dataclass(frozen=True, slots=True)
 class StateRequest:
-    """The draft state that a session asks for: what the draft named `draft` needs to run the target's last `layers`
-    layers itself, in numbers of `dtype`. K/V that are wanted `later` go when the link has nothing else to carry."""
+    """The draft state that a session asks for: what the draft named `draft` needs if it runs the target's last
+    `layers` layers itself, encoded in `dtype`. K/V that are wanted `later` are sent when the link is otherwise idle."""
 
     draft: str
     layers: int = 0
@@ -97,8 +98,8 @@ class StateRequest:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Begins or resumes a session: the whole sequence that the client knows, of which the first
-    `prompt_length` tokens were given and the rest were committed earlier in this turn."""
+    """Begins or resumes a session with the whole sequence that the client knows: the first `prompt_length` tokens are
+    the prompt, the others were committed earlier in this turn."""
 
     version: int
     fingerprint: str
@@ -112,7 +113,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Begins the next turn: keep the first `keep` positions and append `tokens`."""
+    """Begins the next turn: the first `keep` positions stay, and `tokens` are appended."""
 
     turn: int
     keep: int
@@ -122,7 +123,8 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Grow:
-    """Adds nodes below a sequence of `frontier` committed tokens. Without nodes: decode on without me."""
+    """Adds nodes below a sequence of `frontier` committed tokens. Without nodes it asks the server to go on decoding
+    without drafts."""
 
     turn: int
     frontier: int
@@ -139,7 +141,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop this answer; the server replies with Finished."""
+    """Stops this answer; the server replies with Finished."""
 
     turn: int
 
@@ -153,7 +155,7 @@ class StateAck:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Is anybody there? Of the stream, not of an answer."""
+    """Asks for a Pong, to test the stream. It belongs to no turn."""
 
     number: int
 
@@ -163,15 +165,15 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The session lives, and what follows belongs to this stream's Open."""
+    """The session is open, and the following messages belong to this stream's Open."""
 
     session: str
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Tokens made final at positions `start`, `start + 1`, ... Idempotent. `seen` is the newest node id that had come
-    by then, so that a client can measure the way there and back."""
+    """Tokens committed at positions `start`, `start + 1`, ... Idempotent. `seen` is the newest node id that the server
+    had received, so that a client can measure the round trip."""
 
     turn: int
     start: int
@@ -195,7 +197,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The turn is over with `frontier` committed tokens. Repeatable."""
+    """The turn is over with `frontier` committed tokens. Idempotent."""
 
     turn: int
     frontier: int
@@ -204,8 +206,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The session is over. `message` is one sentence for a person; `retry_after` are seconds after which the same may
-    succeed, 0 where there is no telling."""
+    """The session is over. `message` is one sentence for people; `retry_after` are seconds after which the same request
+    may succeed, 0 where that is unknown."""
 
     code: FailureCode
     message: str
@@ -214,7 +216,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """What is sent at once for the Ping of that number."""
+    """The immediate reply to the Ping of that number."""
 
     number: int
 

@@ -1,4 +1,4 @@
-"""Noise that client and server can each compute for any one token without the others: counter-based random numbers.
+"""Counter-based random numbers: client and server can each compute the noise of any token by itself.
 
 Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). All arithmetic works on Python
 integers, numpy int64 arrays and torch int64 tensors alike and gives the same bits; here it is turned into floats by
@@ -65,5 +65,5 @@ def gumbel(seed: int, positions: ArrayLike, tokens: ArrayLike) -> NDArray[np.flo
 
 
 def uniform(seed: int, position: int, index: int) -> float:
-    """The `index`-th uniform number of a position, inside (0, 1)."""
+    """The `index`-th uniform random number of a position, in (0, 1)."""
     return float((random_bits(seed, UNIFORM, position, index) + 0.5) * UNIT)

@@ -1,4 +1,4 @@
-"""What all sessions of a server share of its time: how long a pass takes, and a level of its own drafter. Pure.
+"""Pass timings, shared by all sessions of a server: the duration of a pass, and of a level of server drafting. Pure.
 
 Times in seconds on the caller's clock. Knows no session and no tree.
 """
@@ -7,13 +7,14 @@ import math
 
 _GAIN = 1 / 8
 _FADING = 0.98
-"""What a pass leaves of a level's time where none was drafted, so that a server that stopped tries again."""
+"""A level's measured time shrinks by this at each pass without a level, so that a server that stopped drafting tries
+again."""
 
 
 class PassTimings:
     def __init__(self) -> None:
         self.pass_seconds = 0.0  # 0 until there was one
-        self.sessions_drafted_for = 1  # sessions that have a level drafted in turn
+        self.sessions_drafted_for = 1  # sessions that share the drafting worker, in turn
         self.is_drafting = False  # a level is under way
         self._level_seconds = 0.0  # 0 until there was one
         self._first_seconds = 0.0  # of levels that read a prompt, too; 0 until there was one
@@ -22,13 +23,13 @@ class PassTimings:
 
     @property
     def level_seconds(self) -> float:
-        """Of one level for one session, its wait for the others' included; at most, where answers are so short that
-        all levels were first ones."""
+        """The time between two levels of one session, its wait for other sessions included. An upper bound where all
+        levels were first ones, because answers are short."""
         return (self._level_seconds or self._first_seconds) * self.sessions_drafted_for
 
     @property
     def levels_per_pass(self) -> float:
-        """Levels that are drafted for each session in the time of a pass; infinite until it is known."""
+        """Levels that each session gets in the time of a pass; infinite until it is known."""
         level_seconds = self.level_seconds
         return self.pass_seconds / level_seconds if level_seconds else math.inf
 
@@ -44,7 +45,7 @@ class PassTimings:
         self._level_seconds = _smoothed(self._level_seconds, seconds)
 
     def first_level_drafted(self, seconds: float) -> None:
-        """A level that also read what came before it; the very first may have loaded the draft, and says nothing."""
+        """A level that also read the prompt. The very first one may have loaded the draft model and is no sample."""
         self._drafts = True
         if self._has_loaded:
             self._first_seconds = _smoothed(self._first_seconds, seconds)

@@ -1,32 +1,32 @@
-"""Text that a peer chose, before a person or a log sees it: it must not command a terminal or fill a screen. Pure."""
+"""Sanitises text that a peer chose before people or logs see it: no control characters, bounded length. Pure."""
 
 import re
 
 LONGEST_NAME = 255
-"""Characters of what a peer calls a model, a draft or a file."""
+"""The most characters of a peer's name for a model, a draft or a file."""
 
 LONGEST_LINE = 2000
-"""Characters of a line that a person is told, whatever it quotes."""
+"""The most characters of a line for people, whatever it quotes."""
 
 _LONGEST_QUOTE = 60
 
 _TAB = " " * 4
-# Controls but the newline, what breaks lines besides, and what turns the direction of all that follows.
+# Control characters but the newline, other line separators, and marks that change the direction of text.
 _UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def is_plain(text: str, longest: int = LONGEST_NAME) -> bool:
-    """Whether it is at least one character and at most so many, all of them printable."""
+    """Whether the text has 1 to `longest` characters, all of them printable."""
     return 0 < len(text) <= longest and text.isprintable()
 
 
 def plain(text: str, longest: int = _LONGEST_QUOTE) -> str:
-    """The text in one line, cut to so many characters, with blanks for what is not printable."""
+    """The text in one line, cut to `longest` characters, with blanks in place of characters that are not printable."""
     head = "".join(each if each.isprintable() else " " for each in text[:longest])
     return head.strip() if len(text) <= longest else f"{head.strip()}…"
 
 
 def printable(text: str) -> str:
-    """The text without what would move the cursor, command the terminal or reverse what is read; newlines, and what
-    joins the letters of many scripts, are kept."""
+    """The text without characters that move the cursor, control the terminal or reverse the direction of reading.
+    Newlines stay, and so do the joiners that many scripts need."""
     return text if text.isprintable() else _UNPRINTABLE.sub("", text.replace("\t", _TAB))

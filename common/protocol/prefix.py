@@ -1,4 +1,4 @@
-"""How far two sequences agree. Nothing else may live here."""
+"""The common prefix of two sequences. Nothing else may live here."""
 
 from collections.abc import Sequence
 

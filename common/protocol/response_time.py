@@ -1,4 +1,4 @@
-"""The time from a commit to the client's first word that knows it: one round trip plus draft time.
+"""The time from a Commit to the client's first message that acknowledges it: one round trip plus draft time.
 
 Smoothed as TCP smooths its retransmission timer (RFC 6298). Times in seconds; the clock is the caller's.
 """
@@ -29,7 +29,7 @@ class ResponseTime:
         self._awaited.append((frontier, now))
 
     def acknowledged(self, frontier: int, now: float) -> None:
-        """The client has shown that it knows `frontier` tokens; the newest commit it covers gives the sample."""
+        """A frame shows that the client knows `frontier` tokens; the newest commit that it covers gives the sample."""
         sample = None
         while self._awaited and self._awaited[0][0] <= frontier:
             sample = now - self._awaited.popleft()[1]
@@ -52,7 +52,7 @@ class ResponseTime:
         self._awaited.clear()
 
     def allowance(self, unknown: float = _INITIAL) -> float:
-        """Seconds within which the answer to a commit should have come; `unknown` before there was one."""
+        """Seconds within which a response to a commit should come; `unknown` before the first sample."""
         return unknown if self._mean is None else self._mean + _DEVIATIONS * self._deviation
 
 

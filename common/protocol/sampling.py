@@ -1,4 +1,4 @@
-"""How logits become the distribution that a token is drawn from, as data, and what such data may say."""
+"""The settings by which logits become the distribution that a token is sampled from, and their limits."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ LIKELIEST = Sampling()
 
 
 def fault(sampling: Sampling) -> str:
-    """What is wrong with it, as one sentence; empty where nothing is."""
+    """What is wrong with the settings, as one sentence; empty where nothing is."""
     least, most = _TEMPERATURES
     if sampling.temperature != 0 and not least <= sampling.temperature <= most:
         return f"temperature must be 0 or lie in [{least:g}, {most:g}], not {sampling.temperature:g}"
@@ -46,7 +46,7 @@ def fault(sampling: Sampling) -> str:
 
 
 def rule_fault(rule: str, sampling: Sampling) -> str:
-    """As `fault`, with the rule that is to choose."""
+    """As `fault`, also for settings that contradict the rule."""
     if rule == "greedy" and sampling.temperature > 0:
         return (
             f"the rule greedy samples nothing, but the temperature is {sampling.temperature:g}; "

@@ -1,8 +1,7 @@
-"""What a tree promises: which nodes a pass takes where not all fit, the likeliest, parents first, and what more nodes
-would add. Pure.
+"""Selects the nodes of a pass where not all fit, the likeliest first, and estimates the gain of further nodes. Pure.
 
-Under a rule that judges groups, siblings go together and their place depends on nothing that was drawn for them: on
-their parent's log-probability and on how many they are.
+Under a rule with sampled groups, siblings are selected together, by their parent's log-probability and their number,
+and never by the sampled tokens: the target's distribution would not be kept otherwise.
 """
 
 import heapq
@@ -17,7 +16,7 @@ _Group = Sequence[Node]
 
 
 def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
-    """At most `count` nodes at positions below `last`."""
+    """The likeliest nodes at positions below `last`, at most `count`, parents first."""
     chosen: list[Node] = []
     heap = _ranked(tree, tree.root)
     heapq.heapify(heap)
@@ -33,29 +32,29 @@ def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
 
 
 def commit_probabilities(tree: TokenTree, max_acceptance: float = 1.0) -> list[float]:
-    """How likely each node is committed, in the order in which a pass takes them. Groups are not weighed by what was
-    drawn: all nodes at one position alike.
+    """The probability that each node is committed, in the order in which a pass takes them. In sampled groups, all
+    nodes at one position count alike.
 
-    Of the nodes at one position at most one is committed, and that only below one that is: together they are believed
-    to be as likely as `max_acceptance` for each token on the way, whatever their drafter says.
+    At most one node at each position is committed, and only below a committed one. The sum at a position is therefore
+    limited to `max_acceptance` to the power of its distance from the root, whatever the drafter claims.
     """
     root = tree.root
-    said = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
+    claimed = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
     totals: defaultdict[int, float] = defaultdict(float)
-    for node, chance in said.items():
+    for node, chance in claimed.items():
         totals[node.position] += chance
     believed = {root: 1.0}
-    for node, chance in said.items():
+    for node, chance in claimed.items():
         total, most = totals[node.position], max_acceptance ** (node.position - root.position)
-        # What is so unlikely that it cannot be told from 0 adds nothing.
+        # Where the total underflows to 0, nodes add nothing.
         believed[node] = min(believed[node.parent or root], chance * min(1.0, most / total) if total else 0.0)
-    ranked = sorted(((chance, believed[node]) for node, chance in said.items()), reverse=True)
+    ranked = sorted(((chance, believed[node]) for node, chance in claimed.items()), reverse=True)
     return list(accumulate((chance for _, chance in ranked), min))
 
 
 def expected_level_gain(tree: TokenTree, last: int) -> float:
-    """The tokens that a pass would gain by one more level of nodes, at positions below `last`: about the probability
-    that it reaches a leaf."""
+    """The expected tokens that a pass gains from one more level of nodes, at positions below `last`: about the
+    probability that its walk reaches a leaf."""
     if not tree.root.children:
         return float(tree.frontier < last)
     origin = tree.root.score
@@ -70,14 +69,14 @@ def _ranked(tree: TokenTree, parent: Node) -> list[tuple[float, int, _Group]]:
 
 
 class LevelGain:
-    """`expected_level_gain`, walked once for each state of a tree: below one root nodes only come."""
+    """`expected_level_gain`, computed once for each state of a tree: below one root nodes are only added."""
 
     def __init__(self) -> None:
-        self._walked: tuple[Node, int, int] | None = None
+        self._computed_for: tuple[Node, int, int] | None = None
         self._level_gain = 0.0
 
     def of(self, tree: TokenTree, limit: int) -> float:
         state = (tree.root, len(tree), limit)
-        if state != self._walked:
-            self._walked, self._level_gain = state, expected_level_gain(tree, limit)
+        if state != self._computed_for:
+            self._computed_for, self._level_gain = state, expected_level_gain(tree, limit)
         return self._level_gain

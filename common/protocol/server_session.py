@@ -1,7 +1,7 @@
-"""The server's half of one session: what came from the client, what the next pass needs, what it committed.
+"""The server's half of one session: it receives frames, plans the tokens of the next pass and applies its result.
 
-Knows no K/V and no slots: `processed` says how many leading positions of the sequence have been through the
-target, and the server keeps K/V of exactly that many. Time is an argument, in seconds on any steady clock.
+Knows no K/V and no slots: `processed` is the number of leading positions that have been through the target, and the
+server keeps K/V of exactly that many. Time is an argument, in seconds on any steady clock.
 """
 
 import math
@@ -47,13 +47,13 @@ from common.protocol.views import Proposal, TreeView
 
 class ServerSession:
     def __init__(self, opened: Open, terms: Terms, now: float, pass_timings: PassTimings | None = None):
-        """`pulse` is the server's, shared by its sessions. Raises PeerError, with a code, where the session cannot be
-        served."""
+        """`pass_timings` are shared by all sessions of the server. Raises PeerError, with a code, where the session
+        cannot be served."""
         self._terms = terms
         check_open(opened, self._terms)
         self.id = opened.session
         self.processed = 0
-        self.epoch = 0  # what a pass or a level begun in an earlier one comes to may be of no use
+        self.epoch = 0  # the result of a pass or a level that began in an earlier epoch may be void
         self._response_time = ResponseTime()
         self.acceptance = AcceptanceEstimator()
         self._pass_timings = pass_timings or PassTimings()
@@ -64,21 +64,21 @@ class ServerSession:
         self.tree = TokenTree(opened.tokens)
         self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
 
-    # What arrives.
+    # Frames that arrive.
 
     def greet(self) -> Replies:
         """The replies to the Open that made this session; once."""
         return (Opened(self.id), *self._end_if_over())
 
     def resumes(self, opened: Open) -> bool:
-        """Whether a newer stream goes on with this very answer."""
+        """Whether a newer stream continues this answer."""
         asked = (opened.turn, opened.prompt_length, opened.settings)
         is_same = asked == (self.turn, self._prompt_length, self._settings)
         return is_same and tuple(self.tree.tokens[: len(opened.tokens)]) == opened.tokens
 
     def reopen(self, opened: Open, now: float) -> Replies:
-        """A newer stream of this session: resume it, or rebuild it where the client knows more or otherwise, or asks
-        for something else. Raises PeerError, and changes nothing, for an Open that cannot be served."""
+        """A newer stream: resumes the session, or rebuilds it where sequence or request differ; returns the replies.
+        Raises PeerError, and changes nothing, for an Open that cannot be served."""
         check_open(opened, self._terms)
         if opened.state != self._state_request:
             self.feed = self._new_feed(opened.state)
@@ -163,7 +163,7 @@ class ServerSession:
         return self._end_if_fed()
 
     def park(self) -> None:
-        """The engine gives away the K/V of this finished session; a next turn computes them again.
+        """The K/V of this finished session are given up; a next turn computes them again.
 
         Raises MisuseError in the middle of an answer.
         """
@@ -171,23 +171,23 @@ class ServerSession:
             raise MisuseError("only a finished session can be parked")
         self.processed = 0
 
-    # What passes do.
+    # Passes.
 
     def due(self) -> float:
-        """When the session next wants a pass, infinite while it must first hear from the client."""
+        """The time from which the session wants a pass; infinite while it waits for its client."""
         if self.state is ServerState.FINISHED:
             return math.inf
         if self.tree.frontier - self.processed > 1:
-            return self._since
+            return self._root_committed_at
         if self._settings.wants_state_alone:
-            return self._since if self.processed < self.tree.frontier else math.inf
+            return self._root_committed_at if self.processed < self.tree.frontier else math.inf
         if self.stalled:
             return math.inf
         waiting = Waiting(
             nodes=len(self.tree),
             answered=self.answered_at == self.tree.frontier,
             exhausted=self._exhausted_at == self.tree.frontier,
-            since=self._since,
+            since=self._root_committed_at,
             response_s=self._response_time.allowance(),
             level_gain=self._level_gain.of(self.tree, self.limit - 1) if self.may_server_draft else 0.0,
             tokens_per_s=self.acceptance.tokens_per_s,
@@ -200,22 +200,22 @@ class ServerSession:
 
     @property
     def stalled(self) -> bool:
-        """Whether its client must acknowledge what it got before the answer goes on."""
+        """Whether the answer has run so far ahead that its client must acknowledge tokens first."""
         ahead = self.tree.frontier - self.acked
         return ahead >= max_run_ahead(self._terms.run_ahead, self.acceptance.tokens_per_s, self._response_time)
 
     @property
     def waits_for_its_client(self) -> bool:
-        """Whether nothing goes on before the client speaks: for its tree, its acknowledgements or its next turn."""
+        """Whether nothing happens before a frame of the client: nodes, an acknowledgement or its next turn."""
         return self.due() == math.inf and not self.may_server_draft
 
     def plan(self, budget: int) -> ScheduledTokens:
-        """The work of this session that fits `budget` tokens: the unprocessed chain, then the likeliest nodes."""
+        """The session's tokens of the next pass, at most `budget`: the unprocessed chain, then the likeliest nodes."""
         tokens = self.tree.tokens
         chain = tuple(tokens[self.processed : self.processed + budget])
         if self.processed + len(chain) < len(tokens) or self._settings.wants_state_alone:
             return ScheduledTokens(self.processed, chain, (), None, self.epoch)
-        # Nodes past the limit are idle.
+        # Nodes past the limit cannot be committed.
         last = self.limit - 1
         nodes = likeliest(self.tree, budget - len(chain), last)
         verify_input = make_verify_input(self.tree, nodes, self._settings.rule, self._settings.sampling, last)
@@ -224,20 +224,20 @@ class ServerSession:
     def complete(self, scheduled: ScheduledTokens, tokens: Sequence[int], now: float) -> PassResult:
         """Takes what a pass over `scheduled` came to: the tokens that the rule chose, none without a verify input."""
         if scheduled.epoch != self.epoch:
-            return self._salvage(scheduled)
+            return self._complete_overtaken(scheduled)
         self.processed += len(scheduled.chain)
         if scheduled.verify_input is None:
             return PassResult(True, (), ())
         start, root = self.tree.frontier, self.tree.root
         answer, room = self.tree.tokens[self._prompt_length :], self.limit - start
         kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
-        # Not what the tree carries: its nodes are gone where the client came back on a new stream meanwhile.
+        # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
         path = scheduled.path(tokens[:kept])
-        # The last token is the root that the next pass chooses behind, even where a node has carried it already.
+        # The last token is the next root; the next pass computes it again for its logits, even if a node carried it.
         nodes_kept = path if reason is not None else path[: kept - 1]
         self.tree.commit(tokens[:kept])
         self.processed += len(nodes_kept)
-        self._since = now
+        self._root_committed_at = now
         self._response_time.committed(self.tree.frontier, now)
         self.acceptance.committed(kept, now)
         if scheduled.nodes and reason is None:
@@ -247,19 +247,19 @@ class ServerSession:
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return PassResult(True, nodes_kept, replies, len(path))
 
-    # What the server drafts itself.
+    # Server drafting.
 
     def server_draft_view(self, in_pass: bool) -> TreeView | None:
-        """What the server may draft from now, None where it should not: its result goes to `assist`.
+        """The view that the server should draft from now, None where it should not; proposals go to `add_server_draft`.
 
-        `in_pass`: whether the session takes part in a pass that runs.
+        `in_pass`: whether the session takes part in a running pass.
         """
         if not self.may_server_draft or (in_pass and not self._idle.overlaps):
             return None
         return replace(self.tree.view(), rule=self._settings.rule, sampling=self._settings.sampling)
 
     def add_server_draft(self, epoch: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
-        """Takes what was drafted from `view`, which was taken in `epoch`; nothing of a sequence that is no more."""
+        """Adds proposals that were drafted from `view` in `epoch`; void where the sequence was replaced since."""
         if epoch != self.epoch:
             return
         drafted_at = len(view.tokens)
@@ -270,12 +270,12 @@ class ServerSession:
             self._resting_at = self.tree.frontier
 
     def stop_server_drafting(self) -> None:
-        """The server cannot draft for this session."""
+        """Ends server drafting for this session, because it failed."""
         self._server_can_draft = False
 
     @property
     def wants_server_drafting(self) -> bool:
-        """Whether the server's own drafting is wanted for this answer, now or once the prompt is computed."""
+        """Whether this answer wants server drafting, now or once the prompt is computed."""
         wanted = self._server_can_draft and self._idle.server_drafts and not self.tree.grouped
         wanted = wanted and not self._settings.wants_state_alone
         if not wanted or self.state is ServerState.FINISHED or self.stalled:
@@ -284,32 +284,31 @@ class ServerSession:
 
     @property
     def may_server_draft(self) -> bool:
-        """Whether it is of use now, out of a pass at least."""
+        """Whether server drafting is of use now, at least outside a pass."""
         is_decoding = self.tree.frontier - self.processed == 1
-        enough = self._pass_timings.levels_per_pass >= self._idle.least_levels
+        enough = self._pass_timings.levels_per_pass >= self._idle.min_levels
         return is_decoding and enough and self.wants_server_drafting
 
-    # What draft state goes down. It is exported between `next_span` and `state_frame`, while all else may go on.
+    # Draft state. It is exported between `next_span` and `state_frame`, while everything else may go on.
 
     def next_span(self) -> Span | None:
-        """Claims draft state that is to be sent now; None where nothing is, or where the client's window is full.
+        """Claims the next span of draft state to send; None where nothing is left or the client's window is full.
 
-        Nothing is sent between answers, when the client does not read. Whatever is claimed must be handed to
-        `state_frame`.
+        Nothing is sent between answers, when the client does not read. A claimed span must go to `state_frame`.
         """
         if self.feed is None or self.state is ServerState.FINISHED:
             return None
         return self.feed.next(self.processed)
 
     def state_frame(self, span: Span, payload: bytes, now: float) -> State | None:
-        """The frame that carries a claimed span, to be sent at once; None where the span was overtaken."""
+        """The frame of a claimed span, to be sent at once; None where the span has become void."""
         if self.feed is None or not self.feed.sent(span, len(payload), now):
             return None
         shape = (span.count, *span.kind.shape)
         return State(self.turn, span.start, span.count, span.kind.name, self.feed.dtype, shape, payload)
 
     def forgo_state(self) -> Replies:
-        """The server cannot make the draft state; who wants that alone waits for nothing more."""
+        """The server cannot make the draft state; a turn that only wants state ends."""
         self._can_feed = False
         return self._end_if_fed()
 
@@ -321,18 +320,13 @@ class ServerSession:
         self._state_request, self._can_feed = wanted, feed is not None
         return feed
 
-    def _salvage(self, scheduled: ScheduledTokens) -> PassResult:
-        """A pass that a cancel or a rewritten history overtook: its chain stays where the sequence still has it.
-
-        An answer that is being made needs its root processed with a choice, so there the chain must end above it.
-        """
+    def _complete_overtaken(self, scheduled: ScheduledTokens) -> PassResult:
+        """The result of a pass of an earlier epoch: its chain is kept where the sequence still contains it. A running
+        answer needs the logits of its root, so there the chain must end before the root."""
         end = scheduled.start + len(scheduled.chain)
-        most = self.tree.frontier if self.state is ServerState.FINISHED else self.tree.frontier - 1
-        if (
-            self.processed != scheduled.start
-            or end > most
-            or tuple(self.tree.tokens[scheduled.start : end]) != scheduled.chain
-        ):
+        last = self.tree.frontier if self.state is ServerState.FINISHED else self.tree.frontier - 1
+        is_unchanged = tuple(self.tree.tokens[scheduled.start : end]) == scheduled.chain
+        if self.processed != scheduled.start or end > last or not is_unchanged:
             return PassResult(False, (), ())
         self.processed = end
         return PassResult(True, (), ())
@@ -345,16 +339,16 @@ class ServerSession:
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
         self.acked = self.tree.frontier
-        self.answered_at = 0  # the frontier of the client's latest Grow
-        self._exhausted_at = 0  # and of its latest empty one
-        self._resting_at = 0  # the frontier at which the server has nothing to draft
-        self._since = now
+        self.answered_at = 0  # the frontier of the client's last Grow
+        self._exhausted_at = 0  # and of its last empty one
+        self._resting_at = 0  # the frontier at which the server drafter had no proposal
+        self._root_committed_at = now
         self._finished: Finished | None = None
         self._response_time.restart()
         self.acceptance.answer_began()
 
     def _end_if_over(self) -> Replies:
-        """A rebuilt session may hold a whole answer already."""
+        """Ends a rebuilt session whose sequence holds a whole answer already."""
         answer = self.tree.tokens[self._prompt_length :]
         if not answer:
             return self._end_if_fed()
@@ -363,7 +357,7 @@ class ServerSession:
         return () if reason is None else (self._finish(reason),)
 
     def _end_if_fed(self) -> Replies:
-        """A turn for draft state alone is over once the client has it all."""
+        """Ends a turn that only wants draft state once the client has all of it."""
         if not self._settings.wants_state_alone or self.state is ServerState.FINISHED:
             return ()
         feed = self.feed if self._can_feed else None

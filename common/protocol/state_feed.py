@@ -1,7 +1,8 @@
-"""Which draft state a session's client lacks, and what of it to send next. Pure: times are arguments.
+"""The state feed: which draft state a session's client lacks, and which span of it to send next. Pure: times are
+arguments, in seconds.
 
-Knows positions and bytes, and neither tensors nor tokens. A `Span` is claimed by `next`, exported and encoded by the
-server, and told by `sent`; what overtakes it in between, a rewritten history or a new stream, makes it void.
+Knows positions and bytes, and neither tensors nor tokens. `next` claims a `Span`, the server exports and encodes it,
+and `sent` reports it. A rewritten history or a new stream in between makes the span void.
 """
 
 from collections import deque
@@ -17,7 +18,7 @@ FRAME_BYTES = 16 * 1024
 """The longest payload of a frame, before compression; a single position may need more."""
 
 _KEPT_FREE = 0.5
-"""Of the window, what is left for state that is wanted now."""
+"""The share of the window that is reserved for state that is wanted now."""
 
 Intervals = Sequence[Interval]
 Order = Callable[[Intervals, int], Interval]
@@ -25,7 +26,7 @@ Order = Callable[[Intervals, int], Interval]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """State of `count` positions from `start` that is to be sent. `epoch` tells whether it still is."""
+    """State of `count` positions from `start` to send. It is void once the feed's epoch is another."""
 
     kind: StateKind
     start: int
@@ -37,8 +38,8 @@ class StateFeed:
     def __init__(
         self, kinds: Sequence[StateKind], dtype: str, order: str = "newest", later: Collection[StateKind] = ()
     ):
-        """`kinds` in the order in which they go where positions tie; those that can wait until `later` go where nothing
-        else does. `order` is one of ORDERS; raises MisuseError for another."""
+        """`kinds` in the order in which they go where positions tie; kinds that are wanted `later` go when nothing else
+        waits. `order` is one of ORDERS; raises MisuseError for another."""
         if order not in ORDERS:
             raise MisuseError(f"unknown order of draft state '{order}'; choose from: {', '.join(ORDERS)}")
         self.kinds = tuple(kinds)
@@ -48,14 +49,14 @@ class StateFeed:
         self._epoch = 0
         self._seen = 0  # positions that were ever pending
         self._pending = {kind: IntervalSet() for kind in self.kinds}
-        self._claimed: dict[Span, int] = {}  # and the bytes that it will need at most
+        self._claimed: dict[Span, int] = {}  # and the most bytes that it can need
         self._flights: deque[Span] = deque()
         self._arrived = 0  # frames on this stream
         self._window = StateWindow()
 
     def next(self, processed: int) -> Span | None:
-        """Claims what is to be sent now, None where nothing is or the window is full. `processed` leading positions
-        can be exported."""
+        """Claims the next span to send; None where nothing is left or the window is full. The first `processed`
+        positions can be exported."""
         for pending in self._pending.values():
             pending.add(self._seen, processed)
         self._seen = max(self._seen, processed)
@@ -79,8 +80,8 @@ class StateFeed:
         return span
 
     def sent(self, span: Span, size: int, now: float) -> bool:
-        """A claimed span is on its way in a frame with a payload of `size` bytes; False where it must not be sent
-        any more."""
+        """A claimed span is sent in a frame with a payload of `size` bytes; False where it is void and must not be
+        sent."""
         if self._claimed.pop(span, None) is None:
             return False
         self._flights.append(span)
@@ -108,8 +109,8 @@ class StateFeed:
         return not waits and (self._seen >= positions or not self.kinds)
 
     def rewrite(self, keep: int) -> None:
-        """A turn begins that keeps `keep` positions. The client drops frames of the turn before it, so what it has not
-        acknowledged counts as not sent."""
+        """A turn begins that keeps `keep` positions. The client drops frames of the earlier turn, so unacknowledged
+        frames count as not sent."""
         self._recall()
         self._window.overtake()
         for pending in self._pending.values():
@@ -117,7 +118,7 @@ class StateFeed:
         self._seen = min(self._seen, keep)
 
     def restart(self) -> None:
-        """A new stream: what was in flight on the old one is lost."""
+        """A new stream begins: frames in flight on the old one are lost."""
         self._recall()
         self._flights.clear()
         self._arrived = 0

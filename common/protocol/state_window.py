@@ -1,14 +1,15 @@
-"""How much draft state may be in flight on one stream. Pure: times are arguments, in seconds on any steady clock.
+"""Congestion window of draft state: how many bytes may be in flight on one stream. Pure: times are arguments, in
+seconds on any steady clock.
 
 Tokens share the stream with draft state, so state that queues in the network delays them. The window grows while round
-trips are as short as they can be, and shrinks to half a bandwidth-delay product once they show a queue: a path is
-known by its delivery rate and its base round trip, as in BBR (Cardwell et al. 2016), but the delay is what is bounded,
-as in LEDBAT (RFC 6817).
+trips are at their minimum, and shrinks to half a bandwidth-delay product once they show a queue. The path is modelled
+by its delivery rate and its base round trip, as in BBR (Cardwell et al. 2016), but the delay is bounded, as in LEDBAT
+(RFC 6817).
 
-Mobile links jitter by as much as a round trip, so one number tells little. A round is the time from one decision to the
-first acknowledgement of a frame sent after it, and its least round trip one observation. The base is the least median
-of a few of them, not the one lucky draw; a queue is what exceeds it in each of the last rounds, the more of them the
-more they jitter; and what may be jitter is not taken for a queue.
+Mobile links jitter by as much as a round trip, so a single sample says little. A round lasts from one decision to the
+first acknowledgement of a frame sent after it; its shortest round trip is one observation. The base is the lowest
+median of a few observations, not the shortest one. A queue is what exceeds the base in each of the last rounds; the
+more jitter, the more rounds must agree. What may be jitter does not count as a queue.
 """
 
 import math
@@ -16,10 +17,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
-FIRST_WINDOW = 16 * 1024
-LEAST_WINDOW = 1024
-MOST_WINDOW = 256 * 1024
-_FRAMES = 4  # of a full window, so that acknowledgements come evenly
+FIRST_WINDOW_BYTES = 16 * 1024
+MIN_WINDOW_BYTES = 1024
+MAX_WINDOW_BYTES = 256 * 1024
+_FRAMES = 4  # in a full window, so that acknowledgements come evenly
 
 _GROWTH = 1.2  # for a round whose window was used and that saw no queue
 _GOOD = 0.15  # base round trips of queue up to which the window grows
@@ -28,15 +29,15 @@ _SHARE = 0.5  # of a bandwidth-delay product, to which it shrinks
 
 _MEDIAN_ROUNDS = 5
 _RATE_ROUNDS = 8
-_BASE_SECONDS = 10.0  # for once or twice as long is a base remembered: paths change
+_BASE_SECONDS = 10.0  # a base is valid for one to two times as long, because paths change
 _JITTER_GAIN = 1 / 8
-_MOST_JITTER = 0.4  # in base round trips
+_MAX_JITTER = 0.4  # in base round trips
 _PATIENCE = 6.0  # rounds that must agree on a queue, for each base round trip of jitter
 
 
 @dataclass(slots=True)
 class _Flight:
-    """A frame on its way, and what had been delivered when it left."""
+    """A frame in flight, and the bytes that had been delivered when it left."""
 
     size: int
     left: float
@@ -55,7 +56,7 @@ class _Round:
 
 @dataclass(slots=True)
 class _Path:
-    """What the last rounds tell of the way to the client and back."""
+    """The estimates of the path to the client and back, from the last rounds."""
 
     jitter: float = 0.0
     _trips: deque[float] = field(default_factory=lambda: deque(maxlen=_MEDIAN_ROUNDS))
@@ -64,7 +65,7 @@ class _Path:
     _since: float = 0.0
 
     def observe(self, past: _Round, now: float, *, steady: bool) -> None:
-        """`steady` where the window had not just shrunk, so that a change of the round trip is the path's own."""
+        """`steady`: the window had not just shrunk, so that a change of the round trip comes from the path."""
         if self._trips and steady:
             self.jitter += _JITTER_GAIN * (abs(past.trip - self._trips[-1]) - self.jitter)
         first_median = len(self._trips) == _MEDIAN_ROUNDS - 1
@@ -83,21 +84,21 @@ class _Path:
 
     @property
     def likely_jitter(self) -> float:
-        return min(self.jitter, _MOST_JITTER * self.base)
+        return min(self.jitter, _MAX_JITTER * self.base)
 
     @property
     def bandwidth_delay(self) -> float:
         return max(self._rates) * (self.base + self.likely_jitter)
 
     @property
-    def witnesses(self) -> int:
-        """Rounds that must agree on a queue."""
+    def agreeing_rounds(self) -> int:
+        """The number of last rounds that must agree on a queue."""
         return min(_MEDIAN_ROUNDS, 1 + int(_PATIENCE * self.likely_jitter / self.base))
 
     @property
     def queue(self) -> float:
-        """Seconds of the last round trips that no jitter explains, in base round trips."""
-        least = min(list(self._trips)[-self.witnesses :])
+        """The part of the last round trips that jitter does not explain, in base round trips."""
+        least = min(list(self._trips)[-self.agreeing_rounds :])
         return max(0.0, least - self.base - self.likely_jitter / 2) / self.base
 
 
@@ -105,7 +106,7 @@ class StateWindow:
     """Sizes in bytes."""
 
     def __init__(self) -> None:
-        self.size = float(FIRST_WINDOW)
+        self.size = float(FIRST_WINDOW_BYTES)
         self.in_flight = 0
         self._flights: deque[_Flight] = deque()
         self._delivered = 0
@@ -128,7 +129,7 @@ class StateWindow:
         self._flights.append(_Flight(size, now, self._delivered, self.in_flight >= self.size / 2))
 
     def acknowledged(self, now: float) -> None:
-        """The oldest frame in flight has arrived, and word of it just now."""
+        """The acknowledgement of the oldest frame in flight has arrived."""
         flight = self._flights.popleft()
         self.in_flight -= flight.size
         self._delivered += flight.size
@@ -142,7 +143,7 @@ class StateWindow:
             self._decide(now)
 
     def overtake(self) -> None:
-        """Frames in flight may be read late, so their round trips tell nothing."""
+        """Frames in flight may be read late, so that their round trips are no samples."""
         for flight in self._flights:
             flight.timed = False
 
@@ -151,9 +152,9 @@ class StateWindow:
         path.observe(past, now, steady=self._rounds_since_shrinking > 0)
         self._rounds_since_shrinking += 1
         if path.queue > _BAD:
-            if self._rounds_since_shrinking > path.witnesses:
+            if self._rounds_since_shrinking > path.agreeing_rounds:
                 self._rounds_since_shrinking = 0
                 self.size = min(self.size, _SHARE * path.bandwidth_delay)
         elif past.filled and path.queue <= _GOOD:
             self.size *= _GROWTH
-        self.size = max(LEAST_WINDOW, min(MOST_WINDOW, self.size))
+        self.size = max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, self.size))

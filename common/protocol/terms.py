@@ -1,4 +1,4 @@
-"""What a server offers to every session: its target's dimensions, and the bounds that protect it."""
+"""The terms that a server offers to every session: the sizes of its target, and limits that protect the server."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
 
 StateKinds = Callable[[StateRequest], Sequence[StateKind]]
-"""What a request comes to, in the order in which kinds go where positions tie. Raises PeerError where its draft is
-unknown or its layers are not to be had."""
+"""The kinds of draft state for a request; of equally new positions, the first kind is sent first. Raises PeerError for
+an unknown draft or a number of layers that it does not offer."""
 
 
 def no_state(request: StateRequest) -> Sequence[StateKind]:
-    """What a server says whose drafts need none."""
+    """The answer of a server whose drafts need no draft state. Raises PeerError."""
     raise PeerError(f"this server sends no draft state for the draft '{request.draft}'", FailureCode.INVALID)
 
 
@@ -28,11 +28,11 @@ class Terms:
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree that a client may grow
-    server_drafts: bool = False  # whether the server can draft itself
+    server_drafts: bool = False  # whether the server can draft for sessions
     max_server_drafted_nodes: int = 256  # live nodes up to which the server drafts for a session
     state_kinds: StateKinds = no_state
 
     def max_names(self, ahead: int) -> int:
-        """Ids of one session that may still mean something: each node and each of `ahead` unacknowledged tokens a few
-        times."""
+        """The most node ids of one session that may still be referred to: a few for each node and for each of `ahead`
+        unacknowledged tokens."""
         return 4 * (self.max_nodes + self.max_server_drafted_nodes + max(self.run_ahead, ahead))

@@ -1,4 +1,4 @@
-"""The states of both session machines and every legal transition, as data. What is not here is illegal."""
+"""The states of both session machines and every legal transition, as data. All others are illegal."""
 
 from enum import Enum
 from typing import NoReturn
@@ -39,8 +39,8 @@ class Lost:
     """The event of a broken stream; it is observed, not sent."""
 
 
-# What changes the server's state, Finished being what it sends. All else that a client says is welcome in every state:
-# a client cannot know yet that an answer has ended.
+# The events that change the server's state; it sends Finished itself. All other frames of a client are legal in every
+# state, because a client cannot know at once that an answer has ended.
 _SERVER: dict[ServerState, dict[type, ServerState]] = {
     ServerState.GENERATING: {
         Open: ServerState.GENERATING,
@@ -52,7 +52,7 @@ _SERVER: dict[ServerState, dict[type, ServerState]] = {
     },
 }
 
-# What the client sends and receives. What it would have sent while the stream is lost, the next Open makes up for.
+# What the client sends and receives. What it could not send while the stream was lost, the next Open carries.
 _CLIENT: dict[ClientState, dict[type, ClientState]] = {
     ClientState.NEW: {Open: ClientState.OPENING},
     ClientState.OPENING: {

@@ -1,7 +1,7 @@
-"""The token tree that client and server share, and the identity rule that keeps both copies one tree.
+"""The token tree that client and server share, and the identity rule that keeps both copies equal.
 
-Knows the committed sequence and the live nodes below its last token. It does not know which nodes the target has
-processed, who proposed them, or when.
+Knows the committed sequence and the live nodes below its last token, the root. It does not know which nodes the target
+has processed, who proposed them, or when.
 
 Identity is by path, not by id, because nodes are often in flight while their parent is being committed:
 
@@ -23,7 +23,7 @@ from common.protocol.messages import LEAST_LOGP, Draw, GrownNode
 from common.protocol.views import NodeView, Proposal, TreeView
 
 FIRST_SERVER_NODE_ID = 1 << 62
-"""Ids from here on are the server's own: of nodes that no Grow brought and no frame names."""
+"""Ids from here on belong to server-drafted nodes, which no Grow brought and no frame names."""
 
 
 class Node:
@@ -87,7 +87,7 @@ class TokenTree:
 
     @property
     def names(self) -> int:
-        """The number of ids that still mean something: live nodes, their aliases, committed positions."""
+        """The number of ids that are still valid: of live nodes, their aliases and committed positions."""
         return len(self._live) + len(self._committed)
 
     def nodes(self) -> Iterator[Node]:
@@ -116,7 +116,7 @@ class TokenTree:
         return grown
 
     def renumber(self) -> list[GrownNode]:
-        """Gives every live node a new id, for a stream that knows none of the old ones."""
+        """Gives every live node a new id, for a new stream, which knows none of the old ids."""
         nodes = list(self.nodes())
         self._live = {}
         for node in nodes:
@@ -148,9 +148,9 @@ class TokenTree:
         return fresh
 
     def add_server_drafted(self, frontier: int, proposals: Sequence[Proposal]) -> list[Node]:
-        """Adds nodes of this side's own, drafted from a view of `frontier` tokens; returns those that are new.
+        """Adds server-drafted nodes, proposed from a view of `frontier` tokens; returns those that are new.
 
-        A client's node that says the same later becomes their alias. Not for a tree of groups. Raises MisuseError for a
+        A client's node with the same path becomes their alias later. Not for a tree of groups. Raises MisuseError for a
         frontier ahead of this one.
         """
         if not 0 < frontier <= self.frontier:
@@ -163,7 +163,7 @@ class TokenTree:
             node = self._place(frontier, GrownNode(self._last_server_node_id, parent, proposal.token, proposal.logp))
             if node is not None:
                 fresh.append(node)
-        # No later level names an id that only said again what was there.
+        # No later level names an id that is only an alias.
         own = {node.id for node in fresh}
         for id_ in range(first, self._last_server_node_id + 1):
             if id_ not in own:
@@ -177,15 +177,15 @@ class TokenTree:
             twin.aliases.remove(id_)
 
     def note(self, nodes: Iterable[GrownNode]) -> None:
-        """Counts the nodes as seen and dead, for a Grow that came too late to matter and was not looked at."""
+        """Counts the nodes as seen and dead, for a Grow that came too late and was not applied."""
         ids = [grown.id for grown in nodes]
         self.last_id = max(self.last_id, min(max(ids, default=0), FIRST_SERVER_NODE_ID - 1))
         self.stale += len(ids)
 
     def commit(self, tokens: Iterable[int]) -> list[Node]:
-        """Makes tokens final and re-roots along them; returns the nodes that carried them, first token first.
+        """Commits tokens and moves the root along them; returns the nodes that carried them, first token first.
 
-        Nodes below the committed path stay, everything else dies.
+        Nodes below the committed path stay, all others die.
         """
         carried = []
         for token in tokens:
@@ -251,7 +251,7 @@ class TokenTree:
         elif self.grouped and not self._joins(parent, grown):
             self.stale += 1
             return None
-        score = parent.score + _bounded(grown.logp)  # a drafter of this side's own may say anything
+        score = parent.score + _bounded(grown.logp)  # a server drafter's value is not checked
         node = Node(grown.id, parent, grown.token, parent.position + 1, score, grown.draw)
         parent.children[grown.token] = node
         self._live[grown.id] = node
@@ -272,5 +272,5 @@ class TokenTree:
 
 
 def _bounded(logp: float) -> float:
-    """Within what a node may have; NaN is the least."""
+    """Clamped to the valid range; NaN becomes the minimum."""
     return min(0.0, max(LEAST_LOGP, logp))

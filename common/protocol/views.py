@@ -1,4 +1,5 @@
-"""What a drafter sees of a session and what it gives back. Immutable, so that drafting may run beside the session."""
+"""The input and output of a drafter: a view of a session, and proposals. Immutable, so that a drafter may run in
+another thread than its session."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from common.protocol.sampling import LIKELIEST, Sampling
 class NodeView(NamedTuple):
     """A live node as a drafter sees it; `parent` is 0 where it hangs from the root.
 
-    A tuple, because all of them are made anew for every level.
+    A tuple, as creating one is fast, and every level creates all of them anew.
     """
 
     id: int
@@ -22,9 +23,9 @@ class NodeView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
-    """An immutable picture of the committed sequence and the live nodes, parents first, and of how the target will
-    choose: by which `rule`, from what `sampling` makes of its logits. A drafter that writes `alone` is not judged for
-    now: the last `provisional` tokens of the sequence are its own, or private, and no target has seen them."""
+    """A snapshot of the committed sequence and the live nodes, parents first, and how the target will choose: by
+    `rule`, from logits that `sampling` has processed. While a drafter writes `alone`, no target verifies: the last
+    `provisional` tokens of the sequence are the drafter's own, or private, and no target has seen them."""
 
     tokens: tuple[int, ...]
     nodes: tuple[NodeView, ...]
@@ -39,7 +40,7 @@ class Proposal:
     """A token that a drafter proposes below `parent`.
 
     `parent` is a node id of the view that was drafted from, 0 for that view's root, or -k for the k-th proposal
-    (from 1) of the same list. `logp` and `draw` are as in `GrownNode`; siblings that were drawn follow one another.
+    (from 1) of the same list. `logp` and `draw` are as in `GrownNode`; sampled siblings follow one another.
     """
 
     parent: int

@@ -25,7 +25,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def check_description(frame: pb.DescribeReply) -> None:
-    """Raises PeerError."""
+    """Raises PeerError for the first field of a description that is impossible."""
     for what, name in (("release", frame.release), ("model", frame.model), ("fingerprint", frame.fingerprint)):
         _check_name(f"a {what}", name)
     for what, number, most in (

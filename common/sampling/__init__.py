@@ -1,2 +1,2 @@
-"""How logits become tokens, with torch: what client and server must compute alike. It may not know trees, sessions or
-what computed the logits."""
+"""Sampling with torch, which client and server must compute alike: logits processors, noise, and the logits that rules
+see. It may not know trees, sessions or which model computed the logits."""

@@ -1,6 +1,6 @@
-"""From logits to what is sampled from: transformers' own processors, in the order in which it applies them.
+"""From logits to the distribution that tokens are sampled from: transformers' own processors, in its order.
 
-At temperature 0 only the repetition penalty is left: the others never move the argmax.
+At temperature 0 only the repetition penalty is applied: the others never change the argmax.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 class Processors:
     def __init__(self, sampling: Sampling):
         self.penalise = sampling.repetition_penalty != 1.0
-        """Whether the tokens before a row matter."""
+        """Whether processing depends on the tokens before a row."""
         self._each = _processors(sampling) if self.penalise or sampling.temperature > 0 else None
 
     def __call__(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
         """Processed logits, float32 as `logits [rows, vocabulary]`, -inf where filtered out.
 
-        `before` holds all tokens before each row's next one, if `penalise`; it is not looked at otherwise.
+        `before`: all tokens before each row's next one; ignored unless `penalise`.
         """
         if not self._each:  # which an empty list is too
             return logits.float()
@@ -60,7 +60,7 @@ def _processors(sampling: Sampling) -> "LogitsProcessorList":
 
 
 def _aligned(before: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
-    """Sequences of several lengths as one tensor: a token may be repeated, because it counts once."""
+    """Sequences of several lengths as one tensor, padded with their last token: repetitions do not count again."""
     longest = max(map(len, before))
     rows = [[*tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in before]
     return torch.tensor(rows, device=device)

@@ -1,4 +1,4 @@
-"""Experiments: one file each. They stand on top of everything and may use both ends; nothing may import them back.
+"""Experiments, one file each. They may use client, server and training; no other package may import them.
 
 An experiment measures and returns a `Report`. It writes no file and prints nothing.
 """

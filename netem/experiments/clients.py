@@ -1,6 +1,6 @@
-"""`clients`: what one server does with eight clients at once: sessions per pass, speed for all, nothing twice.
+"""`clients`: one server with eight clients at once: sessions per pass, throughput, and no token computed twice.
 
-The same prompts are answered alone, one after the other, and then together; the texts must not differ.
+The same prompts are answered one after the other, and then at the same time; the answers must not differ.
 """
 
 import asyncio
@@ -43,8 +43,10 @@ _TOGETHER = "together"
 
 
 @dataclass(frozen=True)
-class Run:
-    clients: int  # at once
+class ClientsRun:
+    """clients: at the same time. seconds: of the whole run. counters: the server's."""
+
+    clients: int
     answers: Sequence[Answer]
     seconds: float
     counters: Mapping[str, Any]
@@ -65,7 +67,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(runs)
 
 
-async def _run(family: DemoModels, prompts: Sequence[str], options: AnswerOptions, at_once: int) -> Run:
+async def _run(family: DemoModels, prompts: Sequence[str], options: AnswerOptions, at_once: int) -> ClientsRun:
     with TemporaryDirectory(prefix="outrider-lab-") as cache:
         async with serving(family, *SERVER_ARGUMENTS) as server:
             access = Access(parse_destination(await server.ready()))
@@ -75,7 +77,7 @@ async def _run(family: DemoModels, prompts: Sequence[str], options: AnswerOption
                 begun = time.perf_counter()
                 answers = await asyncio.gather(*(_ask_in_turn(client, prompt, options, turn) for prompt in prompts))
                 seconds = time.perf_counter() - begun
-    return Run(at_once, answers, seconds, server.summary())
+    return ClientsRun(at_once, answers, seconds, server.summary())
 
 
 async def _ask_in_turn(client: Client, prompt: str, options: AnswerOptions, turn: asyncio.Semaphore) -> Answer:
@@ -83,7 +85,7 @@ async def _ask_in_turn(client: Client, prompt: str, options: AnswerOptions, turn
         return await ask(client, prompt, options, client.load_drafter())
 
 
-def make_report(runs: Mapping[str, Run]) -> Report:
+def make_report(runs: Mapping[str, ClientsRun]) -> Report:
     identical = is_identical([run.answers for run in runs.values()])
     recomputed = sum(run.counters["recomputed_tokens"] for run in runs.values())
     shares = {f"the run '{name}'": overrun_share(run.counters) for name, run in runs.items()}
@@ -114,7 +116,7 @@ def make_report(runs: Mapping[str, Run]) -> Report:
     )
 
 
-def _row(name: str, run: Run) -> list[str]:
+def _row(name: str, run: ClientsRun) -> list[str]:
     return [
         name,
         str(run.clients),
@@ -126,7 +128,7 @@ def _row(name: str, run: Run) -> list[str]:
     ]
 
 
-def _draw(axes: Any, runs: Mapping[str, Run]) -> None:
+def _draw(axes: Any, runs: Mapping[str, ClientsRun]) -> None:
     axes.bar_label(axes.bar(list(runs), [run.tokens_per_second for run in runs.values()], 0.5), fmt="%.0f")
     axes.set_ylabel("committed tokens per second, all clients")
     axes.spines[["top", "right"]].set_visible(False)

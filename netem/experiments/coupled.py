@@ -51,7 +51,7 @@ HEADINGS = ("system", "idle policy", "link", "clients", "answers", *VERDICTS, "a
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class CoupledSystem:
     """draft: None for plain decoding. breaks: each stream is dropped in mid-answer, and the session opened again."""
 
     draft: str | None
@@ -67,13 +67,13 @@ class System:
 
 
 SYSTEMS = (
-    *(System(draft) for draft in DRAFTS),
-    System("moa", idle="eager"),
-    System("moa", LOCKSTEP, "lockstep"),
-    System(None, CLOUD, "eager"),
-    System("moa", clients=1),
-    *(System("moa", link=link) for link in LINKS),
-    System(None, CLOUD, "eager", breaks=True),
+    *(CoupledSystem(draft) for draft in DRAFTS),
+    CoupledSystem("moa", idle="eager"),
+    CoupledSystem("moa", LOCKSTEP, "lockstep"),
+    CoupledSystem(None, CLOUD, "eager"),
+    CoupledSystem("moa", clients=1),
+    *(CoupledSystem("moa", link=link) for link in LINKS),
+    CoupledSystem(None, CLOUD, "eager", breaks=True),
 )
 
 
@@ -109,7 +109,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         references = await asyncio.to_thread(
             _references, family.target, texts, clients[None, None], request.seed, advance
         )
-        tally: dict[System, Counter[str]] = {}
+        tally: dict[CoupledSystem, Counter[str]] = {}
         for index, system in enumerate(SYSTEMS):
             advance(f"{system.name}, {system.idle}, {system.link or 'loopback'}", 0.3 + 0.7 * index / len(SYSTEMS))
             tally[system] = await _judge(clients[system.draft, system.link], system, references)
@@ -136,14 +136,14 @@ def _references(
     return references
 
 
-async def _judge(client: Client, system: System, references: Sequence[SampledReference]) -> Counter[str]:
+async def _judge(client: Client, system: CoupledSystem, references: Sequence[SampledReference]) -> Counter[str]:
     waiting, tally = iter(references), Counter[str]()
     await asyncio.gather(*(_judge_in_turn(client, system, waiting, tally) for _ in range(system.clients)))
     return tally
 
 
 async def _judge_in_turn(
-    client: Client, system: System, waiting: Iterator[SampledReference], tally: Counter[str]
+    client: Client, system: CoupledSystem, waiting: Iterator[SampledReference], tally: Counter[str]
 ) -> None:
     drafter = client.load_drafter() if system.policy.drafts else None
     for each in waiting:
@@ -188,11 +188,11 @@ async def _answer_with_breaks(client: Client, prompt: Sequence[int], options: An
         opening = session.reopen()
 
 
-def make_report(tally: Mapping[System, Counter[str]], count: int) -> Report:
+def make_report(tally: Mapping[CoupledSystem, Counter[str]], count: int) -> Report:
     return Report(
         title="Sampled answers against transformers' generate with the same noise",
         headings=HEADINGS,
-        rows=[_cells(system, seen, count) for system, seen in tally.items()],
+        rows=[_cells(system, counted, count) for system, counted in tally.items()],
         remarks=(
             f"{count} prompts, Spec-Bench first turns and HumanEval, cut to the context; demo target in float32, "
             f"{MAX_NEW_TOKENS} tokens each, every prompt with a seed of its own; in turn temperature 0.7; "
@@ -201,22 +201,22 @@ def make_report(tally: Mapping[System, Counter[str]], count: int) -> Report:
             f"A near-tie is a first difference where the reference's two best scores are within {NEAR_TIE:g}.",
             "'stream cut': the session's stream is dropped after each third of the answer, and opened again.",
         ),
-        results={_label(system): dict(seen) for system, seen in tally.items()},
-        draw=lambda axes: draw_verdicts(axes, {_label(system): seen for system, seen in tally.items()}),
+        results={_label(system): dict(counted) for system, counted in tally.items()},
+        draw=lambda axes: draw_verdicts(axes, {_label(system): counted for system, counted in tally.items()}),
         faults=[
-            f"{seen['different']} answers of {_label(system)} differ from the reference where it is no near-tie"
-            for system, seen in tally.items()
-            if seen["different"]
+            f"{counted['different']} answers of {_label(system)} differ from the reference where it is no near-tie"
+            for system, counted in tally.items()
+            if counted["different"]
         ],
     )
 
 
-def _label(system: System) -> str:
+def _label(system: CoupledSystem) -> str:
     return f"{system.name}, {system.idle}, {system.link or 'loopback'}, {system.clients}"
 
 
-def _cells(system: System, seen: Counter[str], count: int) -> list[str]:
-    accept = "" if system.breaks else f"{seen['tokens'] / seen['passes']:.2f}"
-    verdicts = (str(seen[kind]) for kind in VERDICTS)
+def _cells(system: CoupledSystem, counted: Counter[str], count: int) -> list[str]:
+    accept = "" if system.breaks else f"{counted['tokens'] / counted['passes']:.2f}"
+    verdicts = (str(counted[kind]) for kind in VERDICTS)
     link = system.link or "loopback"
     return [system.name, system.idle, link, str(system.clients), str(count), *verdicts, accept]

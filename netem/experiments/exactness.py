@@ -116,12 +116,12 @@ def make_report(tally: dict[DraftAndPolicy, Counter[str]], count: int) -> Report
             draft,
             idle,
             str(count),
-            str(seen["identical"]),
-            str(seen["near-tie"]),
-            str(seen["different"]),
-            f"{seen['tokens'] / seen['passes']:.2f}",
+            str(counted["identical"]),
+            str(counted["near-tie"]),
+            str(counted["different"]),
+            f"{counted['tokens'] / counted['passes']:.2f}",
         ]
-        for (draft, idle), seen in tally.items()
+        for (draft, idle), counted in tally.items()
     ]
     return Report(
         title="Greedy answers against transformers' generate",
@@ -132,12 +132,14 @@ def make_report(tally: dict[DraftAndPolicy, Counter[str]], count: int) -> Report
             f"float32, {MAX_NEW_TOKENS} tokens each, {CLIENTS} clients at a time on one server.",
             f"A near-tie is a first difference where the reference's two best logits are within {NEAR_TIE:g}.",
         ),
-        results={f"{draft}, {idle}": dict(seen) for (draft, idle), seen in tally.items()},
-        draw=lambda axes: draw_verdicts(axes, {f"{draft}, {idle}": seen for (draft, idle), seen in tally.items()}),
+        results={f"{draft}, {idle}": dict(counted) for (draft, idle), counted in tally.items()},
+        draw=lambda axes: draw_verdicts(
+            axes, {f"{draft}, {idle}": counted for (draft, idle), counted in tally.items()}
+        ),
         faults=[
-            f"{seen['different']} answers with {draft}, {idle} differ from the reference where it is no near-tie"
-            for (draft, idle), seen in tally.items()
-            if seen["different"]
+            f"{counted['different']} answers with {draft}, {idle} differ from the reference where it is no near-tie"
+            for (draft, idle), counted in tally.items()
+            if counted["different"]
         ],
     )
 
@@ -147,7 +149,7 @@ def draw_verdicts(axes: Any, tally: Mapping[str, Counter[str]]) -> None:
     names = list(tally)
     below = [0] * len(names)
     for kind in ("identical", "near-tie", "different"):
-        lengths = [seen[kind] for seen in tally.values()]
+        lengths = [counted[kind] for counted in tally.values()]
         axes.barh(names, lengths, left=below, label=kind)
         below = [a + b for a, b in zip(below, lengths, strict=True)]
     axes.invert_yaxis()

@@ -1,4 +1,4 @@
-"""What an experiment is: what it is asked, what it reports, and the table of all there are."""
+"""The interface of experiments, their request and their report, and the table of all experiments."""
 
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,60 +10,87 @@ from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 Advance = Callable[[str, float], None]
-"""Told what is being done and which share of the whole, 0 to 1, is behind it."""
+"""A callback for progress: what is being done, and the share of the whole that is done, 0 to 1."""
 
-Draw = Callable[[Any], None]
-"""Draws the report's picture on matplotlib axes."""
+DrawPlot = Callable[[Any], None]
+"""Draws the report's plot on matplotlib axes."""
 
 
 @dataclass(frozen=True)
 class Request:
+    """The options of a run.
+
+    quick: a smaller run, within three minutes. data: the folder of public evaluation files, where an experiment needs
+    them. models: a folder with target, draft models and prompts.jsonl; None for those that are shipped. drafts: names
+    of
+    draft models in that folder, in the order of the rows; empty for all.
+    """
+
     seed: int
-    quick: bool  # within three minutes, for a first look
-    data: Path | None = None  # the folder of public evaluation files, where an experiment needs them
-    models: Path | None = None  # a folder with target, drafts and prompts.jsonl; None for what is shipped
-    drafts: tuple[str, ...] = ()  # names of drafts in that folder, in the order of the rows; empty for all
+    quick: bool
+    data: Path | None = None
+    models: Path | None = None
+    drafts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Report:
+    """The results of a run.
+
+    remarks: what a reader must know to read the table. results: for results.json. faults: why the run is not valid,
+    each
+    as a phrase; empty for a valid run.
+    """
+
     title: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    remarks: Sequence[str]  # what a reader must know to read the table right
+    remarks: Sequence[str]
     results: Mapping[str, Any]
-    draw: Draw
-    faults: Sequence[str] = ()  # why the run is not valid, each as a phrase
+    draw: DrawPlot
+    faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """`module` holds its `measure`, `models` finds the checkpoints that it will load; names of functions and modules,
-    because importing them takes long."""
+    """An entry of the table. Functions are given by name, because importing their modules takes long.
+
+    module: the one that holds `measure`. models: MODULE:FUNCTION that finds the checkpoints which a run will load.
+    """
 
     name: str
     description: str
     module: str
-    models: str = "netem.experiments.family:models"
+    models: str = "netem.experiments.experiment:demo_models"
 
     async def run(self, request: Request, advance: Advance) -> Report:
         measure: Callable[[Request, Advance], Awaitable[Report]] = importlib.import_module(self.module).measure
         return await measure(request, advance)
 
     def checkpoints(self, request: Request) -> Mapping[str, Path]:
-        """What a run would load, by name, the target among them. Raises OutriderError where something is missing."""
+        """The checkpoints that a run will load, by name. Raises OutriderError where one is missing."""
         module, _, name = self.models.partition(":")
         find: Callable[[Request], Mapping[str, Path]] = getattr(importlib.import_module(module), name)
         return find(request)
 
 
-_DRAFTS = "netem.experiments.one_device"
+def demo_models(request: Request) -> Mapping[str, Path]:
+    """The target and the draft model that the demo uses. Raises OutriderError where one is missing."""
+    from client.demo.family import find_family
+
+    family = find_family(request.models)
+    return {"target": family.target, "draft": family.draft}
+
+
+_ONE_DEVICE = "netem.experiments.one_device"
 _SPEED = "netem.experiments.speed"
 _OFFLINE = "netem.experiments.offline"
 
 
-def _of_drafts(name: str, description: str) -> Experiment:
-    return Experiment(name, description, f"{_DRAFTS}.{name.replace('-', '_')}", f"{_DRAFTS}.compared_drafts:models")
+def _on_one_device(name: str, description: str) -> Experiment:
+    return Experiment(
+        name, description, f"{_ONE_DEVICE}.{name.replace('-', '_')}", f"{_ONE_DEVICE}.compared_drafts:models"
+    )
 
 
 def _of_speed(name: str, description: str) -> Experiment:
@@ -131,31 +158,35 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),
         _of_speed("controller", "The controller against the best fixed tree, on every link."),
-        _of_drafts("single-device", "Every draft on one device: accept length and speed-up by category."),
-        _of_drafts("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
-        _of_drafts("quality", "Right answers with every draft, and whether they are the target's own, to the token."),
-        _of_drafts("trees", "Accept length and speed-up over breadth, depth and size of the tree."),
-        _of_drafts("messages", "Bytes by kind for each token of a prompt and of an answer."),
-        _of_drafts("states", "Accept length against bits, lag, gaps and order of draft state."),
+        _on_one_device("single-device", "Every draft on one device: accept length and speed-up by category."),
+        _on_one_device("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
+        _on_one_device(
+            "quality", "Right answers with every draft, and whether they are the target's own, to the token."
+        ),
+        _on_one_device("trees", "Accept length and speed-up over breadth, depth and size of the tree."),
+        _on_one_device("messages", "Bytes by kind for each token of a prompt and of an answer."),
+        _on_one_device("states", "Accept length against bits, lag, gaps and order of draft state."),
         Experiment(
             "disconnect",
             "Tasks that pass when the link is cut for good in mid-answer, by draft (HumanEval with --data).",
             f"{_OFFLINE}.disconnect",
-            f"{_DRAFTS}.compared_drafts:models",
+            f"{_ONE_DEVICE}.compared_drafts:models",
         ),
         Experiment(
             "reconnect",
             "Provisional tokens that survive an outage in mid-answer, by its length and by draft.",
             f"{_OFFLINE}.reconnect",
-            f"{_DRAFTS}.compared_drafts:models",
+            f"{_ONE_DEVICE}.compared_drafts:models",
         ),
-        _of_drafts("sampling", "Accept length where the target samples: shared noise, without it, and by rejection."),
+        _on_one_device(
+            "sampling", "Accept length where the target samples: shared noise, without it, and by rejection."
+        ),
     )
 }
 
 
 def find_experiment(name: str) -> Experiment:
-    """Raises MisuseError, with the nearest there is, for an unknown name."""
+    """The experiment of that name. Raises MisuseError for an unknown name, with the nearest one."""
     experiment = EXPERIMENTS.get(name)
     if experiment is None:
         advice = did_you_mean(name, EXPERIMENTS) or f"choose one of {', '.join(EXPERIMENTS)}"

@@ -1,4 +1,4 @@
-"""Whether counts fit the chances that a law gives: Pearson's chi-square, and how rarely honest counts are as far off.
+"""Pearson's chi-square test of counts against the probabilities of a distribution.
 
 Only statistics may live here; what is counted belongs to the experiments and the tests.
 """
@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-_FEWEST = 5.0  # expected in a cell that is compared alone
+_FEWEST = 5.0  # expected counts in a cell that is compared alone
 
 
 def chi_square(counts: ArrayLike, chances: ArrayLike) -> tuple[float, int]:
-    """Pearson's statistic and its degrees of freedom. Rare cells are compared together; one that has no chance must be
-    empty, else the statistic is infinite."""
+    """Pearson's statistic and its degrees of freedom.
+
+    Rare cells are pooled. A cell of probability 0 must be empty, else the statistic is infinite.
+    """
     seen, chance = np.asarray(counts, float).ravel(), np.asarray(chances, float).ravel()
     expected = chance / chance.sum() * seen.sum()
     rare = expected < _FEWEST
@@ -27,13 +29,13 @@ def chi_square(counts: ArrayLike, chances: ArrayLike) -> tuple[float, int]:
 
 
 def p_value(counts: ArrayLike, chances: ArrayLike) -> float:
-    """How often counts of these chances lie at least as far from them."""
+    """The probability that counts from this distribution deviate from it at least as much."""
     statistic, freedom = chi_square(counts, chances)
     return beyond(statistic, freedom) if freedom else 1.0
 
 
 def beyond(statistic: float, freedom: int) -> float:
-    """The chance that a chi-square of so many degrees of freedom is larger."""
+    """The probability that a chi-square variable with so many degrees of freedom is larger."""
     if statistic == inf:
         return 0.0
     half = torch.tensor([freedom / 2, statistic / 2], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Where a result comes from: recorded by code, so that a table can be made again. Knows no experiment."""
+"""Records where a result comes from, so that a table can be reproduced. Knows no experiment."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ _TITLE = "# "
 def provenance(seed: int, models: Mapping[str, Path]) -> dict[str, Any]:
     """Commit, versions, models by name, machine, command and time of a run that is about to begin.
 
-    Asked for before the run, so that the load is what the run found and not what it made.
+    Call it before the run, so that the load average does not include the run itself.
     """
     return {
         "commit": _git("rev-parse", "HEAD"),
@@ -52,7 +52,7 @@ def _identity(checkpoint: Path) -> dict[str, str]:
 
 
 def _fingerprint(checkpoint: Path) -> str:
-    """Drafts that are no whole models have no tokenizer and are small: of them, every byte counts."""
+    """Draft models that are not complete models have no tokenizer and are small, so all their bytes are hashed."""
     if read_draft_kind(checkpoint).weights is Weights.CAUSAL_LM:
         return fingerprint(checkpoint)
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Downloads without a bar, for experiments that show their own progress."""
+"""Downloads without a progress bar, for experiments that show their own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

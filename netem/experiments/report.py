@@ -10,7 +10,7 @@ from netem.experiments.experiment import Report
 
 
 def prepare(out: Path) -> None:
-    """Finds out before a long run what would spoil its end.
+    """Makes the folder, and checks before a long run that its report can be written.
 
     Raises MisuseError where `out` is no folder and cannot become one.
     """
@@ -21,7 +21,7 @@ def prepare(out: Path) -> None:
 
 
 def write_report(report: Report, provenance: dict[str, Any], out: Path) -> None:
-    """Into a prepared folder. Raises OSError where it cannot be written."""
+    """Writes the three files into a prepared folder. Raises OSError where that fails."""
     results = {
         "title": report.title,
         "faults": list(report.faults),

@@ -1,7 +1,7 @@
-"""`streaming`: what the streaming tree is worth, against rounds and against cloud decoding, link by link.
+"""`streaming`: the speed of the streaming tree against lock-step rounds and against cloud decoding, on several links.
 
-One core and one kind of drafter: only the client's policy and the idle policy that it asks for differ. Lock-step gets
-its best: a short sweep on each link chooses the levels of a round.
+The code and the draft model are the same: only the client's policy and the idle policy that it requests differ. A short
+sweep on each link chooses the levels of a round that are best for lock-step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +42,8 @@ _SWEEP = "lock-step, sweep"
 
 
 @dataclass(frozen=True)
-class Extent:
-    """How much is asked."""
+class StreamingWorkload:
+    """`prompts` with answers of at most `tokens` on each of `links`, and a smaller sweep before."""
 
     links: Sequence[str]
     prompts: int
@@ -52,18 +52,18 @@ class Extent:
     sweep_tokens: int
 
 
-FULL = Extent(("5g", "4g", "satellite"), prompts=12, tokens=192, sweep_prompts=3, sweep_tokens=96)
-QUICK = Extent(("4g", "satellite"), prompts=2, tokens=48, sweep_prompts=1, sweep_tokens=24)
+FULL = StreamingWorkload(("5g", "4g", "satellite"), prompts=12, tokens=192, sweep_prompts=3, sweep_tokens=96)
+QUICK = StreamingWorkload(("4g", "satellite"), prompts=2, tokens=48, sweep_prompts=1, sweep_tokens=24)
 
 
 @dataclass(frozen=True)
-class OnLink:
-    """What was measured on one link."""
+class LinkResult:
+    """The measurements on one link. sweep: lock-step's tokens per second by the levels of a round."""
 
     profile: LinkProfile
     answers: Answers
     comparison: Comparison
-    sweep: Mapping[int, float]  # lock-step's tokens per second by the levels of a round
+    sweep: Mapping[int, float]
 
     @property
     def rtt_ms(self) -> float:
@@ -71,7 +71,7 @@ class OnLink:
 
 
 def systems(tokens: int) -> dict[str, AnswerOptions]:
-    """By name, cloud decoding first because the others are held against it."""
+    """The systems by name; cloud decoding, to which the others are compared, is first."""
     return {
         _CLOUD: AnswerOptions(CLOUD, tokens, pace=DRAFT_SECONDS),
         _LOCKSTEP: AnswerOptions(LOCKSTEP, tokens, pace=DRAFT_SECONDS),
@@ -82,36 +82,36 @@ def systems(tokens: int) -> dict[str, AnswerOptions]:
 
 async def measure(request: Request, advance: Advance) -> Report:
     """Every system answers every prompt in turn, on each link."""
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     family = find_family(request.models)
-    prompts = choose_prompts(family.prompts, extent.prompts, request.seed)
+    prompts = choose_prompts(family.prompts, workload.prompts, request.seed)
     measured = [
-        await _on_link(family, find_profile(link), prompts, extent, _part(advance, extent, index))
-        for index, link in enumerate(extent.links)
+        await _on_link(family, find_profile(link), prompts, workload, _part(advance, workload, index))
+        for index, link in enumerate(workload.links)
     ]
-    return make_report(measured, extent.tokens)
+    return make_report(measured, workload.tokens)
 
 
-def _part(advance: Advance, extent: Extent, index: int) -> Advance:
-    """Advances over one of the links."""
-    links = extent.links
+def _part(advance: Advance, workload: StreamingWorkload, index: int) -> Advance:
+    """Progress on one of the links as a part of the whole."""
+    links = workload.links
     return lambda doing, share: advance(f"{links[index]}, {doing}", (index + share) / len(links))
 
 
 async def _on_link(
-    family: DemoModels, profile: LinkProfile, prompts: Sequence[str], extent: Extent, advance: Advance
-) -> OnLink:
-    compared = systems(extent.tokens)
-    # The sweep has a system of its own, so that what it overruns is not held against lock-step.
-    sweeping = {_SWEEP: replace(compared[_LOCKSTEP], max_new_tokens=extent.sweep_tokens)}
+    family: DemoModels, profile: LinkProfile, prompts: Sequence[str], workload: StreamingWorkload, advance: Advance
+) -> LinkResult:
+    compared = systems(workload.tokens)
+    # The sweep is a system of its own, so that its overruns do not count for lock-step.
+    sweeping = {_SWEEP: replace(compared[_LOCKSTEP], max_new_tokens=workload.sweep_tokens)}
     async with systems_under_test(
         family, profile.name, compared | sweeping, no_bar, lambda doing, _: advance(doing, 0.0)
     ) as opened:
-        sweep = await _sweep(opened.pop(_SWEEP), prompts[: extent.sweep_prompts], advance)
+        sweep = await _sweep(opened.pop(_SWEEP), prompts[: workload.sweep_prompts], advance)
         opened[_LOCKSTEP] = _with_levels(opened[_LOCKSTEP], best_levels(sweep))
         answers = await _answer_all(opened, prompts, advance)
     counters = {name: system.server.summary() for name, system in opened.items()}
-    return OnLink(profile, answers, compare(answers, counters), sweep)
+    return LinkResult(profile, answers, compare(answers, counters), sweep)
 
 
 async def _sweep(system: SystemUnderTest, prompts: Sequence[str], advance: Advance) -> dict[int, float]:
@@ -140,10 +140,10 @@ async def _answer_all(opened: Mapping[str, SystemUnderTest], prompts: Sequence[s
     return answers
 
 
-def make_report(measured: Sequence[OnLink], max_new_tokens: int) -> Report:
-    links = {on_link.profile.name: on_link for on_link in measured}
-    identical = is_identical([run for on_link in measured for run in on_link.answers.values()])
-    faults = [f"on {name}, {overrun}" for name, on_link in links.items() for overrun in on_link.comparison.overruns]
+def make_report(measured: Sequence[LinkResult], max_new_tokens: int) -> Report:
+    links = {result.profile.name: result for result in measured}
+    identical = is_identical([run for result in measured for run in result.answers.values()])
+    faults = [f"on {name}, {overrun}" for name, result in links.items() for overrun in result.comparison.overruns]
     if not identical:
         faults.insert(0, "the answers differ between systems or links, which must never happen")
     count = len(measured[0].answers[_CLOUD])
@@ -151,9 +151,9 @@ def make_report(measured: Sequence[OnLink], max_new_tokens: int) -> Report:
         title="Streaming tree, lock-step rounds and cloud decoding",
         headings=HEADINGS,
         rows=[
-            _row(name, f"{system} ({best_levels(on_link.sweep)})" if system == _LOCKSTEP else system, compared)
-            for name, on_link in links.items()
-            for system, compared in on_link.comparison.systems.items()
+            _row(name, f"{system} ({best_levels(result.sweep)})" if system == _LOCKSTEP else system, compared)
+            for name, result in links.items()
+            for system, compared in result.comparison.systems.items()
         ],
         remarks=(
             f"{count} held-out prompts of the demo family, at most {max_new_tokens} tokens each, greedy; systems "
@@ -172,20 +172,20 @@ def make_report(measured: Sequence[OnLink], max_new_tokens: int) -> Report:
         results={
             "stated_costs": STATED,
             "identical": identical,
-            "links": {name: _result(on_link) for name, on_link in links.items()},
+            "links": {name: _result(result) for name, result in links.items()},
         },
         draw=lambda axes: _draw(axes, links),
         faults=faults,
     )
 
 
-def _result(on_link: OnLink) -> dict[str, Any]:
+def _result(result: LinkResult) -> dict[str, Any]:
     return {
-        "profile": asdict(on_link.profile),
-        "measured_rtt_ms": on_link.rtt_ms,
-        "lockstep_tokens_per_second_by_levels": dict(on_link.sweep),
-        "lockstep_levels": best_levels(on_link.sweep),
-        "systems": on_link.comparison.as_dict()["systems"],
+        "profile": asdict(result.profile),
+        "measured_rtt_ms": result.rtt_ms,
+        "lockstep_tokens_per_second_by_levels": dict(result.sweep),
+        "lockstep_levels": best_levels(result.sweep),
+        "systems": result.comparison.as_dict()["systems"],
     }
 
 
@@ -205,14 +205,14 @@ def _row(link: str, system: str, compared: ComparedSystem) -> list[str]:
     ]
 
 
-def _draw(axes: Any, links: Mapping[str, OnLink]) -> None:
+def _draw(axes: Any, links: Mapping[str, LinkResult]) -> None:
     names = list(next(iter(links.values())).comparison.systems)
     width = 0.8 / len(names)
     for place, name in enumerate(names):
-        speeds = [on_link.comparison.systems[name].stats.tokens_per_second for on_link in links.values()]
+        speeds = [result.comparison.systems[name].stats.tokens_per_second for result in links.values()]
         centres = [index + (place - (len(names) - 1) / 2) * width for index in range(len(links))]
         axes.bar_label(axes.bar(centres, speeds, width * 0.95, label=name), fmt="%.0f", fontsize=8)
-    ticks = [f"{name}\nround trip {on_link.rtt_ms:.0f} ms" for name, on_link in links.items()]
+    ticks = [f"{name}\nround trip {result.rtt_ms:.0f} ms" for name, result in links.items()]
     axes.set_xticks(range(len(links)), ticks)
     axes.set_ylabel("committed tokens per second")
     # Above the bars, whatever their height.

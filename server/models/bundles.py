@@ -1,4 +1,4 @@
-"""The bundles that this server hands out: which files belong to each, and reading them where they lie.
+"""The bundles that this server offers: which files belong to each, read from where they lie.
 
 It may not know gRPC, sessions or how a target runs.
 """

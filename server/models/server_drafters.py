@@ -1,6 +1,7 @@
-"""The server's own drafters: a draft's weights loaded once, and for each session a drafter that is fed its state here.
+"""Server drafters: the weights of a draft model loaded once, and for each session a drafter that gets its draft state
+without a link.
 
-Blocking torch code, called from the assistant's worker thread. It may not know sessions, streams or passes.
+Blocking torch code, called from the drafting worker's thread. It may not know sessions, streams or passes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
-"""The ends of targets that deep drafts run below, written once and kept for later daemons.
+"""Tails: the last layers of a target, which drafts with target-layer inference run. Written once, kept for later runs.
 
-For a large target a tail has gigabytes. It may not know drafts or bundles.
+The tail of a large target has gigabytes. It may not know draft models or bundles.
 """
 
 import shutil

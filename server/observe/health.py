@@ -1,6 +1,6 @@
 """Asks a server whether it takes new sessions, as supervisors and load balancers do; it answers without a token.
 
-It may not know what it is that serves.
+It may not know what the server serves.
 """
 
 import grpc

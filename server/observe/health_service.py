@@ -1,7 +1,7 @@
 """Tells whether the server takes new sessions: gRPC's own health service, for supervisors and load balancers.
 
-Nothing of what a client says is kept, and nobody waits for a client. The ready-made service holds a lock while it
-writes, so that one watcher that does not read stops everybody's health, and the server's end with it.
+It stores nothing that a client sends, and no call waits for another client. The ready-made service holds a lock while
+it writes, so one watcher that does not read would block every health check, and the server's shutdown too.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._going_away = asyncio.Event()
 
     def go_away(self) -> None:
-        """Whoever watches is told, and then left."""
+        """Every watcher gets NOT_SERVING, and its call ends."""
         self._going_away.set()
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:  # noqa: N802

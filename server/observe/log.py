@@ -1,6 +1,6 @@
-"""What the server writes on stderr about its work: plain lines for people, or one JSON object a line for machines.
+"""The server's log on stderr: plain lines for people, or one JSON object a line for machines.
 
-Of sessions it writes what `events` carry, so that no text and no token of anybody's can get here.
+About sessions it writes what `events` carry, so that no text and no token can get here.
 """
 
 import json
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def configure_logging(form: str) -> None:
-    """From now on. `json` tells of every session, `text` of what people are to read alone."""
+    """Sets the log up. `json` writes an event for every session, `text` only what people should read."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else PlainLines("outriderd: %(message)s"))
     if form == "text":
@@ -49,25 +49,25 @@ def configure_logging(form: str) -> None:
 
 
 def handle_event(event: Event) -> None:
-    # Commits are far too many, and counted elsewhere.
+    # Commits are too many for a log; metrics count them.
     if not isinstance(event, TokensCommitted):
         note(_EVENTS[type(event)], _sentence(event), **asdict(event))
 
 
 def _sentence(event: Event) -> str:
-    """What people are told of it."""
+    """The event in words, empty where people need not read it."""
     if isinstance(event, CallsRefused):
         return f"{event.calls} calls refused: {event.kind}, because of the {event.reason}"
     return ""
 
 
 def note(event: str, sentence: str = "", **details: object) -> None:
-    """Something that is no fault; people are told the sentence, if there is one, and machines everything."""
+    """Logs something that is no fault: in text the sentence, if there is one; in JSON everything."""
     _log.info(sentence, extra={"event": event, "details": details})
 
 
 class PlainLines(logging.Formatter):
-    """A line for each record, whatever a client had it quote."""
+    """One line for each record, whatever text of a client it quotes."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         return plain(super().formatMessage(record), LONGEST_LINE)

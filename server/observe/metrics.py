@@ -1,6 +1,6 @@
-"""What Prometheus is told: vLLM's names where it has them, `outrider_` before the rest, each with the model's name.
+"""Prometheus metrics: vLLM's names where it has them, `outrider_` before the rest, each with the model's name.
 
-It may not know HTTP, nor how sessions work: it hears of events, and reads counters when it is asked.
+It may not know HTTP, nor how sessions work: it handles events, and reads counters at each scrape.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -77,7 +77,7 @@ def read_calls(pools: CallPools) -> CallReading:
 
 
 class Metrics:
-    """Durations are kept here, by `heed`; all else is read when somebody asks."""
+    """`handle_event` records durations; all else is read at each scrape."""
 
     def __init__(self, registry: CollectorRegistry, model: str):
         self._registry = registry
@@ -179,8 +179,8 @@ def _totals(counters: Mapping[str, Any]) -> list[tuple[str, str, float]]:
         ("vllm:prompt_tokens", "Prompt tokens that came and were not here before.", "prompt_tokens"),
         ("vllm:generation_tokens", "Tokens that were committed.", "committed_tokens"),
         ("vllm:num_preemptions", "Answers that lost their K/V to others' and had to begin again.", "preempted"),
-        ("vllm:spec_decode_num_drafts", "Trees that were judged.", "drafts"),
-        ("vllm:spec_decode_num_draft_tokens", "Nodes that were judged.", "draft_tokens"),
+        ("vllm:spec_decode_num_drafts", "Trees that were verified.", "drafts"),
+        ("vllm:spec_decode_num_draft_tokens", "Nodes that were verified.", "draft_tokens"),
         ("vllm:spec_decode_num_accepted_tokens", "Nodes that were committed.", "accepted_tokens"),
         ("outrider_sessions_opened", "Sessions that were opened; a resumed one counts once.", "sessions"),
         ("outrider_passes", "Passes of the target.", "passes"),

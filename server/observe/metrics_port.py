@@ -53,7 +53,7 @@ def read_on(loop: asyncio.AbstractEventLoop, read: Callable[[], Result]) -> Call
         def give() -> None:
             try:
                 answer.set_result(read())
-            # Whoever asked is told.
+            # The scrape that asked gets the error.
             except Exception as error:
                 answer.set_exception(error)
 

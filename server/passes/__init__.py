@@ -1,3 +1,3 @@
-"""One forward pass over all sessions: what it computes, what it costs, and the work beside it. May not know who is
+"""Forward passes over all sessions: scheduling, cost, the target, server drafting and draft state. May not know who is
 admitted or how frames arrive.
 """

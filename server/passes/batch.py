@@ -13,7 +13,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 Owner = TypeVar("Owner")
 
 PassOutcome = Sequence[int] | PeerError
-"""The tokens that a pass commits for one session, or what its person is told of a pass that failed."""
+"""The tokens that a pass commits for one session, or the error that its client gets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Drafting on the server as data: what is asked of a drafter beside the target, and for which session next.
+"""Server drafting as data: the next level to draft beside the target, and for which session.
 
 It may not know how anything is drafted, nor streams.
 """
@@ -26,7 +26,7 @@ class ServerDrafter(Protocol):
 
 
 class ServerDrafterFactory(Protocol):
-    """Makes an aide for each session that is to have one."""
+    """Makes a drafter for each session that needs one."""
 
     def make(self, state_request: StateRequest | None) -> ServerDrafter:
         """For a session that asked for the draft state `wanted`. Raises OutriderError where it cannot be loaded."""
@@ -34,12 +34,12 @@ class ServerDrafterFactory(Protocol):
 
 
 MAX_SERVER_DRAFTERS = 16
-"""That live at once: each may hold K/V of its own for the longest sequence."""
+"""That exist at once: each may hold K/V of its own for the longest sequence."""
 
 
 class DraftedForSession(Protocol):
-    """A session for which the server may draft. `assisted` numbers the levels of all sessions: its last one's, in
-    `assisted_turn`."""
+    """A session for which the server may draft. `last_drafted_level` is the number of its last level, counted over all
+    sessions, and `last_drafted_turn` the turn of that level."""
 
     session: ServerSession
     sequence: HeldSequence
@@ -58,7 +58,7 @@ Owner = TypeVar("Owner", bound=DraftedForSession)
 
 @dataclass(frozen=True, slots=True)
 class DraftedLevel:
-    """What an aide drafted, and the aide."""
+    """What a drafter proposed, and the drafter."""
 
     drafter: ServerDrafter
     proposals: Sequence[Proposal]
@@ -66,7 +66,7 @@ class DraftedLevel:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ServerDraftTask(Generic[Owner]):
-    """One level that is to be drafted for a session, and what was so when that began."""
+    """One level to draft for a session, and the state of the session when the task was made."""
 
     owner: Owner
     drafter: ServerDrafter | None
@@ -77,17 +77,17 @@ class ServerDraftTask(Generic[Owner]):
     view: TreeView
     slots: np.ndarray
     is_first: bool
-    """Of its turn or of its aide: it also reads the prompt, and may have to load the draft."""
+    """The first level of its turn or of its drafter: it also reads the prompt, and may have to load the draft model."""
 
     def draft(self, drafter_factory: ServerDrafterFactory) -> DraftedLevel:
-        """Blocking, beside all that changes the session meanwhile. Raises whatever a model raises."""
+        """Blocking; the session may change meanwhile. Raises whatever a model raises."""
         drafter = self.drafter or drafter_factory.make(self.state_request)
         return DraftedLevel(drafter, drafter.draft(self.view, self.slots))
 
     @property
     def drafter_may_stay(self) -> bool:
-        """Whether what it runs is still wanted, its slots were nobody else's while it read them, and the tree is the
-        one whose ids it knows."""
+        """Whether its draft state request still holds, no slot that it read was given to another session meanwhile, and
+        the tree is still the one whose ids it knows."""
         owner = self.owner
         held_its_slots = owner.sequence.cuts == self.cuts
         return owner.state_request == self.state_request and held_its_slots and owner.session.tree is self.tree
@@ -96,7 +96,8 @@ class ServerDraftTask(Generic[Owner]):
 def claim_draft_task(
     candidates: Iterable[Owner], number: int, isolation: FaultIsolation[Owner]
 ) -> ServerDraftTask[Owner] | None:
-    """The level of that number, for the session that has waited longest; None where no session should have one."""
+    """The next task, for the session that has waited longest; None where no session should get a level. `number` counts
+    the levels of all sessions."""
     for owner in sorted(candidates, key=lambda each: each.last_drafted_level):
         with isolation(owner):
             session = owner.session
@@ -121,8 +122,8 @@ def claim_draft_task(
 
 
 def drop_one_drafter(owners: Iterable[Owner]) -> None:
-    """Where as many aides live as may, takes one from the session that misses it least: one that has finished, and of
-    several the one that was helped longest ago."""
+    """Drops a drafter where as many exist as may: that of a finished session, of several the one that drafted longest
+    ago."""
     aided = [owner for owner in owners if owner.drafter is not None]
     if len(aided) >= MAX_SERVER_DRAFTERS:
         min(aided, key=lambda owner: (owner.is_running, owner.last_drafted_level)).drafter = None

@@ -1,4 +1,4 @@
-"""Draft state that is on its way from the target's K/V to a client's stream, as data, and whose turn it is.
+"""Draft state to export from the target's K/V for clients, as data, and which session is next.
 
 It may not know how state is computed or encoded, nor streams.
 """
@@ -17,12 +17,12 @@ from server.fault_isolation import FaultIsolation
 from server.passes.sequence import HeldSequence
 
 MAX_POSITIONS_PER_STEP = 128
-"""Positions exported before a pass, so that a pass that is due waits for little; a frame more at most."""
+"""Positions exported before a pass, at most one frame more: a pass that is due must not wait long."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExportRequest:
-    """Draft state that is to be computed and encoded: of the tokens in `slots`, of one kind."""
+    """Draft state to compute and encode: of one kind, for the tokens whose K/V lie in `slots`, int64 `[positions]`."""
 
     state_request: StateRequest
     kind: str
@@ -43,7 +43,7 @@ Owner = TypeVar("Owner", bound=StateFedSession)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StateExport(Generic[Owner]):
-    """A claimed span of one session, and what is asked for it."""
+    """A claimed span of one session, and the request for its state."""
 
     owner: Owner
     span: Span

@@ -1,7 +1,7 @@
 """Makes draft state: exports it from the target's K/V and encodes it, for several sessions at once.
 
-Blocking torch code, called from the target's worker thread, and from the assistant's for the server's own drafters. It
-may not know sessions, streams or windows.
+Blocking torch code, called from the target's worker thread, and from the drafting worker's for server drafters. It may
+not know sessions, streams or windows.
 """
 
 import logging
@@ -22,8 +22,8 @@ from server.passes.state_export import ExportRequest
 _log = logging.getLogger(__name__)
 
 Exporters = Mapping[tuple[str, int], Sequence[StateExporter]]
-"""What serves a draft, by its name, at a number of target layers that its client runs; where two kinds have positions
-that are equally new, the first goes first."""
+"""The exporters of a draft model, by its name and the number of target layers that its client runs. Where two kinds
+have positions that are equally new, the first exporter goes first."""
 
 
 class StateMaker:
@@ -32,7 +32,7 @@ class StateMaker:
         self._exporters = exporters
 
     def kinds(self, request: StateRequest) -> Sequence[StateKind]:
-        """What a request comes to. Raises PeerError for a draft or a number of layers that is not served."""
+        """The kinds of state of a request. Raises PeerError for a draft or a number of layers that is not served."""
         exporters = self._exporters.get((request.draft, request.layers))
         if exporters is not None:
             return [StateKind(exporter.kind, exporter.shape) for exporter in exporters]
@@ -63,7 +63,7 @@ class StateMaker:
         try:
             states = self._export(exporter, requests)
             return [encode(state, request.state_request.dtype) for state, request in zip(states, requests, strict=True)]
-        # Whatever torch raises, it concerns this state, not the pass behind it and not other sessions.
+        # Whatever torch raises concerns this state, not the pass that follows and not other sessions.
         except Exception as error:
             _log.error("draft state '%s' cannot be made: %s", exporter.kind, describe_error(error))
             if len(requests) == 1:

@@ -1,6 +1,6 @@
-"""The target: loads it, and runs one pass for the tokens that each session's rule makes of it.
+"""The target: loads it, and verifies the scheduled tokens of all sessions in one pass.
 
-Blocking torch code, called from one worker thread. It may not know sessions, trees or who asks.
+Blocking torch code, called from one worker thread. It may not know sessions or trees.
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""Who may connect and call, and what a stranger can use up: ports, tokens, certificates, pools of calls."""
+"""Security: ports, TLS, bearer tokens, certificates, and limits on calls and connections without a session."""

@@ -1,4 +1,4 @@
-"""Who may connect: the listening port and its security. What a call needs to get in is asked in `call_gate`."""
+"""The listening port and its TLS. What a single call needs is checked in `call_gate.py`."""
 
 import errno
 import socket

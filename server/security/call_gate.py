@@ -1,8 +1,8 @@
-"""Access checks of every call before it reaches its handler: the bearer token, a place in the pool of its kind, and for
-how long the client may leave us waiting for its request and for its reading.
+"""Access checks of every call before its handler runs: the bearer token, a slot in the pool of its kind, and how long
+the server waits for its request and for its client to read.
 
-Every call is answered as a stream, because only so the connection is known before the request is read, and a request
-can be waited for as long as we choose. It may not know what any call does.
+Every call is handled as a stream, because only then the connection is known before the request is read, and the server
+chooses how long it waits for the request. It may not know what any call does.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         stall_seconds: float = _STALL_SECONDS,
         clock: Clock = time.monotonic,
     ):
-        """`tokens` is None where everybody is served."""
+        """`tokens` is None where no token is asked for."""
         self._tokens = tokens
         self._pools = pools
         self._stall_seconds = stall_seconds
@@ -88,7 +88,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         return grpc.stream_stream_rpc_method_handler(refuse)
 
     async def _admit(self, handler: Any, kind: CallKind, client: str, requests: Any, context: Any) -> bool:
-        """Whether the call could be ended as calls are."""
+        """Whether the call ended with a status; False where only a reset can end it."""
         reader = _StallTimedContext(context, self._stall_seconds)
         try:
             async with asyncio.timeout(None) as patience:
@@ -121,7 +121,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             await reader.write(await answer)
 
     async def _request(self, handler: Any, kind: CallKind, requests: Any) -> Any:
-        """The only one of a call. Raises NoPlaceError where it is none, TimeoutError where it does not come."""
+        """The single request of a call. Raises CallRefusedError for an invalid one, TimeoutError where none comes."""
         limits = self._pools.limits[kind]
         async with asyncio.timeout(limits.request_seconds):
             request = await anext(aiter(requests), None)
@@ -135,7 +135,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             raise CallRefusedError(CallRefusal.REQUEST) from error
 
     async def _refuse(self, kind: CallKind, call_refusal: CallRefusal, reader: "_StallTimedContext") -> bool:
-        """Says so; whether the client listens."""
+        """Answers with the refusal; whether the client read it in time."""
         self._pools.count(kind, call_refusal, self._clock())
         if reader.is_writing:
             return False
@@ -153,7 +153,7 @@ class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
 
 class _StallTimedContext:
-    """A call's context that knows whether the client keeps us waiting. The rest is gRPC's."""
+    """A call's gRPC context, whose writes end with TimeoutError where the client does not read."""
 
     def __init__(self, context: Any, stall_seconds: float):
         self._context = context
@@ -165,7 +165,7 @@ class _StallTimedContext:
         return getattr(self._context, name)
 
     async def write(self, message: Any) -> None:
-        """Raises TimeoutError where it is not read."""
+        """Raises TimeoutError where the client does not read it in time."""
         self.is_writing = True
         async with asyncio.timeout(self._stall_seconds):
             await self._context.write(message)
@@ -176,7 +176,7 @@ class _StallTimedContext:
 
 @dataclass(slots=True)
 class _Call:
-    """A call's place, of one kind after the other; `patience` ends it."""
+    """A call and its slot, of one kind after another; `patience` ends the call."""
 
     pools: CallPools
     clock: Clock
@@ -193,7 +193,7 @@ class _Call:
         return self.slot.kind
 
     def enter(self, kind: CallKind) -> None:
-        """Raises NoPlaceError."""
+        """Takes a slot of that kind. Raises CallRefusedError where there is none."""
         if self.is_over:
             return
         self.leave()
@@ -226,7 +226,7 @@ class _Call:
 
 
 def _behaviour(handler: Any) -> Callable[[Any, Any], Any]:
-    """The one of four that a handler has."""
+    """The behaviour of a handler: the one of four that is set."""
     names = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
     behaviour: Callable[[Any, Any], Any] = next(filter(None, (getattr(handler, name) for name in names)))
     return behaviour

@@ -1,8 +1,8 @@
-"""Admission control of calls: small pools by kind, so that calls of one kind never take the places of another.
+"""Admission control of calls: a small pool for each kind, so that calls of one kind never take the slots of another.
 
-A full pool lets a newcomer in and gives up a call of the connection that holds most of its places, so that whoever
+A full pool accepts a new call and gives up a call of the connection that holds most of its slots, so that a client that
 begins hundreds of calls displaces its own. Pure: times in seconds are arguments. It may not know gRPC, sessions, or
-what a call says; whoever gets a `Place` ends its call when `give_up` is called.
+what a call says; the owner of a `CallSlot` ends its call when `give_up` is called.
 """
 
 from collections import Counter
@@ -13,8 +13,8 @@ from math import inf
 
 from server.events import CallsRefused, EventListener, ignore_event
 
-_TOLD_EVERY_SECONDS = 10.0
-"""Of each kind and refusal: a log that grows with every call would be one more thing to fill."""
+_REPORTED_EVERY_SECONDS = 10.0
+"""At most one event for each kind and refusal in this time, so that clients cannot fill the log."""
 
 
 class CallKind(StrEnum):
@@ -24,7 +24,7 @@ class CallKind(StrEnum):
     FETCH = "fetch"  # files of bundles
     OPENING = "opening"  # streams that have not sent their Open
     ENDED = "ended"  # streams without a session any more, whose last messages are unread
-    REFUSED = "refused"  # calls that are being told no
+    REFUSED = "refused"  # calls that are being refused
 
 
 class CallRefusal(StrEnum):
@@ -40,7 +40,7 @@ class CallRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """Of one kind of calls. Tokens that everybody shares have no limit of their own."""
+    """The limits of one kind of calls. A token that everybody shares has no limit of its own."""
 
     calls: int
     of_a_connection: float = inf
@@ -64,7 +64,7 @@ LIMITS: Mapping[CallKind, PoolLimits] = {
 
 @dataclass(eq=False, slots=True)
 class CallSlot:
-    """What a call holds while it lasts."""
+    """The slot that a call holds while it lasts."""
 
     kind: CallKind
     peer: str  # the connection
@@ -75,7 +75,7 @@ class CallSlot:
 
 
 class CallRefusedError(Exception):
-    """A call is refused; not for people, who are told by whoever refuses it."""
+    """A call is refused. Internal: the call gate turns it into a status for the client."""
 
     def __init__(self, call_refusal: CallRefusal):
         super().__init__(call_refusal)
@@ -87,15 +87,15 @@ class CallPools:
     limits: Mapping[CallKind, PoolLimits] = field(default_factory=lambda: LIMITS)
     on_event: EventListener = ignore_event
     refused: Counter[tuple[CallKind, CallRefusal]] = field(default_factory=Counter)  # since the start
-    _told: dict[tuple[CallKind, CallRefusal], tuple[float, int]] = field(default_factory=dict)  # when, and of how many
+    _reported: dict[tuple[CallKind, CallRefusal], tuple[float, int]] = field(default_factory=dict)  # time and count
     _slots: dict[CallKind, list[CallSlot]] = field(default_factory=lambda: {kind: [] for kind in CallKind})
 
     def held(self, kind: CallKind) -> int:
         return len(self._slots[kind])
 
     def enter(self, slot: CallSlot, now: float) -> None:
-        """Raises NoPlaceError where its own connection or token has as many as it may; displaces another call where
-        everybody together has."""
+        """Raises CallRefusedError where the connection or the token has its maximum; displaces another call where the
+        whole pool is full."""
         limits, others = self.limits[slot.kind], self._slots[slot.kind]
         if sum(other.peer == slot.peer for other in others) >= limits.of_a_connection:
             raise CallRefusedError(CallRefusal.CONNECTION)
@@ -108,21 +108,21 @@ class CallPools:
         others.append(slot)
 
     def leave(self, slot: CallSlot) -> None:
-        """Again, too: a call that was displaced has left."""
+        """May be called twice: a call that was displaced has left already."""
         if slot in self._slots[slot.kind]:
             self._slots[slot.kind].remove(slot)
 
     def count(self, kind: CallKind, call_refusal: CallRefusal, now: float) -> None:
-        """What is refused is told at once, and then together with what follows within some seconds."""
+        """Counts a refusal. The first one emits an event at once, later ones are collected for some seconds."""
         key = kind, call_refusal
         self.refused[key] += 1
-        told_at, told = self._told.get(key, (-inf, 0))
-        if now - told_at >= _TOLD_EVERY_SECONDS:
-            self._told[key] = now, self.refused[key]
-            self.on_event(CallsRefused(kind, call_refusal, self.refused[key] - told))
+        reported_at, reported = self._reported.get(key, (-inf, 0))
+        if now - reported_at >= _REPORTED_EVERY_SECONDS:
+            self._reported[key] = now, self.refused[key]
+            self.on_event(CallsRefused(kind, call_refusal, self.refused[key] - reported))
 
 
 def _least_deserving(slots: list[CallSlot], now: float) -> CallSlot:
-    """Of the connection with the most calls, the one that moves least, the oldest of several."""
+    """Of the connection with the most calls, the call that transfers least, the oldest of several."""
     calls = Counter(slot.peer for slot in slots)
     return min(slots, key=lambda each: (-calls[each.peer], each.moved_bytes / max(now - each.began, 1e-3), each.began))

@@ -1,4 +1,4 @@
-"""A private set-up's certificates: an authority of its own, and what it signs for a server and its clients.
+"""Certificates of a private set-up: its own authority, and what it signs for a server and its clients.
 
 May know X.509 and files. It may not know TLS connections, gRPC or commands; the time is an argument.
 """
@@ -131,7 +131,7 @@ def _authority(out: Path, now: datetime) -> _Authority:
 
 def _make_authority(pair: KeyPair, now: datetime) -> _Authority:
     key = ec.generate_private_key(ec.SECP256R1())
-    # A name of its own, because two authorities of one name are told apart by nobody.
+    # A unique name, because two authorities with one name cannot be told apart.
     name = _name(f"Outrider authority {os.urandom(4).hex()}")
     validity = (now - _CLOCKS_APART, now + timedelta(days=AUTHORITY_DAYS))
     builder = (

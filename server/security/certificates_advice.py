@@ -1,4 +1,4 @@
-"""What a person does with certificates that were just made, as the very commands to type. Pure."""
+"""The next steps after certificates were made, as commands to type. Pure."""
 
 import ipaddress
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""How many connections the server takes: as many as it has file descriptors for, beside those that it needs itself.
+"""The maximum number of connections: as many as there are file descriptors, beside those that the server needs itself.
 
-It may not know gRPC or what is said on a connection.
+It may not know gRPC or what a connection carries.
 """
 
 import os
@@ -10,14 +10,15 @@ from pathlib import Path
 from common.protocol.errors import MisuseError
 
 MAX_CONNECTIONS = 4096
-"""Each costs memory before it has said anything."""
+"""Each connection costs memory before it has sent anything."""
 
 _RESERVED = 96  # file descriptors: files of bundles that are read, metrics, logs, what libraries open
 _MIN_CONNECTIONS = 16
 
 
 def max_connections() -> int:
-    """Raises the limit of this process where it may. Raises MisuseError where hardly anybody could connect."""
+    """Raises the process's limit of file descriptors where that is allowed. Raises MisuseError where too few are
+    left."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = _open_descriptors() + _RESERVED
     wanted = taken + MAX_CONNECTIONS

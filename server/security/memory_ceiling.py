@@ -1,4 +1,4 @@
-"""What the memory of a server is bounded by, whatever its clients do. Data only."""
+"""Upper bounds of the server's memory, whatever its clients do. Data only."""
 
 from dataclasses import asdict, dataclass
 
@@ -8,17 +8,17 @@ from server.security.call_pools import LIMITS, CallKind
 _GB = 1e9
 
 CONNECTION_BYTES = 64 * 1024
-"""Of one that stands, TLS and what waits in its buffers included."""
+"""Of one connection, TLS and its buffers included."""
 
 _CALL_BYTES = 64 * 1024 + METADATA_BYTES + UNREAD_BYTES
-"""Of one that nobody has read from."""
+"""Of one call whose messages nobody has read."""
 
 _WAITING_FOR_A_REQUEST = tuple(kind for kind in CallKind if kind not in (CallKind.REFUSED, CallKind.ENDED))
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Bytes of weights and cache are on the target's device. Own drafters hold K/V of a longest sequence each."""
+    """Bytes of weights and cache are on the target's device. Each server drafter holds K/V of one longest sequence."""
 
     weights_bytes: int
     cache_bytes: int
@@ -31,12 +31,12 @@ class Ceiling:
 
     @property
     def calls(self) -> int:
-        """Those of no session."""
+        """Calls without a session."""
         return sum(limits.calls for limits in LIMITS.values())
 
     @property
     def strangers_bytes(self) -> int:
-        """What those who have no session can make the server hold: connections, calls, requests that are not whole."""
+        """The most that clients without a session can make the server hold: connections, calls, incomplete requests."""
         requests = sum(LIMITS[kind].calls for kind in _WAITING_FOR_A_REQUEST)
         return self.connections * CONNECTION_BYTES + self.calls * _CALL_BYTES + requests * MAX_FROM_CLIENT_BYTES
 

@@ -1,9 +1,9 @@
-"""Ends a call of gRPC's asyncio server at once, whatever the client reads.
+"""Resets a call of gRPC's asyncio server at once, whatever the client reads.
 
-A status waits behind every message of its call, and a message waits for a window that the client may never open.
-gRPC's asyncio server offers nothing that resets a stream, and does so when it lets go of a call: when neither of the
-call's two tasks lives, the one that runs the handler, and the one that began it and waits for the client to leave. What
-is left of the call then are objects that hold each other, so that the garbage collector has the last word.
+A status waits behind every message of its call, and a message waits for a window that the client may never open. gRPC's
+asyncio server has no function that resets a stream, but it resets one when the call object is freed. For that both
+tasks of the call must end: the one that runs the handler, and its parent, which waits for the client to leave. The
+objects that remain refer to each other, so that the garbage collector has to run.
 It may not know what is called.
 """
 
@@ -13,19 +13,19 @@ import weakref
 from typing import Any
 
 _COLLECT_SECONDS = 1.0
-"""How soon: many calls that hang together are collected at once."""
+"""Delay before the garbage collection, so that many reset calls are collected together."""
 
 _parents: "weakref.WeakKeyDictionary[asyncio.Task[Any], weakref.ref[asyncio.Task[Any]]]" = weakref.WeakKeyDictionary()
 _collecting: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.TimerHandle]" = weakref.WeakKeyDictionary()
 
 
 def track_task_parents(loop: asyncio.AbstractEventLoop) -> None:
-    """From now on; before the server starts."""
+    """Remembers the parent of each task from now on. Call it before the server starts."""
     loop.set_task_factory(_begin)
 
 
 async def reset_call() -> None:
-    """Ends the call whose handler runs in the current task, and does not return."""
+    """Resets the call whose handler runs in the current task, and does not return."""
     task = asyncio.current_task()
     assert task is not None
     waiting = _parents.get(task, lambda: None)()

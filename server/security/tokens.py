@@ -1,6 +1,6 @@
-"""The bearer tokens that this server accepts, by their names, and what each may use: as an operator writes them down.
+"""The bearer tokens that this server accepts, by name, each with its quota, as the operator's file lists them.
 
-It may not know gRPC, nor what becomes of a client that bears none of them.
+It may not know gRPC, nor what happens to a client without a valid token.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from common.rpc.credentials import CallMetadata, bears, fits_into_a_header, read
 from server.sessions.quotas import Allowance
 
 NOBODY = ""
-"""The name of whoever bears the token that all share, or none where none is asked for."""
+"""The client name where all clients share one token, or where no token is asked for."""
 
 _LIMITS = tuple(limit.name for limit in fields(Allowance))
 _KEYS = ("token", *_LIMITS)

@@ -1,6 +1,6 @@
-"""The books that are kept of sessions: counters, what operators are told, what clients used of their quotas.
+"""Accounting of sessions: counters, events for operators, and what clients use of their quotas.
 
-Pure: time is an argument, in seconds. It decides nothing and holds nothing that an answer is made of.
+Pure: time is an argument, in seconds. It decides nothing and holds no part of an answer.
 """
 
 from collections.abc import Sequence
@@ -29,15 +29,15 @@ class Accounting:
         self._on_event(events.SessionOpened(events.short_id(session.id), entry.client, session.tree.frontier, resumed))
 
     def answer_began(self, entry: SessionEntry, prompt_tokens: int, now: float) -> None:
-        """An answer begins; so many tokens came with its question that were not here before. Its client pays for all
-        that is computed for it, for what was computed once and has made room for others meanwhile too."""
+        """An answer begins; its request brought `prompt_tokens` new tokens. Its client is charged for every token that
+        is computed for it, also for those whose K/V were dropped and are computed again."""
         entry.active, entry.meter = now, AnswerMeter(now, prompt_tokens)
         self.counters.prompt_tokens += prompt_tokens
         self._quotas.requested(entry.client, now)
         self._quotas.used(entry.client, max(prompt_tokens, entry.to_compute), now)
 
     def late_frame(self, entry: SessionEntry, nodes: int, now: float) -> None:
-        """A frame came, with so many nodes, that can change nothing. Raises PeerError where they do not stop."""
+        """A frame of `nodes` nodes came that can change nothing. Raises PeerError where too many of them come."""
         self._quotas.used(entry.client, entry.late_frames.take(nodes, now), now)
 
     def scheduled(self, entry: SessionEntry, scheduled: ScheduledTokens) -> None:
@@ -61,7 +61,7 @@ class Accounting:
             self._on_event(entry.meter.committed(len(committed), now))
 
     def delivered(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
-        """An end that is told again is no other end."""
+        """Messages were sent to a session's client. A Finished that is repeated ends no second answer."""
         meter = entry.meter
         for reply in replies:
             if isinstance(reply, Finished) and meter is not None:
@@ -74,7 +74,7 @@ class Accounting:
         self._on_event(events.SessionRefused(events.short_id(session), client, error.reason, error.retry_after))
 
     def failed(self, listener: Listener, entry: SessionEntry | None, code: FailureCode) -> None:
-        """A stream ends with a fault; `member` is None where it had no session."""
+        """A stream ends with a fault; `entry` is None where it had no session."""
         self.counters.failures += 1
         self.counters.failed[code] = self.counters.failed.get(code, 0) + 1
         session = "" if entry is None else entry.session.id

@@ -1,8 +1,8 @@
-"""Who gets in where not everybody fits, and who makes room. Pure: time is an argument, in seconds.
+"""Admission control: which sessions are accepted when slots run out, and which idle ones are evicted. Pure: time is an
+argument, in seconds.
 
-Whoever was let in is served to the end of the answer as fast as the others, unless it merely waits for its client while
-others are turned away; the rest hear at once that there is no room, and when there may be. It may not know streams,
-passes or what an answer is made of.
+An accepted answer is served to its end as fast as the others, unless it only waits for its client while others are
+refused. A refusal comes at once and says when to try again. It may not know streams, passes or what an answer says.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,16 +17,16 @@ from server.sessions.retry_after import RetryAfterEstimator
 from server.sessions.waiting_line import WaitingLine
 
 _YIELDS_AFTER_S = 0.25
-"""For so long an answer keeps its place while it waits for its client and others are turned away: a round trip and a
-round of drafting on a slow link."""
+"""How long an answer may wait for its client before it can be evicted for others: about a round trip and a round of
+drafting on a slow link."""
 
 _RETURNING = 2
-"""Times as many answers as otherwise are made while some that had begun come back."""
+"""Answers that come back after a lost link are accepted up to this many times the usual limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
-    """What protects the server from its clients."""
+    """The limits that protect the server from its clients."""
 
     max_sessions: int
     pass_tokens: int  # packed tokens of one pass
@@ -51,9 +51,9 @@ class Admission:
         self._line = WaitingLine()
 
     def session_to_evict(self, client: str, entries: Collection[SessionEntry], now: float) -> SessionEntry | None:
-        """Whose place one more session of that client takes, None where there is one left.
+        """The session to evict for one more session of that client, None where there is room.
 
-        Raises TurnedAwayError where nobody can be asked to go.
+        Raises RefusalError where none can be evicted.
         """
         own = [entry for entry in entries if entry.client == client]
         if len(own) >= self._quotas.max_sessions(client):
@@ -91,7 +91,7 @@ class Admission:
             is_alone = not running and not reserved
             return None if is_alone or promised + need + reserved <= self._capacity else RefusalReason.CACHE
 
-        yielding, reason = _fewest_to_evict(running, lacks, now)
+        evicted, reason = _fewest_to_evict(running, lacks, now)
         if reason is RefusalReason.RUNNING:
             raise self._running_refusal(len(running), now)
         if reason is RefusalReason.CACHE:
@@ -101,19 +101,19 @@ class Admission:
             sentence = f"the server's cache has no room for {size}; try again later or shorten it"
             raise RefusalError(RefusalReason.CACHE, sentence, wait)
         self._line.served(who)
-        return yielding
+        return evicted
 
     def evicted_for_return(self, running: Collection[SessionEntry], now: float) -> list[SessionEntry]:
-        """The same for one more answer that had begun: those who lost their link come back together, and nobody who
-        waited for nothing else is to wait long."""
+        """The same for an answer that comes back after a lost link. Such answers come back together and should not
+        wait, so that more of them are accepted."""
 
         def lacks(running: Collection[SessionEntry]) -> RefusalReason | None:
             return RefusalReason.RUNNING if len(running) >= _RETURNING * self._limits.running else None
 
-        yielding, reason = _fewest_to_evict(running, lacks, now)
+        evicted, reason = _fewest_to_evict(running, lacks, now)
         if reason is not None:
             raise self._running_refusal(len(running), now)
-        return yielding
+        return evicted
 
     def _running_refusal(self, running: int, now: float) -> RefusalError:
         sentence = f"the server is busy with {running} answers; try again later"
@@ -123,18 +123,18 @@ class Admission:
         return self._retry_after.retry_after_s(running, now)
 
     def _promised(self, frontier: int, limit: int) -> float:
-        """Slots: of those that have finished none, for they can be parked."""
+        """K/V slots that a running answer will need. A finished session needs none, because it can be parked."""
         return min(limit, frontier + self._retry_after.answer_tokens)
 
 
 def longest_idle(entries: Iterable[SessionEntry]) -> SessionEntry | None:
-    """Who loses least by making room: of those that have no question the one that has had none for longest."""
+    """Of the sessions without a running answer, the one that has been idle longest."""
     idle = [entry for entry in entries if not entry.is_running]
     return min(idle, key=lambda entry: entry.active, default=None)
 
 
 def _waiting(entries: Iterable[SessionEntry], now: float) -> list[SessionEntry]:
-    """Those whose answers merely wait for their clients, the longest first."""
+    """The sessions whose answers only wait for their clients, the longest waiting first."""
     long_ago = [each for each in entries if each.is_running and now - each.active >= _YIELDS_AFTER_S]
     return sorted((each for each in long_ago if each.session.waits_for_its_client), key=lambda each: each.active)
 
@@ -142,8 +142,8 @@ def _waiting(entries: Iterable[SessionEntry], now: float) -> list[SessionEntry]:
 def _fewest_to_evict(
     running: Collection[SessionEntry], lacks: Callable[[Collection[SessionEntry]], RefusalReason | None], now: float
 ) -> tuple[list[SessionEntry], RefusalReason | None]:
-    """The fewest of those that wait for their clients whose going makes room, the longest waiting first; or nobody, and
-    what is lacking, where not even all of them would do."""
+    """The fewest sessions that wait for their clients and whose eviction makes room, the longest waiting first; or
+    none, and what is lacking, where evicting all of them would not be enough."""
     reason = lacks(running)
     if reason is None:
         return [], None

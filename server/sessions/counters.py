@@ -1,4 +1,4 @@
-"""What the server counts about its own work, and how that is summed up. Nothing about anyone's text."""
+"""Counters of the server's own work, and their summary. They say nothing about anyone's text."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,15 +14,15 @@ class Counters:
     refused: dict[str, int] = field(default_factory=dict)  # and those who may come back later, by reason
     preempted: int = 0  # answers that lost their K/V to others' and had to begin again
     finished: dict[str, int] = field(default_factory=dict)  # answers, by reason
-    prompt_tokens: int = 0  # that came with questions and were not here before
+    prompt_tokens: int = 0  # that came with requests and were not here before
     passes: int = 0
     session_passes: int = 0  # summed over passes: the sessions that took part
     packed_tokens: int = 0
     committed_tokens: int = 0
     recomputed_tokens: int = 0  # committed positions that went through the target again; 0 unless something is wrong
     stale_nodes: int = 0  # nodes that arrived dead
-    drafts: int = 0  # summed over passes: the sessions whose nodes were judged
-    draft_tokens: int = 0  # nodes that were judged
+    drafts: int = 0  # summed over passes: the sessions whose nodes were verified
+    draft_tokens: int = 0  # nodes that were verified
     accepted_tokens: int = 0  # of these, committed
     assisted_levels: int = 0  # drafted on the server
     overrun_levels: int = 0  # of these, that took longer than their stated cost
@@ -41,7 +41,7 @@ class Counters:
         self.state_bytes[kind] = self.state_bytes.get(kind, 0) + size
 
     def summary(self) -> dict[str, Any]:
-        """All counters and the mean that people ask for first, for one line of JSON."""
+        """All counters and the mean number of sessions per pass, for one line of JSON."""
         return {
             **asdict(self),
             "busy_seconds": round(self.busy_seconds, 3),

@@ -1,4 +1,4 @@
-"""One session with what the server holds for it, as data. It may not know passes, streams or any other session."""
+"""One session and what the server holds for it, as data. It may not know passes, streams or other sessions."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,8 +14,8 @@ from server.sessions.computed_tokens import ComputedTokens
 from server.sessions.late_frames import LateFrames
 
 SessionKey = tuple[str, str]
-"""What a session is found by: the name of the token that opened it, and its id. So another token that knows the id
-finds nothing, and whose token was given another secret finds his own."""
+"""The key of a session: the name of the token that opened it, and its id. So a client with another token cannot resume
+it, and a client whose token got a new secret still can."""
 
 
 class Listener(Protocol):
@@ -23,14 +23,14 @@ class Listener(Protocol):
 
     @property
     def client(self) -> str:
-        """Who it is, by the name of the token that its stream bears; empty where none is asked for."""
+        """The name of the token that the stream bears; empty where none is asked for."""
         ...
 
     @property
     def ended(self) -> bool: ...
 
     def put(self, message: FromServer) -> None:
-        """Ends by itself where too much waits to be read."""
+        """Ends the stream by itself where too many messages wait to be read."""
 
     def end(self) -> None:
         """Nothing more will come."""
@@ -65,14 +65,14 @@ class SessionEntry:
     served: int  # the number of the last pass that it took part in
     state_request: StateRequest | None  # the draft state that it is sent
     last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions
-    active: float = 0.0  # when it last got a stream, a question, a token or draft state, in seconds
+    active: float = 0.0  # when it last got a stream, a request, a token or draft state, in seconds
     late_frames: LateFrames = field(default_factory=LateFrames)
     computed: ComputedTokens = field(default_factory=ComputedTokens)
     meter: AnswerMeter | None = None  # of the answer that is being made
     half_closed: bool = False  # its client has closed its side of the stream
-    drafter: ServerDrafter | None = None  # what drafts for it here, once it does
+    drafter: ServerDrafter | None = None
     in_pass: bool = False
-    awaits_first_pass: bool = True  # no pass has worked on what its client asked on its newest stream
+    awaits_first_pass: bool = True  # no pass has computed anything for the request of its newest stream
     last_drafted_level: int = 0  # the number of its last level drafted here, among those of all sessions
     last_drafted_turn: int = -1
 
@@ -94,7 +94,7 @@ class SessionEntry:
 
     @property
     def to_compute(self) -> int:
-        """Tokens below the root that passes have to compute, whoever dropped what was computed of them before."""
+        """Tokens before the root that passes still have to compute, again or for the first time."""
         return self.session.tree.frontier - 1 - self.session.processed
 
     @property
@@ -113,6 +113,6 @@ class SessionEntry:
         self.release()
 
     def release(self) -> None:
-        """Gives back all that is held for it."""
+        """Gives back everything that is held for it."""
         self.sequence.cut(0)
         self.drafter = None

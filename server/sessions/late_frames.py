@@ -1,5 +1,6 @@
-"""Frames that can change nothing: about an answer that is over, repeats, and pings. What is on its way when an answer
-ends is free; what comes beyond is paid for, and who does not stop is ended. Pure: time is an argument, in seconds.
+"""Late frames can change nothing: frames about an answer that is over, repeats, and pings. Frames that were in flight
+when an answer ended are free; more of them are charged to the client's quota, and far too many end the session. Pure:
+time is an argument, in seconds.
 
 It may not know streams or passes.
 """
@@ -12,14 +13,12 @@ from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
 
 _FREE = 4096
-"""Units that may be on their way: every node of a full tree in a Grow of its own, or minutes of pings."""
+"""Units that may be in flight: every node of a full tree in a Grow of its own, or minutes of pings."""
 
-_MOST = 4 * _FREE
+_MAX_UNITS = 4 * _FREE
 _FADING_PER_S = 1024
-_UNITS_OF_FRAME = 8  # times what a node takes to read
-
-
-_TOKENS_OF_UNIT = 4  # of a question, which are read as fast as one node
+_UNITS_OF_FRAME = 8  # a frame takes as long to read as this many nodes
+_TOKENS_OF_UNIT = 4  # tokens of a prompt that are read as fast as one node
 
 
 def comes_late(session: ServerSession, message: FromClient) -> bool:
@@ -37,7 +36,7 @@ def comes_late(session: ServerSession, message: FromClient) -> bool:
 
 
 def reading_units(message: FromClient) -> int:
-    """What there is to read of a frame beside the frame itself, in nodes."""
+    """What a frame takes to read beside the frame itself, in units of one node."""
     if isinstance(message, Extend):
         return len(message.tokens) // _TOKENS_OF_UNIT
     return len(message.nodes) if isinstance(message, Grow) else 0
@@ -49,11 +48,11 @@ class LateFrames:
         self._since = -math.inf
 
     def take(self, nodes: int, now: float) -> int:
-        """Counts a frame with so much to read; returns what is to be paid for it, in tokens. Raises PeerError where too
-        many have come."""
+        """Counts a late frame of `nodes` units; returns its charge in tokens. Raises PeerError where too many have
+        come."""
         units = _UNITS_OF_FRAME + nodes
         self._units = max(0.0, self._units - (now - self._since) * _FADING_PER_S) + units
         self._since = now
-        if self._units > _MOST:
+        if self._units > _MAX_UNITS:
             raise PeerError("the client goes on about what is over or was said before")
         return 1 + nodes if self._units > _FREE else 0

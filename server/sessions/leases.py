@@ -1,7 +1,8 @@
-"""Sessions whose stream is gone, kept for their clients to come back to. No clock: times in seconds are arguments.
+"""Leases: sessions whose stream is gone stay for a while, so that their clients can resume. No clock: times in seconds
+are arguments.
 
-What is kept costs nothing that somebody present wants: the server drops it when it needs the room. May know what a
-member holds, and neither passes nor streams.
+Leases never keep anything from connected sessions: the server drops the oldest when it needs their slots. May know what
+an entry holds, and neither passes nor streams.
 """
 
 import math
@@ -11,22 +12,22 @@ from server.sessions.entry import SessionEntry, SessionKey
 
 
 def _ignore(_: SessionEntry) -> None:
-    """For whom it does not matter who is dropped."""
+    """The callback where nobody wants to know who is dropped."""
 
 
 class Leases:
     def __init__(self, seconds: float, dropped: Callable[[SessionEntry], None] = _ignore):
-        """`dropped` hears of every session that nobody came back to."""
+        """`dropped` is called with every session that was not resumed."""
         self._seconds = seconds
         self._dropped = dropped
-        self._away: dict[SessionKey, tuple[float, SessionEntry]] = {}  # and when the lease ends, the first of all first
+        self._away: dict[SessionKey, tuple[float, SessionEntry]] = {}  # with the end of its lease, ascending
 
     def __len__(self) -> int:
         return len(self._away)
 
     @property
     def seconds(self) -> float:
-        """For which a session is kept; 0 where none is."""
+        """How long a session stays; 0 where none does."""
         return self._seconds
 
     @property
@@ -38,14 +39,14 @@ class Leases:
         return next((end for end, _ in self._away.values()), math.inf)
 
     def add(self, entry: SessionEntry, now: float) -> None:
-        """Its client may come back for a while."""
+        """Its client may resume it for a while."""
         if self._seconds > 0:
             self._away[entry.key] = now + self._seconds, entry
         else:
             entry.release()
 
     def take(self, key: SessionKey) -> SessionEntry | None:
-        """The client has come back; None where nothing of it is left."""
+        """The session that a client resumes; None where its lease has ended."""
         _, entry = self._away.pop(key, (0.0, None))
         return entry
 
@@ -54,13 +55,13 @@ class Leases:
         return kept is entry
 
     def drop(self, entry: SessionEntry) -> None:
-        """Nobody can come back to it."""
+        """Ends its lease."""
         del self._away[entry.key]
         entry.release()
         self._dropped(entry)
 
     def drop_oldest(self) -> bool:
-        """Makes room; False where there is none to be made."""
+        """Ends the oldest lease; False where there is none."""
         _, oldest = next(iter(self._away.values()), (0.0, None))
         if oldest is not None:
             self.drop(oldest)
@@ -71,7 +72,7 @@ class Leases:
             self.drop_oldest()
 
     def end(self) -> None:
-        """Nobody is kept any more."""
+        """Ends all leases; there will be no more."""
         self._seconds = 0.0
         while self.drop_oldest():
             pass

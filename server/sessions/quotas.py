@@ -1,4 +1,4 @@
-"""What one client may use: sessions at a time, requests and tokens a minute. Pure: time is an argument, in seconds.
+"""Quotas of one client: sessions at a time, requests and tokens a minute. Pure: time is an argument, in seconds.
 
 It may not know how a client proves who it is, nor sessions or streams.
 """
@@ -12,7 +12,7 @@ from server.sessions.refusal import RefusalError, RefusalReason
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a client may use; None where there is no limit. Tokens are those of prompts and of answers."""
+    """The limits of a client; None where there is no limit. Tokens are those of prompts and answers."""
 
     max_sessions: int | None = None
     tokens_per_minute: int | None = None
@@ -20,24 +20,24 @@ class Allowance:
 
 
 class Bucket:
-    """Fills evenly, up to a minute's worth, with which it begins. What is taken beyond that is owed."""
+    """A token bucket: it starts full with a minute's worth and refills evenly. Its level may become negative."""
 
     def __init__(self, per_minute: float):
-        self._most = per_minute
+        self._per_minute = per_minute
         self._level = per_minute
         self._filled_at = -math.inf
 
     def wait(self, now: float) -> float:
-        """Seconds until there is one again, 0 where there is."""
+        """Seconds until at least one is left, 0 where it is."""
         self._fill(now)
-        return max(0.0, 1 - self._level) * 60 / self._most
+        return max(0.0, 1 - self._level) * 60 / self._per_minute
 
     def take(self, amount: int, now: float) -> None:
         self._fill(now)
         self._level -= amount
 
     def _fill(self, now: float) -> None:
-        self._level = min(self._most, self._level + (now - self._filled_at) * self._most / 60)
+        self._level = min(self._per_minute, self._level + (now - self._filled_at) * self._per_minute / 60)
         self._filled_at = now
 
 
@@ -54,21 +54,21 @@ class Quotas:
         return math.inf if allowance is None or allowance.max_sessions is None else allowance.max_sessions
 
     def check(self, client: str, now: float) -> None:
-        """Raises TurnedAwayError where the client may not ask for an answer now."""
+        """Raises RefusalError where the client may not begin an answer now."""
         requests, tokens = self._requests.get(client), self._tokens.get(client)
         if requests is not None and (wait := requests.wait(now)):
-            most = self._allowances[client].requests_per_minute
-            raise _used_up(RefusalReason.QUOTA_REQUESTS, client, f"requests, {most} a minute", wait)
+            limit = self._allowances[client].requests_per_minute
+            raise _used_up(RefusalReason.QUOTA_REQUESTS, client, f"requests, {limit} a minute", wait)
         if tokens is not None and (wait := tokens.wait(now)):
-            most = self._allowances[client].tokens_per_minute
-            raise _used_up(RefusalReason.QUOTA_TOKENS, client, f"tokens, {most} a minute", wait)
+            limit = self._allowances[client].tokens_per_minute
+            raise _used_up(RefusalReason.QUOTA_TOKENS, client, f"tokens, {limit} a minute", wait)
 
     def requested(self, client: str, now: float) -> None:
         if client in self._requests:
             self._requests[client].take(1, now)
 
     def used(self, client: str, tokens: int, now: float) -> None:
-        """An answer that is being made goes on, whatever it owes by then."""
+        """A running answer goes on, even where its client has used up its quota."""
         if client in self._tokens:
             self._tokens[client].take(tokens, now)
 

@@ -1,4 +1,4 @@
-"""Why somebody is turned away who may well be served later, as data that clients, logs and metrics are told."""
+"""Refusals: why a request is not served now though it may be later, as data for clients, logs and metrics."""
 
 from enum import StrEnum
 
@@ -28,7 +28,7 @@ _CODES = {
 
 
 class RefusalError(PeerError):
-    """Ends a stream before anything was made for it; a session that the client had stays on lease."""
+    """Refuses a request. Its stream ends; a session that the client had stays on lease."""
 
     def __init__(self, reason: RefusalReason, message: str, retry_after: float = 0.0):
         super().__init__(message, _CODES[reason], retry_after)

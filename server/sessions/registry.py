@@ -1,6 +1,6 @@
-"""Who is here and who is away: the sessions by their names and by their streams, and how they come and go.
+"""The session registry: connected sessions by key and by stream, sessions on lease, and how they come and go.
 
-No asyncio, grpc, torch or clock: time is an argument. It may not know passes or what is sent to whom.
+No asyncio, grpc, torch or clock: time is an argument. It may not know passes or which messages are sent.
 """
 
 import math
@@ -37,7 +37,7 @@ class SessionRegistry:
 
     @property
     def entries(self) -> Collection[SessionEntry]:
-        """Those whose streams stand."""
+        """Sessions with a stream."""
         return self._entries.values()
 
     def entry_of(self, listener: Listener) -> SessionEntry | None:
@@ -47,22 +47,22 @@ class SessionRegistry:
         return self._entries.get(entry.key) is entry
 
     def holds(self, entry: SessionEntry) -> bool:
-        """Whether it is here or on lease, so that what a pass computed for it is of use."""
+        """Whether it is connected or on lease, so that the result of a pass is still of use."""
         return self.is_connected(entry) or self.leases.holds(entry)
 
     @property
     def owed_a_pass(self) -> list[SessionEntry]:
-        """Those away whose streams broke before any pass could work on what they brought. They are owed one, or a link
-        that never stands for as long as others' passes take would bring nobody a token."""
+        """Sessions on lease whose streams broke before a pass computed anything for their requests. They take part in
+        one pass; otherwise a link that breaks faster than passes end would never bring a token."""
         return [entry for entry in self.leases.entries if entry.awaits_first_pass]
 
-    # Who comes.
+    # Sessions that come.
 
     def open(self, listener: Listener, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass
         of that number.
 
-        Raises PeerError for what cannot be, and TurnedAwayError where it cannot be now.
+        Raises PeerError for an invalid Open, and RefusalError where it cannot be served now.
         """
         key = listener.client, opened.session
         entry, is_new = self._entries.get(key), False
@@ -87,7 +87,7 @@ class SessionRegistry:
         return entry, replies
 
     def admit_next_turn(self, entry: SessionEntry, extend: Extend, now: float) -> None:
-        """Raises TurnedAwayError where a next answer cannot be begun now."""
+        """Evicts others for the session's next answer where needed. Raises RefusalError where there is no room."""
         tokens = (*entry.session.tree.tokens[: extend.keep], *extend.tokens)
         running = self._running(besides=entry)
         evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
@@ -98,7 +98,7 @@ class SessionRegistry:
             if entry.is_running:
                 self._evict_all(self._admission.evicted_for_return(self._running(), now), now)
             self._check_reopening(entry, listener, opened, now)
-            self._free_session(listener.client, now)  # last, for somebody may go for it
+            self._free_session(listener.client, now)  # last, because it may evict another session
             replies = self._reopen(entry, listener, opened, now)
         except RefusalError:
             self.leases.add(entry, now)
@@ -110,8 +110,8 @@ class SessionRegistry:
         return replies
 
     def _check_reopening(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> None:
-        """Raises PeerError for what cannot be, and TurnedAwayError where a newer stream begins another answer, for
-        which there is no room."""
+        """Raises PeerError for an invalid Open, and RefusalError where it begins another answer and there is no room
+        for that."""
         check_open(opened, self._terms)
         if not entry.session.resumes(opened):
             running = self._running(besides=entry)
@@ -126,7 +126,7 @@ class SessionRegistry:
         known, resumes = common_prefix(entry.session.tree.tokens, opened.tokens), entry.session.resumes(opened)
         replies = entry.session.reopen(opened, now)
         if opened.state != entry.state_request or not resumes:
-            # Another draft is wanted, or in a tree that was built again ids mean other nodes than the aide knows.
+            # The client has another draft model, or in the new tree ids mean other nodes than the drafter knows.
             entry.state_request, entry.drafter = opened.state, None
         older, entry.listener, entry.half_closed = entry.listener, listener, False
         self._by_listener.pop(older, None)
@@ -136,7 +136,7 @@ class SessionRegistry:
         return replies
 
     def _free_session(self, client: str, now: float) -> None:
-        """For one more session of that client. Raises TurnedAwayError where there is none."""
+        """Makes room for one more session of that client. Raises RefusalError where there is none."""
         entry = self._admission.session_to_evict(client, self.entries, now)
         if entry is not None and entry.is_running:
             self._evict(entry, now)
@@ -154,27 +154,27 @@ class SessionRegistry:
         for entry in waiting:
             self._evict(entry, now)
 
-    # Who goes.
+    # Sessions that go.
 
     def put_on_lease(self, entry: SessionEntry, now: float) -> None:
-        """It has no stream any more; its client may come back for it."""
+        """Its stream is gone; its client may resume it."""
         self._remove(entry)
         self.leases.add(entry, now)
 
     def disconnect(self, entry: SessionEntry, now: float) -> None:
-        """Its stream is gone or of no more use: it is kept for as long as anybody is."""
+        """Its stream is gone or of no more use; its session goes on lease."""
         self._accounting.left(entry, self.leases.seconds)
         self.put_on_lease(entry, now)
 
     def due(self, entry: SessionEntry) -> float:
-        """When something is to be done about it: a pass, or the end of the patience with a client for which its answer
-        waits. Infinite where that is up to its client."""
+        """When to act on it, in seconds: when it wants a pass, or when the wait for its client has lasted too long.
+        Infinite where its client must act first."""
         is_waiting = entry.is_running and entry.session.waits_for_its_client
         return self._waits_until(entry) if is_waiting else entry.session.due()
 
     def is_due(self, entry: SessionEntry, now: float) -> bool:
-        """Whether it takes part in a pass now. A client from which an answer has waited for as long as a lease lasts is
-        as good as gone, whatever its stream does, and is sent away."""
+        """Whether it takes part in a pass now. Where its answer has waited for its client for as long as a lease lasts,
+        the session is evicted, even if its stream stands."""
         if self._waits_until(entry) <= now and entry.is_running and entry.session.waits_for_its_client:
             self._evict(entry, now)
             return False

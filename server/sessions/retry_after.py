@@ -1,11 +1,11 @@
-"""How long answers take and how long they become, as measured: who has to wait is told for how long.
+"""The retry-after estimator: when a refused client should try again, from the measured duration of answers.
 
 Pure: times in seconds on the caller's clock. It may not know sessions.
 """
 
 _GAIN = 1 / 8
 _UNKNOWN_SECONDS = 2.0
-"""What an answer is believed to take before one has ended."""
+"""The assumed duration of an answer before one has ended."""
 
 _MIN_WAIT_S = 0.1
 
@@ -17,7 +17,7 @@ class RetryAfterEstimator:
         self._next_turn = 0.0
 
     def answer_ended(self, seconds: float, tokens: int) -> None:
-        """An answer came to its end, after so long and with so many tokens."""
+        """An answer has ended, after `seconds` and with `tokens` tokens."""
         if self._answer_seconds is None:
             self._answer_seconds, self.answer_tokens = seconds, float(tokens)
         else:
@@ -26,12 +26,12 @@ class RetryAfterEstimator:
 
     @property
     def answer_seconds(self) -> float:
-        """What an answer usually takes."""
+        """The usual duration of an answer."""
         return _UNKNOWN_SECONDS if self._answer_seconds is None else self._answer_seconds
 
     def retry_after_s(self, running: int, now: float) -> float:
-        """Seconds after which one who is turned away now may find room: each time a little later than who was turned
-        away before, but never later than all that run now have ended."""
+        """Seconds after which a client that is refused now may find room: each refusal names a later time than the
+        last, but never one when all running answers have ended."""
         turn = max(now, self._next_turn) + self.answer_seconds / max(1, running)
         self._next_turn = min(turn, now + self.answer_seconds)
         return max(_MIN_WAIT_S, self._next_turn - now)

@@ -1,7 +1,8 @@
-"""All sessions of this server and the slots they hold: who joins, what the next pass computes, what came of it.
+"""All sessions of this server and the K/V slots they hold: what clients send, what the next pass computes, its results.
 
-No asyncio, grpc, torch or clock: time is an argument, messages go to a listener, and whoever calls `plan` runs the
-pass and then calls `complete`. Passes do not overlap, so a slot given back in mid-pass is written again only after it.
+No asyncio, grpc, torch or clock: time is an argument in seconds, messages go to a listener, and the caller of `plan`
+runs the pass and then calls `complete`. Passes do not overlap, so a slot that is freed during a pass is written only
+after it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -64,22 +65,22 @@ class Sessions:
 
     @property
     def away(self) -> int:
-        """Sessions that are kept for clients to come back to."""
+        """Sessions on lease."""
         return len(self._registry.leases)
 
     @property
     def running(self) -> int:
-        """Answers on which a pass has worked already."""
+        """Answers for which a pass has computed something."""
         return sum(entry.meter is not None and entry.meter.passes > 0 for entry in self._registry.entries)
 
     @property
     def waiting(self) -> int:
-        """Answers that no pass has worked on yet."""
+        """Answers for which no pass has computed anything yet."""
         return sum(entry.meter is not None and not entry.meter.passes for entry in self._registry.entries)
 
     @property
     def server_drafters(self) -> int:
-        """Drafters of the server's own that live, those of absent sessions included."""
+        """Existing server drafters, those of sessions on lease included."""
         return sum(entry.drafter is not None for entry in (*self._registry.entries, *self._registry.leases.entries))
 
     @property
@@ -90,12 +91,12 @@ class Sessions:
     def held_slots(self) -> int:
         return self._pool.capacity - self._pool.free
 
-    # What clients do.
+    # Frames and streams of clients.
 
     def receive(self, listener: Listener, message: FromClient, now: float) -> None:
-        """Raises PeerError where the client breaks the protocol or asks for what cannot be; see `fail`.
+        """Raises PeerError where the client breaks the protocol or asks for something impossible; see `fail`.
 
-        What was under way when its stream ended is ignored.
+        Frames of a stream that has ended are ignored.
         """
         if listener.ended:
             return
@@ -116,10 +117,10 @@ class Sessions:
             raise
 
     def half_close(self, listener: Listener, now: float) -> None:
-        """Nothing more comes on this stream: its answer goes on to its end, and the stream ends with it.
+        """The client has closed its side of the stream: its answer goes on to its end, and the stream ends with it.
 
-        The client has closed its side or is gone: a connection that broke looks the same at first, and `leave` may
-        follow much later or at once. So that nothing hangs on telling the two apart, its session is kept either way.
+        A broken connection looks the same at first, and `leave` may follow at once or much later. Therefore both are
+        treated alike, and the session goes on lease either way.
         """
         entry = self._registry.entry_of(listener)
         if entry is None:
@@ -129,14 +130,13 @@ class Sessions:
             self._end_stream_if_over(entry, now)
 
     def leave(self, listener: Listener, now: float) -> None:
-        """The stream is gone: its session, if it still has one, is kept for a while."""
+        """The stream is gone. Its session, if it has one, goes on lease."""
         entry = self._registry.entry_of(listener)
         if entry is not None:
             self._registry.disconnect(entry, now)
 
     def fail(self, listener: Listener, error: PeerError) -> None:
-        """Ends one stream and its session, if it has one, with a sentence for the person. What was merely refused may
-        be asked for again."""
+        """Ends one stream with an error, and its session, if it has one. After a refusal the session goes on lease."""
         entry = self._registry.entry_of(listener)
         was_turned_away = isinstance(error, RefusalError)
         if not was_turned_away:
@@ -148,25 +148,25 @@ class Sessions:
         listener.put(Failed(error.code, str(error), error.retry_after))
         listener.end()
 
-    # What the operator does.
+    # The server stops.
 
     def drain(self) -> None:
-        """Takes no new sessions or turns from here on; answers that are being made go on."""
+        """Refuses new sessions and turns from now on; running answers go on."""
         self._draining = True
         self._accounting.draining(len(self))
         self._registry.leases.end()
         for entry in list(self._registry.entries):
-            self._end_stream_if_over(entry, 0.0)  # nobody is kept any more
+            self._end_stream_if_over(entry, 0.0)  # the time does not matter: there are no leases any more
 
     def fail_all(self, error: PeerError) -> None:
         for entry in list(self._registry.entries):
             self.fail(entry.listener, error)
 
-    # What passes do.
+    # Passes.
 
     def next_due(self) -> float:
-        """The earliest time at which a session wants a pass or a lease ends; infinite while all must first hear from
-        their clients."""
+        """The earliest time at which a session wants a pass or a lease ends; infinite while all wait for their
+        clients."""
         isolation = self._isolation("while nothing was due")
         here = isolation.call_each(self._registry.entries, self._registry.due)
         owed_a_pass = isolation.call_each(self._owed_a_pass, lambda entry: entry.session.due())
@@ -204,7 +204,7 @@ class Sessions:
         return batch
 
     def complete(self, batch: Batch[SessionEntry], outcomes: Sequence[PassOutcome], now: float) -> None:
-        """Takes what the pass came to for each session."""
+        """Applies the outcome of the pass to each session."""
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.tokens, now - batch.began)
         isolation = self._isolation("after its pass")
@@ -212,10 +212,11 @@ class Sessions:
             with isolation(entry):
                 self._complete(entry, scheduled, outcome, now)
 
-    # What the server drafts itself.
+    # Server drafting.
 
     def claim_draft_task(self) -> ServerDraftTask[SessionEntry] | None:
-        """A level that is to be drafted here, if any; its result must be handed to `assist` before the next claim."""
+        """The next level that the server should draft, if any. Its result must go to `add_drafted_level` before the
+        next claim."""
         asking = self._select(self._registry.entries, lambda entry: entry.session.wants_server_drafting, _BEFORE_LEVEL)
         self._pass_timings.sessions_drafted_for = max(1, len(asking))
         self._level += 1
@@ -228,7 +229,7 @@ class Sessions:
     def add_drafted_level(
         self, asked: ServerDraftTask[SessionEntry], level: DraftedLevel | None, seconds: float
     ) -> None:
-        """Takes a drafted level, or None where it could not be drafted: that session goes on without."""
+        """Adds a drafted level to its session. None: it could not be drafted, and the session goes on without."""
         entry = asked.owner
         self._pass_timings.is_drafting = False
         if not self._registry.holds(entry):
@@ -246,16 +247,16 @@ class Sessions:
         with self._isolation("after a level")(entry):
             entry.session.add_server_draft(asked.epoch, asked.view, level.proposals)
 
-    # What draft state goes down. It is computed after `plan` and before its pass, in the same thread.
+    # Draft state. It is computed after `plan` and before its pass, in the same thread.
 
     def claim_state(self) -> list[StateExport[SessionEntry]]:
-        """A share of the draft state that clients lack; each part of it must be handed to `send_state`."""
+        """Draft state that clients lack, as much as one step takes; each export must go to `send_state`."""
         return claim_exports(self._registry.entries, self._isolation("before its draft state"))
 
     def send_state(
         self, exports: Sequence[StateExport[SessionEntry]], payloads: Sequence[bytes | None], now: float
     ) -> None:
-        """Takes what was encoded for each export; None where it could not be made. That session goes on without."""
+        """Sends what was encoded for each export. None: it could not be made, and the session goes on without."""
         isolation = self._isolation("with its draft state")
         for export, payload in zip(exports, payloads, strict=True):
             if self._registry.is_connected(export.owner):
@@ -302,12 +303,12 @@ class Sessions:
 
     @property
     def _owed_a_pass(self) -> list[SessionEntry]:
-        """Absent sessions that take part in a pass, where a slot is left: nobody makes room for them."""
+        """Sessions on lease that take part in a pass, where a slot is free: no other session is dropped for them."""
         return self._registry.owed_a_pass if self._pool.free else []
 
     def _make_room(self, due: Sequence[SessionEntry]) -> None:
-        """Drops absent sessions and parks finished ones for what the due ones ask; where still nobody could move on,
-        fails one."""
+        """Frees slots for the due sessions: drops leases, then parks finished sessions. Where no slot is free even
+        then, fails one session, so that the others can go on."""
         wanted = min(self._limits.pass_tokens, sum(entry.demand.tokens for entry in due))
         while self._pool.free < wanted and self._registry.leases.drop_oldest():
             pass
@@ -318,7 +319,7 @@ class Sessions:
             if not entry.is_running:
                 entry.park()
         if wanted and not self._pool.free:
-            # The one who came last has lost least.
+            # The newest one loses least.
             self.counters.preempted += 1
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
             self.fail(holders[-1].listener, error)
@@ -343,7 +344,7 @@ class Sessions:
             if not self._registry.holds(entry):
                 return
             if isinstance(outcome, PeerError):
-                # Who is away hears it from the next pass, which will not do better.
+                # A session on lease stays: the next pass will fail for it again, and then its client may be back.
                 if self._registry.is_connected(entry):
                     self.fail(entry.listener, outcome)
                 return
@@ -368,23 +369,23 @@ class Sessions:
                 entry.listener.put(reply)
         self._accounting.delivered(entry, replies, now)
         if not is_here:
-            return  # on lease: its session tells what was computed meanwhile when its client is back
+            return  # on lease: its session repeats what was computed meanwhile when its client is back
         if entry.listener.ended:
-            # It does not read. What waited was dropped, so the answer cannot go on.
+            # The client does not read. Waiting messages were dropped, so the answer cannot go on.
             self._accounting.failed(entry.listener, entry, FailureCode.OVERLOADED)
             self._registry.drop(entry)
         else:
             self._end_stream_if_over(entry, now)
 
     def _end_stream_if_over(self, entry: SessionEntry, now: float) -> None:
-        """Ends the stream of a session from which nothing can come any more."""
+        """Ends the stream of a session that can send nothing more."""
         if not entry.is_running:
             if self._draining or entry.half_closed:
                 self._registry.disconnect(entry, now)
                 entry.listener.end()
         elif entry.half_closed and entry.session.waits_for_its_client:
             self._registry.disconnect(entry, now)
-            # For whoever closed a side on purpose. Of a broken connection nobody hears it, and nobody is at fault.
+            # For a client that closed its side on purpose; on a broken connection nobody reads it.
             sentence = "the answer cannot go on without acknowledgements, but the client has closed its side"
             entry.listener.put(Failed(FailureCode.PROTOCOL, sentence))
             entry.listener.end()

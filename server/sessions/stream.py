@@ -1,4 +1,4 @@
-"""What waits to be sent on one client's stream, tokens before draft state. It may not know sessions or gRPC."""
+"""The queue of messages for one client's stream; tokens go before draft state. It may not know sessions or gRPC."""
 
 import asyncio
 from collections import deque
@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 
 from common.protocol.messages import Failed, FailureCode, FromServer, State
-from common.protocol.state_window import MOST_WINDOW
+from common.protocol.state_window import MAX_WINDOW_BYTES
 
 MAX_WAITING = 4096
-"""Messages. Run-ahead keeps an honest client far below; one that does not read is cut off."""
+"""Messages. Run-ahead keeps a client that reads far below; one that does not read is cut off."""
 
-MAX_WAITING_STATE = 4 * MOST_WINDOW
-"""Bytes of draft state, of which the window lets out less to whoever acknowledges what it has read."""
+MAX_WAITING_STATE = 4 * MAX_WINDOW_BYTES
+"""Bytes of draft state. The window sends less than this to a client that acknowledges what it reads."""
 
 on_stream_end: ContextVar[Callable[[], None]] = ContextVar("on_stream_end", default=lambda: None)
-"""What whoever limits a call wants to be told of the stream that is made in it."""
+"""Called when the stream that is made in this context ends; set by what limits calls."""
 
 
 class Stream:
@@ -25,7 +25,7 @@ class Stream:
         """`client` is the name of the token that the stream bears."""
         self.client = client
         self._waiting: deque[FromServer] = deque()
-        self._states: deque[State] = deque()  # overtaken by all else, and of no use once the stream has ended
+        self._states: deque[State] = deque()  # sent after everything else, and of no use once the stream has ended
         self._state_bytes = 0
         self._ended = False
         self._on_end = on_stream_end.get()
@@ -36,7 +36,7 @@ class Stream:
         return self._ended
 
     def put(self, message: FromServer) -> None:
-        """Nothing is taken after the end."""
+        """After the end messages are dropped."""
         if self._ended:
             return
         if len(self._waiting) + len(self._states) == MAX_WAITING or self._state_bytes > MAX_WAITING_STATE:
@@ -51,7 +51,7 @@ class Stream:
         self._changed.set()
 
     def end(self) -> None:
-        """What waits is still sent; nothing more will come."""
+        """Waiting messages are still sent; no more are accepted."""
         self._end()
         self._changed.set()
 

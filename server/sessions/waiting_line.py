@@ -1,7 +1,7 @@
-"""Admission by age: a prompt that was refused for want of K/V is not overtaken for ever by shorter ones, and
-holds these up for a bounded time. Pure: time is an argument, in seconds.
+"""Admission by age: shorter prompts do not overtake a prompt for ever that was refused for lack of K/V slots; it holds
+them up for a bounded time. Pure: time is an argument, in seconds.
 
-May know how many tokens somebody waits for, and no session, stream or prompt.
+May know for how many tokens a client waits, and no session, stream or prompt.
 """
 
 import math
@@ -9,16 +9,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 _GRACE_S = 2.0
-"""How much later than it was told somebody may come back and still keep its age."""
+"""How much later than its retry-after time a client may come back and still keep its age."""
 
 _MIN_HOLD_S = 5.0
 _MAX_HOLD_S = 60.0
 _ANSWERS_OF_A_HOLD = 2.0
-"""Times as long as answers take usually, the oldest may hold up others: by then most of those that ran have ended. One
-for whom that was not enough would else keep everybody out for as long as a single answer is drawn out."""
+"""The oldest may hold up others for this many times the usual duration of an answer: by then most running answers have
+ended. Without a bound, one slow answer would let it block everybody."""
 
 _MAX_WAITING = 256
-"""Who comes when so many wait is served as chance will have it."""
+"""Clients that come while this many wait are not kept in order."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class WaitingLine:
         return len(self._places)
 
     def refused(self, who: Hashable, tokens: float, wait_s: float, now: float) -> None:
-        """Somebody who wants room for so many tokens was told to come back after `wait_s`."""
+        """A client that needs room for `tokens` tokens was refused, to come back after `wait_s`."""
         self._remove(now)
         place = self._places.get(who)
         if place is not None:
@@ -50,10 +50,10 @@ class WaitingLine:
         self._places.pop(who, None)
 
     def reserved(self, who: Hashable, now: float, answer_s: float) -> float:
-        """Tokens that this one must leave free for the oldest that came back when it was told to: who asks once and
+        """Tokens that this client must leave free for the oldest that came back in time; a client that asks once and
         stays away holds up nobody. Answers usually take `answer_s`.
 
-        After a hold that was in vain, nobody holds up others for as long again, whoever asks.
+        After a hold in vain, nobody holds up others for as long again.
         """
         self._remove(now)
         hold_s = min(_MAX_HOLD_S, max(_MIN_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))

@@ -6,7 +6,7 @@ import torch
 import zstandard
 
 from common.codec import decode, encode
-from common.protocol.draft_state import BITS, most_bytes
+from common.protocol.draft_state import BITS, max_bytes
 from common.protocol.errors import PeerError
 from tests.fuzz.arena import FaultError, check_sentence
 from tests.fuzz.chance import Shot, damaged
@@ -51,7 +51,7 @@ class PayloadArena:
     def take(self, data: bytes) -> str:
         dtype, shape = _KINDS[data[0]]
         # Longer ones are refused before they get here.
-        payload = data[1 : 1 + most_bytes(dtype, shape)]
+        payload = data[1 : 1 + max_bytes(dtype, shape)]
         try:
             numbers = decode(payload, dtype, shape)
         except PeerError as error:

@@ -22,7 +22,7 @@ ROW_LENGTHS = (64, 128, 160, 192, 224, 256, 320, 384, 512, 768)
 
 
 @dataclass(frozen=True)
-class Batch:
+class ConversationBatch:
     """One batch of R rows and T columns.
 
     `ids`: int64 [R, T]. `learn`: bool [R, T], True where the next token is to be predicted. `targets`: int64
@@ -35,7 +35,7 @@ class Batch:
 
 
 @dataclass
-class Feed:
+class CorpusBatches:
     """Batches of about `tokens` tokens. Each `block` of steps shares one pool of conversations, sorted by length."""
 
     corpus: Corpus
@@ -43,16 +43,16 @@ class Feed:
     tokens: int = 4096
     block: int = 16
     row_lengths: tuple[int, ...] = ROW_LENGTHS
-    ready: dict[int, list[Batch]] = field(default_factory=dict)
+    ready: dict[int, list[ConversationBatch]] = field(default_factory=dict)
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> ConversationBatch:
         """The batch of `step`; it depends on the corpus and the step alone."""
         first = step - step % self.block
         if first not in self.ready:
             self.ready = {first: self.make_block(first)}
         return self.ready[first][step - first]
 
-    def make_block(self, first: int) -> list[Batch]:
+    def make_block(self, first: int) -> list[ConversationBatch]:
         conversations = self.corpus.conversations(first)
         encoded = (encode_turns(self.tokenizer, item.turns, item.system) for item in conversations)
         pool = take(encoded, self.block * self.tokens, self.row_lengths[-1])
@@ -86,7 +86,7 @@ def group(pool: Sequence[Encoded], tokens: int, row_lengths: Sequence[int]) -> l
     return groups
 
 
-def to_batch(items: Sequence[Encoded], columns: int, rows: int) -> Batch:
+def to_batch(items: Sequence[Encoded], columns: int, rows: int) -> ConversationBatch:
     """`items` in `rows` rows of `columns` tokens; missing items are rows of padding."""
     ids = torch.zeros(rows, columns, dtype=torch.int64)
     learned = torch.zeros(rows, columns, dtype=torch.bool)
@@ -95,4 +95,4 @@ def to_batch(items: Sequence[Encoded], columns: int, rows: int) -> Batch:
         learned[row, : len(item.ids)] = torch.tensor(item.learn)
     learn = torch.zeros_like(learned)
     learn[:, :-1] = learned[:, 1:]
-    return Batch(ids, learn, ids.roll(-1, dims=1)[learn])
+    return ConversationBatch(ids, learn, ids.roll(-1, dims=1)[learn])

@@ -14,7 +14,7 @@ from training.demo.evaluate import Scores, SetScore
 from training.demo.public_data import SOURCES
 from training.demo.registry import FIRST_HELD_OUT, FURTHER_HELD_OUT, families
 from training.demo.split import HELD_OUT_SHARE
-from training.demo.training_loop import LoopSettings, Progress
+from training.demo.training_loop import TargetLoopSettings, TargetProgress
 
 RECIPE = "Recipe"
 
@@ -25,8 +25,8 @@ class Trained:
     card whose weights it went on from, or "" where it began from nothing."""
 
     parameters: int
-    settings: LoopSettings
-    progress: Progress
+    settings: TargetLoopSettings
+    progress: TargetProgress
     earlier: str = ""
 
 

@@ -1,13 +1,17 @@
 """The training mixture: code, the other categories and public conversations, drawn fresh for every step.
 
-What may live here: mixing shares and the seeded stream of conversations. It may not know tokens or models.
+What may live here: mixing shares, the seeded stream of conversations, and writing it as JSONL. It may not know
+tokens or models.
 """
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 
 from training.demo.public_data import Turns
 from training.demo.smalltalk import draw_turns
@@ -41,7 +45,7 @@ PUBLIC_WEIGHTS = {
 
 
 @dataclass(frozen=True)
-class Conversation:
+class CorpusConversation:
     """User and assistant turns, with an optional system message before them."""
 
     turns: Turns
@@ -56,7 +60,7 @@ class Corpus:
     seed: int
     public: dict[str, list[Turns]] = field(default_factory=dict)
 
-    def conversations(self, step: int) -> Iterator[Conversation]:
+    def conversations(self, step: int) -> Iterator[CorpusConversation]:
         """An endless stream that depends on the seed and the step alone."""
         rng = random.Random(f"{self.seed}:mix:{step}")
         tasks = (((task.prompt, task.answer),) for task in training_instances(f"{self.seed}:tasks:{step}"))
@@ -68,7 +72,7 @@ class Corpus:
             category = rng.choices(names, weights)[0]
             system = rng.choice(SYSTEM_PROMPTS) if rng.random() < SYSTEM_SHARE else ""
             turns = self.other_source(category, rng) or self.generated(category, names, weights, streams, rng)
-            yield Conversation(turns, system, category)
+            yield CorpusConversation(turns, system, category)
 
     def other_source(self, category: str, rng: random.Random) -> Turns:
         """Small talk or a public conversation; empty where the generators have the turn."""
@@ -102,3 +106,18 @@ def sample_texts(corpus: Corpus, count: int) -> Iterator[str]:
     for _ in range(count):
         for turn in next(stream).turns:
             yield from turn
+
+
+def write_conversations(out: Path, seed: int, public: Mapping[str, list[Turns]], count: int) -> None:
+    """Writes `count` conversations of the mixture, drawn by `seed`; the same call writes the same file."""
+    with out.open("w", encoding="utf-8") as file:
+        for conversation in islice(Corpus(seed, dict(public)).conversations(0), count):
+            file.write(json.dumps({"messages": messages(conversation)}, ensure_ascii=False) + "\n")
+
+
+def messages(conversation: CorpusConversation) -> list[dict[str, str]]:
+    """Roles and contents, the system message first where there is one."""
+    said = [("system", conversation.system)] if conversation.system else []
+    for ask, answer in conversation.turns:
+        said += [("user", ask), ("assistant", answer)]
+    return [{"role": role, "content": content} for role, content in said]

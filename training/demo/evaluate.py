@@ -15,9 +15,12 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from training.demo.answering import Answer, greedy_answers
 from training.demo.check import RESULT_CHECKS, passes
-from training.demo.measures import loops
 from training.demo.prompts import HELD_OUT_FAMILIES, UNSEEN_QUESTIONS, HeldOut, judged_prompts
 from training.demo.tokenizer import encode_turns
+
+LONGEST_PERIOD = 40
+SHORTEST_LOOP = 24
+REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -117,3 +120,16 @@ def reference_loss(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, 
         total += float(functional.cross_entropy(logits, ids[0, 1:][learned], reduction="sum"))
         count += int(learned.sum())
     return total / count
+
+
+def loops(ids: Sequence[int]) -> bool:
+    """True if some stretch repeats itself: it equals its own shift by a period of at most `LONGEST_PERIOD` tokens
+    over `REPEATS` periods and at least `SHORTEST_LOOP` tokens."""
+    for period in range(1, LONGEST_PERIOD + 1):
+        needed = max(REPEATS * period, SHORTEST_LOOP)
+        run = 0
+        for index in range(period, len(ids)):
+            run = run + 1 if ids[index] == ids[index - period] else 0
+            if run >= needed:
+                return True
+    return False

@@ -150,7 +150,7 @@ class Sketch:
     cases: Callable[[], tuple[Any, ...]]
 
 
-class Draw:
+class InstanceDraw:
     """Seeded choices of one instance. `plain` instances use the default names, so a prompt may leave them out."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -192,7 +192,7 @@ class Draw:
 
 
 def sketch(
-    draw: Draw, parameter: Parameter, inputs: Inputs, wording: Wording, returns: str, body: tuple[str, ...]
+    draw: InstanceDraw, parameter: Parameter, inputs: Inputs, wording: Wording, returns: str, body: tuple[str, ...]
 ) -> Sketch:
     """A sketch with a drawn name (from the stems), a drawn example and `FRESH_CASES` drawn cases."""
     name = draw.name(*wording.stems)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from training.demo.instance import Draw
+from training.demo.instance import InstanceDraw
 
 
 class Coded:
@@ -85,7 +85,7 @@ def negated(condition: Condition) -> Condition:
     return Condition(f"not_{condition.slug}", "", "", said, f"not ({condition.template})", many)
 
 
-def composed(draw: Draw, make: Callable[[Draw], Condition]) -> Condition:
+def composed(draw: InstanceDraw, make: Callable[[InstanceDraw], Condition]) -> Condition:
     """A condition as `make` draws it, or its opposite, or two of them joined."""
     chance = draw.rng.random()
     first = make(draw)
@@ -110,7 +110,7 @@ class Transform(Coded):
     template: str
 
 
-def number_condition(draw: Draw) -> Condition:
+def number_condition(draw: InstanceDraw) -> Condition:
     kind = draw.rng.randrange(13)
     if kind == 11:
         d = draw.constant(1, 9)
@@ -148,7 +148,7 @@ def number_condition(draw: Draw) -> Condition:
     return Condition(slug, "", f" {words} {k}", f"is {predicate} {k}", f"$ {sign} {k}")
 
 
-def natural_condition(draw: Draw) -> Condition:
+def natural_condition(draw: InstanceDraw) -> Condition:
     """A condition that is worth a test on numbers that are never negative."""
     chosen = number_condition(draw)
     while chosen.slug in ("positive", "negative"):
@@ -156,7 +156,7 @@ def natural_condition(draw: Draw) -> Condition:
     return chosen
 
 
-def word_condition(draw: Draw) -> Condition:
+def word_condition(draw: InstanceDraw) -> Condition:
     kind = draw.rng.randrange(9)
     if kind == 8:
         return Condition("palindrome", "", "", "is the same backwards", "$ == $[::-1]")
@@ -190,7 +190,7 @@ CHARACTER_KINDS = (
 )
 
 
-def vowel_condition(draw: Draw) -> Condition:
+def vowel_condition(draw: InstanceDraw) -> Condition:
     return character_kind(0)
 
 
@@ -199,12 +199,12 @@ def character_kind(index: int) -> Condition:
     return Condition(slug, "", "", f"is {one}", template, f"are {nouns}", nouns)
 
 
-def character_condition(draw: Draw) -> Condition:
+def character_condition(draw: InstanceDraw) -> Condition:
     """A kind of characters or one letter."""
     return character_kind(0) if draw.rng.random() < 0.14 else other_character_condition(draw)
 
 
-def other_character_condition(draw: Draw) -> Condition:
+def other_character_condition(draw: InstanceDraw) -> Condition:
     """A kind of characters other than vowels, or one letter."""
     kind = draw.rng.randrange(1, 8)
     if kind < len(CHARACTER_KINDS):
@@ -213,7 +213,7 @@ def other_character_condition(draw: Draw) -> Condition:
     return Condition(c, "", "", f"is equal to '{c}'", f"$ == '{c}'", named=f"letters '{c}'")
 
 
-def number_transform(draw: Draw) -> Transform:
+def number_transform(draw: InstanceDraw) -> Transform:
     kind = draw.rng.randrange(9)
     k = draw.constant(2, 12)
     return (
@@ -229,7 +229,7 @@ def number_transform(draw: Draw) -> Transform:
     )[kind]
 
 
-def character_transform(draw: Draw) -> Transform:
+def character_transform(draw: InstanceDraw) -> Transform:
     k = draw.rng.randint(2, 4)
     c = draw.pick("!?-_*#")
     chosen: Transform = draw.pick(
@@ -244,7 +244,7 @@ def character_transform(draw: Draw) -> Transform:
     return chosen
 
 
-def word_transform(draw: Draw) -> Transform:
+def word_transform(draw: InstanceDraw) -> Transform:
     kind = draw.rng.randrange(9)
     k = draw.rng.randint(2, 4)
     c = draw.pick("!?-_*#")

@@ -21,7 +21,7 @@ LONGEST_ANSWER = 900
 
 
 @dataclass(frozen=True)
-class Source:
+class PublicFile:
     """One public file: its name under the data folder, its origin, its licence and its reader."""
 
     file: str
@@ -73,26 +73,28 @@ def read_instructions(text: str) -> list[Turns]:
 
 
 SOURCES = (
-    Source(
+    PublicFile(
         "train/tinystories_10k.txt",
         "TinyStories sample from mines-opt-ml/decoding-gpt",
         "CDLA-Sharing-1.0 upstream; the repository itself has no licence file",
         read_stories,
     ),
-    Source(
+    PublicFile(
         "train/tinystories_smallGPT.txt",
         "TinyStories sample from s-ajaykumar/smallGPT",
         "CDLA-Sharing-1.0 upstream; the repository itself has no licence file",
         read_stories,
     ),
-    Source(
+    PublicFile(
         "train/synthetic_persona_chat_valid.csv",
         "google-research-datasets/Synthetic-Persona-Chat, validation part",
         "CC BY 4.0",
         read_personas,
     ),
-    Source("train/alpaca_en_demo_gpt4.json", "hiyouga/LLaMA-Factory, alpaca_en_demo", "Apache-2.0", read_instructions),
-    Source(
+    PublicFile(
+        "train/alpaca_en_demo_gpt4.json", "hiyouga/LLaMA-Factory, alpaca_en_demo", "Apache-2.0", read_instructions
+    ),
+    PublicFile(
         "train/rasbt_instruction_data.json",
         "rasbt/LLMs-from-scratch, instruction-data",
         "Apache-2.0",

@@ -11,22 +11,23 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from common.protocol.errors import MisuseError
 from training.demo.architecture import CONTEXT, TARGET, Shape, new_model
-from training.demo.batching import ROW_LENGTHS, Feed
+from training.demo.batching import ROW_LENGTHS, ConversationBatch, CorpusBatches
 from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
 from training.demo.evaluate import Scores, evaluate
-from training.demo.losses import answer_loss
 from training.demo.prompts import write_prompts
 from training.demo.public_data import load_public
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import load_tokenizer, train_tokenizer
-from training.demo.training_loop import LoopSettings, Progress, run
+from training.demo.training_loop import TargetLoopSettings, TargetProgress, run
 
 TOKENIZER_CONVERSATIONS = 20_000
 
@@ -45,9 +46,9 @@ class DemoSettings:
     warm: bool = False
     judged: int = 200
 
-    def loop(self) -> LoopSettings:
+    def loop(self) -> TargetLoopSettings:
         """A fresh start bears the higher rates; weights that are trained already would lose more than they gain."""
-        fresh = LoopSettings(self.tokens)
+        fresh = TargetLoopSettings(self.tokens)
         return (
             replace(fresh, matrix_rate=fresh.matrix_rate / 2, vector_rate=fresh.vector_rate / 2) if self.warm else fresh
         )
@@ -62,11 +63,11 @@ class Watcher:
     """How a caller follows the recipe: stage names as they start, and progress towards a number of tokens."""
 
     stage: Callable[[str], None]
-    progress: Callable[[Progress, int], None]
+    progress: Callable[[TargetProgress, int], None]
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkPaths:
     """The folder in which an unfinished run keeps its stages."""
 
     folder: Path
@@ -84,9 +85,9 @@ class Work:
         return self.folder / "target.pt"
 
 
-def open_work(out: Path, settings: DemoSettings, resume: bool) -> Work:
+def open_work(out: Path, settings: DemoSettings, resume: bool) -> WorkPaths:
     """The work folder under `out`. Raises `RecipeError` where a run would be overwritten or resumed differently."""
-    work = Work(out / "work")
+    work = WorkPaths(out / "work")
     if work.folder.exists():
         if not resume:
             raise RecipeError(f"{work.folder} holds an earlier run: add --resume, or choose another --out")
@@ -110,7 +111,7 @@ def train_demo(
     watcher.stage("tokenizer")
     tokenizer = load_tokenizer(warm_start) if warm_start is not None else the_tokenizer(work, corpus)
     watcher.stage("target")
-    trained = train_target(TARGET, Feed(corpus, tokenizer), settings.loop(), work, out, watcher, warm_start)
+    trained = train_target(TARGET, CorpusBatches(corpus, tokenizer), settings.loop(), work, out, watcher, warm_start)
     target, _ = load_model(out / "target")
     scores = evaluate(target, tokenizer, settings.judged, watcher.stage)
     write_prompts(out / "prompts.jsonl")
@@ -119,7 +120,7 @@ def train_demo(
     return scores
 
 
-def the_tokenizer(work: Work, corpus: Corpus) -> PreTrainedTokenizerFast:
+def the_tokenizer(work: WorkPaths, corpus: Corpus) -> PreTrainedTokenizerFast:
     if not work.tokenizer.exists():
         texts = sample_texts(corpus, TOKENIZER_CONVERSATIONS)
         train_tokenizer(texts, CONTEXT).save_pretrained(work.tokenizer)
@@ -128,9 +129,9 @@ def the_tokenizer(work: Work, corpus: Corpus) -> PreTrainedTokenizerFast:
 
 def train_target(
     shape: Shape,
-    feed: Feed,
-    loop: LoopSettings,
-    work: Work,
+    feed: CorpusBatches,
+    loop: TargetLoopSettings,
+    work: WorkPaths,
     out: Path,
     watcher: Watcher,
     warm_start: Path | None = None,
@@ -162,3 +163,16 @@ def compile_layers(model: LlamaForCausalLM) -> None:
         torch._dynamo.config.recompile_limit = 2 * len(ROW_LENGTHS)
         for layer in model.model.layers:
             layer.compile(dynamic=False)
+
+
+def learned_logits(model: LlamaForCausalLM, batch: ConversationBatch) -> torch.Tensor:
+    """Float32 logits [learned places, vocabulary]; other places never reach the output layer."""
+    body: Any = model.model
+    hidden: torch.Tensor = body(input_ids=batch.ids, use_cache=False).last_hidden_state
+    logits: torch.Tensor = model.lm_head(hidden[batch.learn])
+    return logits.float()
+
+
+def answer_loss(model: LlamaForCausalLM, batch: ConversationBatch) -> torch.Tensor:
+    """Mean cross-entropy of the answer tokens, in nats."""
+    return functional.cross_entropy(learned_logits(model, batch), batch.targets)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from training.demo.instance import Draw, Sketch
+from training.demo.instance import InstanceDraw, Sketch
 
-Family = Callable[[Draw], Sketch]
+Family = Callable[[InstanceDraw], Sketch]
 
 FAMILY_FILES = ("grid", "grouped", "sequences", "scalars", "text", "mappings", "matrices")
 

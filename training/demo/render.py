@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from training.demo.instance import Draw, Sketch
+from training.demo.instance import InstanceDraw, Sketch
 from training.demo.registry import Family
 
 IRREGULAR_VERBS = {"check": "checks", "multiply": "multiplies", "add up": "adds up", "give back": "gives back"}
@@ -105,7 +105,7 @@ def make_instance(name: str, make: Family, seed: str, tested: bool = True) -> In
     Without `tested` it has no tests, which take longer than all the rest.
     """
     rng = random.Random(seed)
-    draw = Draw(rng)
+    draw = InstanceDraw(rng)
     sketch = make(draw)
     style = rng.choices(STYLES, weights=[style.weight for style in STYLES])[0]
     code = function_source(sketch, style)
@@ -118,7 +118,7 @@ def make_instance(name: str, make: Family, seed: str, tested: bool = True) -> In
     )
 
 
-def instruction(sketch: Sketch, style: Style, draw: Draw) -> str:
+def instruction(sketch: Sketch, style: Style, draw: InstanceDraw) -> str:
     call = f"{sketch.name}({sketch.parameter.name})"
     template = draw.pick(PLAIN_INSTRUCTIONS if draw.plain else NAMED_INSTRUCTIONS)
     verb, rest = paraphrase(sketch.wording.verb, sketch.wording.rest, draw)
@@ -129,7 +129,7 @@ def instruction(sketch: Sketch, style: Style, draw: Draw) -> str:
     return casual(text) if draw.plain and draw.rng.random() < CASUAL_SHARE else text
 
 
-def paraphrase(verb: str, rest: str, draw: Draw) -> tuple[str, str]:
+def paraphrase(verb: str, rest: str, draw: InstanceDraw) -> tuple[str, str]:
     """The task as it is, or in other words."""
     if draw.rng.random() >= PARAPHRASED_SHARE:
         return verb, rest

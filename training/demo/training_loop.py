@@ -16,16 +16,16 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM
 
-from training.demo.batching import Batch
+from training.demo.batching import ConversationBatch
 from training.demo.muon import Muon
 
 PAUSE_FACTOR = 4.0
 
-Loss = Callable[[LlamaForCausalLM, Batch], torch.Tensor]
+Loss = Callable[[LlamaForCausalLM, ConversationBatch], torch.Tensor]
 
 
 @dataclass(frozen=True)
-class LoopSettings:
+class TargetLoopSettings:
     """A run of `tokens` tokens, padding left out: warm-up by steps, then a plateau, then a linear decay to zero.
 
     The plateau does not depend on `tokens`, so an unfinished run may be resumed with another length
@@ -44,7 +44,7 @@ class LoopSettings:
 
 
 @dataclass
-class Progress:
+class TargetProgress:
     """How far a run has come. `seconds` is active time; `loss` a moving average in nats per learned token."""
 
     step: int = 0
@@ -55,7 +55,7 @@ class Progress:
     step_seconds: float = 0.0
 
 
-def rate_factor(settings: LoopSettings, progress: Progress) -> float:
+def rate_factor(settings: TargetLoopSettings, progress: TargetProgress) -> float:
     """What the peak rates are multiplied by in the next step."""
     warmup = min(1.0, (progress.step + 1) / settings.warmup_steps)
     left = max(0.0, 1.0 - progress.tokens / settings.tokens)
@@ -69,17 +69,17 @@ def active_time(elapsed: float, typical: float) -> float:
 
 def run(
     model: LlamaForCausalLM,
-    batches: Callable[[int], Batch],
+    batches: Callable[[int], ConversationBatch],
     loss: Loss,
-    settings: LoopSettings,
+    settings: TargetLoopSettings,
     checkpoint: Path,
-    report: Callable[[Progress], None] = lambda progress: None,
+    report: Callable[[TargetProgress], None] = lambda progress: None,
     clock: Callable[[], float] = time.monotonic,
-) -> Progress:
+) -> TargetProgress:
     """Train `model` in place until the tokens are used; continue from `checkpoint` where it exists."""
     bfloat16 = bfloat16_is_faster()
     optimisers = new_optimisers(model, settings, torch.bfloat16 if bfloat16 else torch.float32)
-    progress = restore(model, optimisers, checkpoint) if checkpoint.exists() else Progress()
+    progress = restore(model, optimisers, checkpoint) if checkpoint.exists() else TargetProgress()
     model.train()
     while progress.tokens < settings.tokens:
         started = clock()
@@ -111,7 +111,7 @@ def bfloat16_is_faster() -> bool:
     return seconds(torch.bfloat16) < seconds(torch.float32)
 
 
-def advance(progress: Progress, batch: Batch, loss: float, elapsed: float) -> None:
+def advance(progress: TargetProgress, batch: ConversationBatch, loss: float, elapsed: float) -> None:
     spent = active_time(elapsed, progress.step_seconds)
     first = progress.step == 0
     progress.seconds += spent
@@ -122,7 +122,9 @@ def advance(progress: Progress, batch: Batch, loss: float, elapsed: float) -> No
     progress.learned_tokens += len(batch.targets)
 
 
-def new_optimisers(model: LlamaForCausalLM, settings: LoopSettings, dtype: torch.dtype) -> list[torch.optim.Optimizer]:
+def new_optimisers(
+    model: LlamaForCausalLM, settings: TargetLoopSettings, dtype: torch.dtype
+) -> list[torch.optim.Optimizer]:
     """Muon, which iterates in `dtype`, for the matrices of the layers, AdamW for the rest; each group keeps its peak
     rate."""
     matrices = [parameter for parameter in model.model.layers.parameters() if parameter.ndim == 2]
@@ -146,7 +148,7 @@ def apply_gradients(optimisers: list[torch.optim.Optimizer], factor: float) -> N
 
 
 def save(
-    model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], progress: Progress, checkpoint: Path
+    model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], progress: TargetProgress, checkpoint: Path
 ) -> None:
     """Write the checkpoint so that a crash leaves either the old one or the new one."""
     state: dict[str, Any] = {
@@ -159,9 +161,9 @@ def save(
     os.replace(partial, checkpoint)
 
 
-def restore(model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], checkpoint: Path) -> Progress:
+def restore(model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], checkpoint: Path) -> TargetProgress:
     state = torch.load(checkpoint, weights_only=True)
     model.load_state_dict(state["model"])
     for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(saved)
-    return Progress(**state["progress"])
+    return TargetProgress(**state["progress"])

@@ -1,4 +1,4 @@
-"""Training drafts for a target: data, the target's features, one loop, and one file per kind of draft in `recipes`.
+"""Training draft models for a target: data, the target's features, one loop, and one file per draft kind in `recipes`.
 
-`outrider-train moa|eagle|medusa|independent` runs it. Nothing here knows the demo models.
+`outrider-train KIND` runs it. Nothing here knows the demo models.
 """

@@ -1,6 +1,6 @@
-"""How many tokens a draft as it stands makes the target commit in a pass, on held-out prompts.
+"""Measures the accept length of a draft model in training: committed tokens per pass of the target.
 
-What may live here: running rounds over prompts and counting. It may not know any kind of draft.
+What may live here: running rounds over prompts and counting. It may not know any draft kind.
 """
 
 from __future__ import annotations
@@ -13,40 +13,43 @@ from common.drafters.load import SPARE_SLOTS
 from common.models.packed import PackedModel
 from common.protocol.draft_state import HIDDEN
 from common.rounds import Rounds, RoundsAnswer
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 
 Tokens = Sequence[int]
 
 
 def accept_length(
-    target: Target,
+    target: FrozenTarget,
     make_drafter: Callable[[], Drafter],
     exporters: Sequence[StateExporter],
     prompts: Sequence[Tokens],
     new_tokens: int,
     levels: int = 6,
 ) -> float:
-    """Committed tokens per pass of the target over all prompts together, bonus tokens included; 0 where no prompt
-    took a second pass. Takes the target's attention over."""
+    """Committed tokens per pass of the target over all prompts, bonus tokens included; 0 where no prompt had a second
+    pass.
+
+    prompts: token ids. levels: drafted levels of a round. Changes the attention implementation of the target's model.
+    """
     return mean_accept_length(answer_all(target, make_drafter, exporters, prompts, new_tokens, levels))
 
 
 def answer_all(
-    target: Target,
+    target: FrozenTarget,
     make_drafter: Callable[[], Drafter],
     exporters: Sequence[StateExporter],
     prompts: Sequence[Tokens],
     new_tokens: int,
     levels: int = 6,
 ) -> list[RoundsAnswer]:
-    """The target's greedy answers of at most `new_tokens`, cut where they end, one after another with one drafter."""
+    """The target's greedy answers of at most `new_tokens`, one after another with one drafter."""
     packed = packed_target(target, exporters, longest=max(map(len, prompts), default=0) + new_tokens)
     rounds = Rounds(packed, make_drafter(), exporters, levels=levels)
     return [rounds.answer(prompt, new_tokens, target.end_tokens) for prompt in prompts]
 
 
-def packed_target(target: Target, exporters: Sequence[StateExporter], longest: int) -> PackedModel:
-    """The target with K/V for one sequence of `longest` tokens and a tree."""
+def packed_target(target: FrozenTarget, exporters: Sequence[StateExporter], longest: int) -> PackedModel:
+    """The target with K/V slots for one sequence of `longest` tokens and a tree."""
     keep_hidden = any(exporter.kind == HIDDEN for exporter in exporters)
     return PackedModel(target.model, longest + SPARE_SLOTS, keep_hidden)
 

@@ -1,4 +1,4 @@
-"""From samples to batches: a pure function from a batch's number to its rows, which makes resuming exact.
+"""Groups samples into batches. A batch is a pure function of its number, so that a resumed run gets the same batches.
 
 What may live here: shuffling, grouping by length, tensors of one batch. It may not know where samples come from, models
 or losses.
@@ -16,17 +16,19 @@ from training.draft_models.chat import Sample
 from training.draft_models.recipe import Batch
 
 POOL_BATCHES = 32
-"""About so many batches share one pool, within which samples are sorted by length: enough that little is padding, few
-enough that batches differ from epoch to epoch."""
+"""The size of a pool, within which samples are sorted by length: large enough for little padding, small enough that
+batches differ between epochs."""
 
 COLUMN_STEP = 8
-"""Rows are as long as a multiple of this, so that fewer shapes occur."""
+"""The length of rows is a multiple of this, so that there are fewer shapes."""
 
 
 @dataclass
-class Feed:
-    """Every sample once in each epoch, in an order that depends on seed and epoch. `tokens`: cells of one batch at
-    most, padding included; a row that is longer comes alone."""
+class SampleBatches:
+    """Every sample once in each epoch, in an order that depends on seed and epoch.
+
+    tokens: the most tokens of a batch, padding included; a longer sample is a batch of its own.
+    """
 
     samples: Sequence[Sample]
     tokens: int
@@ -46,11 +48,11 @@ class Feed:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Of the first epoch; later ones differ by a few."""
+        """Batches of the first epoch; later epochs differ by a few."""
         return len(self.plan(0))
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Which samples form each batch of an epoch."""
+        """The indices of the samples of each batch of an epoch."""
         if epoch not in self.plans:
             self.plans = {epoch: self.make_plan(epoch)}
         return self.plans[epoch]
@@ -67,7 +69,7 @@ class Feed:
 
 
 def group(pool: np.ndarray, lengths: np.ndarray, tokens: int) -> list[list[int]]:
-    """The samples of `pool`, longest first, in groups whose rows times columns stay within `tokens`."""
+    """The samples of `pool`, longest first, in groups of at most `tokens` with padding."""
     groups: list[list[int]] = []
     for index in sorted(pool.tolist(), key=lambda index: -int(lengths[index])):
         fits = groups and (len(groups[-1]) + 1) * columns(int(lengths[groups[-1][0]])) <= tokens

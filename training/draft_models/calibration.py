@@ -1,4 +1,4 @@
-"""How often Medusa's heads are right: of each head and rank, the share of held-out places where that token came.
+"""Measures the accuracy of Medusa's heads: for each head and rank, the share of held-out places where it was right.
 
 What may live here: measuring it on the target's own answers. It may not know how heads are trained or trees chosen.
 """
@@ -20,8 +20,10 @@ from common.models.segment import Segment
 def measure_accuracies(
     target: PackedModel, head: torch.nn.Module, draft: MedusaDraft, samples: Sequence[tuple[Sequence[int], int]]
 ) -> torch.Tensor:
-    """Float64 [H, K]. `samples` are whole sequences, prompt and answer, and the length of each prompt; 0 where no
-    sample is long enough for a head."""
+    """Accuracies as float64 [H, K]; 0 where no sample is long enough for a head.
+
+    samples: whole sequences of token ids, prompt and answer, each with the length of its prompt.
+    """
     hits = torch.zeros(draft.config.heads, RANKS, dtype=torch.float64)
     places = torch.zeros(draft.config.heads, 1, dtype=torch.float64)
     for tokens, prompt in samples:
@@ -29,14 +31,14 @@ def measure_accuracies(
         hidden_TE = target.forward([chain]).hidden  # noqa: N806
         for index in range(draft.config.heads):
             # The first state that a client drafts from is that of the prompt's last token.
-            asked = hidden_TE[prompt - 1 : len(tokens) - 2 - index].to(next(draft.parameters()))
-            came = torch.tensor(tokens[prompt + 1 + index :], device=asked.device)
-            if len(asked) == 0:
+            states = hidden_TE[prompt - 1 : len(tokens) - 2 - index].to(next(draft.parameters()))
+            next_tokens = torch.tensor(tokens[prompt + 1 + index :], device=states.device)
+            if len(states) == 0:
                 continue
-            logits = draft.logits(index, asked, head)
+            logits = draft.logits(index, states, head)
             top = logits.topk(min(RANKS, logits.shape[-1])).indices
-            hits[index, : top.shape[1]] += (top == came[:, None]).sum(dim=0).cpu()
-            places[index] += len(asked)
+            hits[index, : top.shape[1]] += (top == next_tokens[:, None]).sum(dim=0).cpu()
+            places[index] += len(states)
     return hits / places.clamp(min=1)
 
 

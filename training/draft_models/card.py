@@ -1,6 +1,6 @@
-"""The model card of a trained draft: what it is for, what it learned from, and what was measured.
+"""Writes the model card of a trained draft model: its purpose, its data and its measurements.
 
-What may live here: the card's text, made from finished facts. It may not train, measure or read models.
+What may live here: the text of the card. It may not train, measure or read models.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.draft_models.checkpoint import Progress
+from training.draft_models.checkpoint import RunProgress
 from training.draft_models.recipe import Evaluation
 
 
 @dataclass(frozen=True)
-class Facts:
-    """All that a card says. `data`: file name and sha256 of each file; `counts`: sentences on what became of them;
-    `settings`: further rows by name; `prompts` and `new_tokens`: how the accept length was measured."""
+class CardFacts:
+    """The content of a card.
+
+    data: file name and sha256 of each file. counts: sentences on the data. settings: further rows by name. prompts,
+    new_tokens: how the accept length was measured.
+    """
 
     kind: str
     target: str
@@ -26,7 +29,7 @@ class Facts:
     data: Sequence[tuple[str, str]]
     counts: Sequence[str]
     seed: int
-    progress: Progress
+    progress: RunProgress
     settings: Mapping[str, str]
     measured: Evaluation | None
     prompts: int
@@ -34,11 +37,11 @@ class Facts:
     command: Sequence[str]
 
 
-def write_card(facts: Facts, out: Path) -> None:
+def write_card(facts: CardFacts, out: Path) -> None:
     (out / "README.md").write_text(card(facts), encoding="utf-8")
 
 
-def card(facts: Facts) -> str:
+def card(facts: CardFacts) -> str:
     """Markdown with YAML front matter."""
     progress = facts.progress
     front = {
@@ -75,7 +78,7 @@ def card(facts: Facts) -> str:
     )
 
 
-def measured(facts: Facts) -> str:
+def measured(facts: CardFacts) -> str:
     if facts.measured is None:
         return "Nothing: there was too little data to hold any out."
     by_depth = {f"n={depth}": length for depth, length in facts.measured.by_depth.items()}
@@ -94,5 +97,5 @@ def table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
 
 
 def shown(command: Sequence[str]) -> str:
-    """The command without where things lie on the machine that ran it."""
+    """The command, with absolute paths reduced to their last part."""
     return " ".join(Path(part).name if Path(part).is_absolute() else part for part in command)

@@ -1,11 +1,11 @@
-"""From conversations to token ids with the answers marked, by the tokenizer's own chat template, whichever it is.
+"""Renders conversations by any tokenizer's chat template to token ids, with a mask of the answers.
 
-What may live here: rendering, tokenising, and finding answers in what was rendered. It may not know files, lengths or
+What may live here: rendering, tokenising, and finding answers in the rendered text. It may not know files, lengths or
 batches.
 
-Answers are found by rendering prefixes of a conversation: an answer reaches from the end of what a server would render
-to ask for it, to the end of what is rendered with it. Where a template rewrites history (it drops earlier thoughts,
-say), the whole does not begin with its prefixes; then every answer becomes a sample of its own, as a server sees it.
+Answers are found by rendering prefixes of a conversation: an answer begins where the text with the generation prompt
+ends, and ends where the text with the answer ends. Some templates rewrite history, for example by dropping earlier
+thoughts; then the whole text does not begin with its prefixes, and every answer becomes a sample of its own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from training.draft_models.records import ASSISTANT, Turn
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One row to learn from. `ids`: int32 [n]. `answers`: bool [n], True where the token belongs to an answer."""
+    """One row of training data. ids: int32 [n]. answers: bool [n], True where the token belongs to an answer."""
 
     ids: np.ndarray
     answers: np.ndarray
 
     @property
     def learned(self) -> int:
-        """Tokens that can be learned: the first of a row has nothing before it."""
+        """The number of tokens to learn; the first of a row is not, because it has no predecessor."""
         return int(self.answers[1:].sum())
 
     def cut(self, length: int) -> Sample:
@@ -40,21 +40,22 @@ class Sample:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A text for the tokenizer, with the spans [start, end) of characters that are answers."""
+    """A text for the tokenizer. spans: [start, end) in characters of the answers."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
 
 
-class RefusedError(Exception):
-    """The chat template refuses a conversation, such as one whose roles do not take turns; its text says why."""
+class TemplateRefusedError(Exception):
+    """The chat template refuses a conversation, for example because roles do not alternate; the message says why."""
 
 
-class Chat:
-    """Renders and tokenises conversations for one target. `end_tokens` end an answer; what follows is not learned."""
+class ChatRenderer:
+    """Renders and tokenises conversations for one target. end_tokens: end an answer; tokens behind them are not
+    learned."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
-        """Raises `MisuseError` where the tokenizer cannot do it."""
+        """Raises `MisuseError` where the tokenizer has no chat template or is not a fast one."""
         if not getattr(tokenizer, "chat_template", None):
             raise MisuseError(
                 "the target's tokenizer has no chat template, so only plain text can be trained on: pass .txt files or "
@@ -66,7 +67,7 @@ class Chat:
         self.end_tokens = np.array(sorted(end_tokens), dtype=np.int32)
 
     def samples(self, conversations: Sequence[Sequence[Rendered]]) -> list[list[Sample]]:
-        """Tokenised at once, which is what makes it fast; nested as given."""
+        """The samples, nested as `conversations`. Tokenises all texts in one call, which is fast."""
         texts = [rendered.text for items in conversations for rendered in items]
         if not texts:
             return [[] for _ in conversations]
@@ -82,7 +83,7 @@ class Chat:
         ends = np.isin(tokens, self.end_tokens)
         for start, end in rendered.spans:
             inside = (starts >= start) & (starts < end)
-            # Templates may put a line break after the end token; nobody ever generates it.
+            # Templates may put a line break after the end token, which is never generated.
             ended = np.flatnonzero(inside & ends)
             if len(ended):
                 inside[ended[0] + 1 :] = False
@@ -90,43 +91,44 @@ class Chat:
         return Sample(tokens, answers)
 
     def prompt(self, turns: Sequence[Turn]) -> list[int]:
-        """Token ids of turns that the target is to answer. Raises `RefusedError`."""
+        """Token ids of the turns with the generation prompt. Raises `TemplateRefusedError`."""
         tokenizer: Any = self.tokenizer
         return list(tokenizer(self.render(turns, asking=True), add_special_tokens=False)["input_ids"])
 
     def mark(self, turns: Sequence[Turn]) -> list[Rendered]:
-        """What to learn from a conversation: one text, or one for each answer where the template rewrites history.
+        """The texts to learn from: one for the conversation, or one for each answer where the template rewrites
+        history.
 
-        Empty where there is no answer to anything. Raises `RefusedError`.
+        Empty where there is no answer. Raises `TemplateRefusedError`.
         """
         turns = answerable(turns)
         places = [index for index, turn in enumerate(turns) if turn.role == ASSISTANT]
-        asked = [self.render(turns[:index], asking=True) for index in places]
-        said = [self.render(turns[: index + 1]) for index in places]
-        if not said:
+        prompts = [self.render(turns[:index], asking=True) for index in places]
+        answered = [self.render(turns[: index + 1]) for index in places]
+        if not answered:
             return []
-        whole = said[-1]
-        if all(whole.startswith(text) for text in (*asked, *said)):
-            return [Rendered(whole, tuple((len(a), len(s)) for a, s in zip(asked, said, strict=True)))]
-        return [Rendered(s, ((shared(a, s), len(s)),)) for a, s in zip(asked, said, strict=True)]
+        whole = answered[-1]
+        if all(whole.startswith(text) for text in (*prompts, *answered)):
+            return [Rendered(whole, tuple((len(a), len(s)) for a, s in zip(prompts, answered, strict=True)))]
+        return [Rendered(s, ((shared(a, s), len(s)),)) for a, s in zip(prompts, answered, strict=True)]
 
     def render(self, turns: Sequence[Turn], asking: bool = False) -> str:
-        """The template's text; `asking` adds what comes before an answer. Raises `RefusedError`."""
+        """The template's text. asking: add the generation prompt. Raises `TemplateRefusedError`."""
         messages: Any = [{"role": turn.role, "content": turn.content} for turn in turns]
         tokenizer: Any = self.tokenizer
         try:
             return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=asking))
         except (TemplateError, TypeError, ValueError) as error:
-            raise RefusedError(str(error)) from error
+            raise TemplateRefusedError(str(error)) from error
 
 
 def answerable(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns without answers to nothing: some files open conversations with the assistant."""
+    """The turns without answers before the first question: some files begin conversations with the assistant."""
     first = next((index for index, turn in enumerate(turns) if turn.role not in (ASSISTANT, "system")), len(turns))
     return [turn for index, turn in enumerate(turns) if index >= first or turn.role != ASSISTANT]
 
 
 def shared(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common prefix, in characters."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))

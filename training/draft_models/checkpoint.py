@@ -1,4 +1,4 @@
-"""What a run leaves behind to be continued: its settings and its newest state.
+"""The files of an unfinished run, from which it can be resumed: its settings and its newest state.
 
 What may live here: the work folder's files. It may not know recipes or what the settings mean.
 """
@@ -19,9 +19,9 @@ from common.protocol.errors import MisuseError
 
 
 @dataclass
-class Progress:
-    """How far a run has come. `seconds`: time spent so far, measuring included; `loss`: mean of the last steps;
-    `accepted`: (step, accept length) of every measurement."""
+class RunProgress:
+    """The progress of a run. seconds: so far, measurements included. loss: the mean of the last steps. accepted:
+    (step, accept length) of every measurement."""
 
     step: int = 0
     tokens: int = 0
@@ -42,9 +42,9 @@ class WorkFolder:
         self.regenerated = self.path / "regenerated.jsonl"
 
     def stored(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The settings of the run so far, None where it has not begun.
+        """The stored settings; None where the run has not begun.
 
-        Raises `MisuseError` where one that `settings` names was another, or the file is broken.
+        Raises `MisuseError` where a value differs from that in `settings`, or the file is broken.
         """
         if not self.settings.exists():
             return None
@@ -69,13 +69,13 @@ class WorkFolder:
             file.write(json.dumps(entry) + "\n")
 
     def rewind_log(self, step: int) -> None:
-        """Forget what was logged after `step`, which a resumed run does again."""
+        """Removes the entries after `step`, which a resumed run writes again."""
         if self.log.exists():
             lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
             replace_file(self.log, "".join(kept).encode())
 
-    def save(self, module: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    def save(self, module: nn.Module, optimizer: torch.optim.Optimizer, progress: RunProgress) -> None:
         """Write the checkpoint so that a crash leaves either the old one or the new one."""
         self.path.mkdir(parents=True, exist_ok=True)
         state = {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "progress": asdict(progress)}
@@ -83,19 +83,19 @@ class WorkFolder:
         torch.save(state, partial)
         os.replace(partial, self.checkpoint)
 
-    def restore(self, module: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> Progress:
-        """Puts the newest state into both and says how far it had come; the start where there is none.
+    def restore(self, module: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> RunProgress:
+        """Loads the newest state into both and returns its progress; a new one where there is no checkpoint.
 
-        Raises `MisuseError` for a checkpoint of something else.
+        Raises `MisuseError` for a checkpoint that does not fit.
         """
         if not self.checkpoint.exists():
-            return Progress()
+            return RunProgress()
         try:
             state = torch.load(self.checkpoint, weights_only=True, map_location=device)
             module.load_state_dict(state["module"])
             optimizer.load_state_dict(state["optimizer"])
-            progress = Progress(**state["progress"])
-        # Whatever a foreign or broken file trips over, torch has an exception of its own for it.
+            progress = RunProgress(**state["progress"])
+        # torch raises many kinds of exceptions for a broken or foreign file.
         except Exception as error:
             raise MisuseError(
                 f"{self.checkpoint} does not fit this run: remove {self.path} to start again, or choose another --out"

@@ -1,7 +1,7 @@
-"""From records to samples of the right length, prompts kept apart for measuring, and a count of what was left out.
+"""Makes samples of the right length from records, holds prompts out for measuring, and counts what was left out.
 
-What may live here: windows of plain text, cutting, the held-out share, the counts. It may not know file formats, chat
-templates or batches.
+What may live here: windows of plain text, truncation, the held-out share, the counts. It may not know file formats,
+chat templates or batches.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from common.protocol.errors import MisuseError
-from training.draft_models.chat import Chat, RefusedError, Sample, answerable
-from training.draft_models.records import ASSISTANT, Conversation, Record, Text, digest
+from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError, answerable
+from training.draft_models.records import ASSISTANT, ConversationRecord, Record, TextRecord, digest
 
 HELD_OUT_SHARE = 0.02
 TEXT_PROMPT_TOKENS = 64
-"""A held-out window of plain text is asked to be continued from here, or from its middle if that comes earlier."""
+"""The length of the prompt of a held-out window of plain text; at most half of the window."""
 
 BLOCK = 256
-"""Texts tokenised at a time."""
+"""The number of texts that are tokenised in one call."""
 
-Render = Callable[[Chat, Sequence[Conversation]], list[list[Sample]]]
-"""From conversations to the samples of each; those that a template refuses have none."""
+Render = Callable[[ChatRenderer, Sequence[ConversationRecord]], list[list[Sample]]]
+"""Makes the samples of each conversation; those that a template refuses have none."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of the data. Samples are counted after windows were cut; `tokens` are those of `samples`."""
+    """Counts of the data. Samples are counted after windows were made. tokens: of all samples. cut: truncated samples.
+    dropped: samples without an answer within the longest length. unusable: conversations without any sample."""
 
     conversations: int = 0
     windows: int = 0
@@ -44,7 +45,7 @@ class Counts:
     dropped: int = 0
 
     def sentences(self, max_length: int) -> list[str]:
-        """For people: one line on what is used, one on each kind of loss that occurred."""
+        """Sentences for people: one on what is used, and one on each reason for which data was left out."""
         said = [
             f"{self.samples:,} samples with {self.tokens:,} tokens, {self.learned:,} of them learned, from "
             f"{self.conversations:,} conversations and {self.windows:,} windows of text; {self.held_out:,} held out"
@@ -61,7 +62,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Data:
-    """`samples` to train on; `prompts`, token ids, to measure on, in an order that depends on the seed."""
+    """samples: to train on. prompts: token ids, to measure on, in an order that depends on the seed."""
 
     samples: list[Sample]
     prompts: list[list[int]]
@@ -70,7 +71,7 @@ class Data:
 
 @dataclass(frozen=True)
 class DataSettings:
-    """`max_length`: tokens of the longest sample; `held_out`: whether to keep a share of the data for measuring."""
+    """max_length: of a sample, in tokens. held_out: whether to hold a share of the data out for measuring."""
 
     max_length: int
     seed: int
@@ -84,13 +85,13 @@ def load_data(
     settings: DataSettings,
     render: Render | None = None,
 ) -> Data:
-    """Everything to train on and, unless it comes from elsewhere, to measure on.
+    """The data to train on and, with `settings.held_out`, to measure on.
 
-    `render` makes the samples of conversations; by default their own answers are learned. Raises `MisuseError` where
-    nothing is left, or conversations meet a tokenizer without a chat template.
+    render: makes the samples of conversations; by default their own answers are learned. Raises `MisuseError` where no
+    sample is left, or the tokenizer has no chat template for conversations.
     """
-    conversations = [record for record in records if isinstance(record, Conversation)]
-    chat = Chat(tokenizer, end_tokens) if conversations else None
+    conversations = [record for record in records if isinstance(record, ConversationRecord)]
+    chat = ChatRenderer(tokenizer, end_tokens) if conversations else None
     windows = list(text_windows(tokenizer, records, settings.max_length))
     names = [record.digest for record in conversations] + [digest(window.ids.tolist()) for window in windows]
     apart = held_out(names, settings.seed) if settings.held_out else []
@@ -120,34 +121,34 @@ def load_data(
 
 
 def fit(samples: Sequence[Sample], max_length: int) -> tuple[list[Sample], Counts]:
-    """The samples cut to `max_length`, without those that have nothing to learn then, and how many of each."""
+    """The samples truncated to `max_length`, without those that then have nothing to learn, and the counts of both."""
     pairs = [(sample, sample.cut(max_length)) for sample in samples]
     fitting = [(before, after) for before, after in pairs if after.learned]
     cut = sum(len(after.ids) < len(before.ids) for before, after in fitting)
     return [after for _, after in fitting], Counts(cut=cut, dropped=len(pairs) - len(fitting))
 
 
-def answers_of(chat: Chat, conversations: Sequence[Conversation]) -> list[list[Sample]]:
-    """The data's own answers, rendered."""
+def answers_of(chat: ChatRenderer, conversations: Sequence[ConversationRecord]) -> list[list[Sample]]:
+    """Samples with the data's own answers."""
     samples: list[list[Sample]] = []
     for start in range(0, len(conversations), BLOCK):
         block = []
         for conversation in conversations[start : start + BLOCK]:
             try:
                 block.append(chat.mark(conversation.turns))
-            except RefusedError:
+            except TemplateRefusedError:
                 block.append([])
         samples += chat.samples(block)
     return samples
 
 
 def text_windows(tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], max_length: int) -> Iterator[Sample]:
-    """Consecutive texts side by side in windows of at most `max_length` tokens, everything in them learned.
+    """Consecutive texts packed into windows of at most `max_length` tokens, of which all are learned.
 
-    A window ends before a text that would not fit whole; a text that fits no window is cut into several.
+    A window ends before a text that would not fit completely; a text that is longer than a window is divided.
     """
     encode: Any = tokenizer
-    texts = [record.content + "\n\n" for record in records if isinstance(record, Text)]
+    texts = [record.content + "\n\n" for record in records if isinstance(record, TextRecord)]
     opening = [token for token in encode("")["input_ids"][:1] if token == tokenizer.bos_token_id]
     room = max_length - len(opening)
     kept: list[int] = []
@@ -171,9 +172,9 @@ def text_windows(tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], 
 
 
 def held_out(names: Sequence[str], seed: int) -> list[int]:
-    """Indices of the records to keep apart: `HELD_OUT_SHARE` of them and at least one of several.
+    """Indices of the records to hold out: `HELD_OUT_SHARE` of them, and at least one where there are several.
 
-    By the hash of the content, so that equal records stay on one side and added data moves few of the others.
+    They are chosen by a hash of the content, so that equal records stay together and added data changes few choices.
     """
     count = min(max(1, round(len(names) * HELD_OUT_SHARE)), len(set(names)) - 1)
     if count < 1:
@@ -186,21 +187,21 @@ def held_out(names: Sequence[str], seed: int) -> list[int]:
 def held_out_prompts(
     records: Sequence[Record], tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int], max_length: int
 ) -> list[list[int]]:
-    """Prompts from a file of their own. Raises `MisuseError` as `load_data` does."""
-    conversations = [record for record in records if isinstance(record, Conversation)]
-    chat = Chat(tokenizer, end_tokens) if conversations else None
+    """Prompts of the records of a separate file. Raises `MisuseError` as `load_data` does."""
+    conversations = [record for record in records if isinstance(record, ConversationRecord)]
+    chat = ChatRenderer(tokenizer, end_tokens) if conversations else None
     prompts = [prompt_of(conversation, chat) for conversation in conversations]
     prompts += [window_prompt(window) for window in text_windows(tokenizer, records, max_length)]
     return [prompt for prompt in prompts if prompt]
 
 
-def prompt_of(conversation: Conversation, chat: Chat | None) -> list[int]:
-    """All that comes before the first answer, and the question for it; empty where the template refuses."""
+def prompt_of(conversation: ConversationRecord, chat: ChatRenderer | None) -> list[int]:
+    """Token ids before the first answer, with the generation prompt; empty where the template refuses."""
     turns = answerable(conversation.turns)
     first = next((index for index, turn in enumerate(turns) if turn.role == ASSISTANT), len(turns))
     try:
         return chat.prompt(turns[:first]) if chat else []
-    except RefusedError:
+    except TemplateRefusedError:
         return []
 
 

@@ -1,7 +1,7 @@
-"""The frozen target of a training run, and its numbers for a batch.
+"""The frozen target of a training run, and its features of a batch.
 
-What may live here: loading it and reading keys, values, hidden states and logits out of transformers' own forward. It
-may not know any kind of draft, nor losses.
+What may live here: loading it and reading keys, values, hidden states and logits out of transformers' own forward pass.
+It may not know any draft kind, nor losses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from training.draft_models.recipe import Batch, FeatureNeeds, Features
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
-    """A causal LM without gradients in evaluation mode, its tokenizer and its identity. `name` is for people."""
+class FrozenTarget:
+    """A causal LM without gradients in evaluation mode, its tokenizer and its fingerprint. name: for people."""
 
     directory: Path
     name: str
@@ -43,7 +43,7 @@ class Target:
 
     @property
     def context(self) -> int:
-        """Tokens of the longest sequence."""
+        """The longest sequence, in tokens."""
         return int(self.config.max_position_embeddings)
 
     @property
@@ -53,7 +53,7 @@ class Target:
 
     @property
     def end_tokens(self) -> frozenset[int]:
-        """What ends an answer; empty where the checkpoint names nothing."""
+        """The tokens that end an answer; empty where the checkpoint names none."""
         generation = getattr(self.model, "generation_config", None)
         named: Any = getattr(generation, "eos_token_id", None)
         if named is None:
@@ -62,20 +62,20 @@ class Target:
 
     @property
     def embedding(self) -> torch.nn.Module:
-        """Token ids [...] to vectors [..., E]."""
+        """Maps token ids [...] to vectors [..., E]."""
         embedding: torch.nn.Module = self.model.get_input_embeddings()
         return embedding
 
     @property
     def head(self) -> torch.nn.Module:
-        """Post-norm hidden states [..., E] to logits [..., V]."""
+        """Maps hidden states after the final norm [..., E] to logits [..., V]."""
         model: Any = self.model
         head: torch.nn.Module = model.get_output_embeddings()
         return head
 
     @contextmanager
     def attention_kept(self) -> Iterator[None]:
-        """Gives the model its own attention back at the end, whoever took it over inside."""
+        """Restores the model's attention implementation at the end of the block."""
         before = self.config._attn_implementation
         try:
             yield
@@ -83,11 +83,11 @@ class Target:
             self.model.set_attn_implementation(before)
 
 
-def load_target(path_or_id: str, device: torch.device, dtype: str) -> Target:
-    """Raises `CheckpointError` where the checkpoint, the device or the dtype stands in the way."""
+def load_target(path_or_id: str, device: torch.device, dtype: str) -> FrozenTarget:
+    """Loads a target. Raises `CheckpointError` where the checkpoint, the device or the dtype cannot be used."""
     family = shipped_family(path_or_id)
     directory = checkpoint_directory(family.target if family else path_or_id, with_weights=True)
-    return Target(
+    return FrozenTarget(
         directory=directory,
         name=path_or_id if family else directory.resolve().name,
         fingerprint=fingerprint(directory),
@@ -97,11 +97,11 @@ def load_target(path_or_id: str, device: torch.device, dtype: str) -> Target:
 
 
 @torch.no_grad()
-def features(target: Target, batch: Batch, needs: FeatureNeeds) -> Features:
-    """What `needs` asks of one forward over the batch, which is on the target's device."""
+def features(target: FrozenTarget, batch: Batch, needs: FeatureNeeds) -> Features:
+    """The features that `needs` names, by one forward pass over the batch, which is on the target's device."""
     if needs == FeatureNeeds():
         return Features()
-    # Made without the configuration: made with it, a layer with a sliding window would forget what left the window.
+    # Without the configuration, because with it a layer with a sliding window would drop what left the window.
     cache = DynamicCache() if needs.key_values else None
     body: Any = target.model.model
     output = body(
@@ -119,11 +119,11 @@ def features(target: Target, batch: Batch, needs: FeatureNeeds) -> Features:
 
 
 def stack_key_values(cache: DynamicCache) -> torch.Tensor:
-    """[L, R, T, 2 * E_kv]: of every layer the keys, then the values, each with its heads side by side."""
+    """[L, R, T, 2 * E_kv]: for every layer the keys, then the values, with their heads concatenated."""
     layers: Any = cache.layers
     return torch.stack([torch.cat([flat(layer.keys), flat(layer.values)], dim=-1) for layer in layers])
 
 
 def flat(heads: torch.Tensor) -> torch.Tensor:
-    """[R, heads, T, size] to [R, T, heads * size]."""
+    """Reshapes [R, heads, T, size] to [R, T, heads * size]."""
     return heads.transpose(1, 2).flatten(2)

@@ -1,6 +1,6 @@
-"""What a draft would have received when it had to predict a token: sync points, lags, missing spans, as tensors.
+"""Draws which draft state a draft model has received when it predicts a token: sync points, lags and missing spans.
 
-What may live here: drawing them and the masks that follow. It may not know networks, losses or the target.
+What may live here: drawing them, and their masks. It may not know networks, losses or the target.
 
 Mixture of Attentions (Zimmer et al. 2025) trains on-policy in one forward: every answer is cut at sync points, as if
 the target had verified there, and a query sees the draft state up to its latest sync point only.
@@ -20,9 +20,13 @@ from training.draft_models.recipe import Batch
 
 @dataclass(frozen=True)
 class LagSettings:
-    """How far state lags behind. A row's sync points are every `shortest`..`longest` tokens, drawn log-uniformly
-    unless `uniform`. With `sees_own`, as published, a sync point sees its own state, which at inference the newest
-    token never has. A share `missing` of rows lacks the state of one random span of the prompt."""
+    """The distribution of lags.
+
+    shortest, longest: a row's sync points are this many tokens apart, drawn log-uniformly or with `uniform` uniformly.
+    sees_own: a sync point sees its own state, as published; at inference the newest token never has state. missing: the
+    share of rows without the state of one random span of the prompt. alone: the share of rows whose state stops at a
+    random position.
+    """
 
     shortest: int = 2
     longest: int = 40
@@ -37,8 +41,8 @@ PUBLISHED = LagSettings(shortest=6, longest=14, uniform=True, sees_own=True)
 
 @dataclass(frozen=True)
 class Received:
-    """`newest`: int64 [R, T], the newest position whose state each query has, -1 for none. `held`: bool [R, T],
-    positions whose state ever arrives. `sync`: bool [R, T], the sync points and all prompt tokens."""
+    """newest: int64 [R, T], the newest position whose state each query has, -1 for none. held: bool [R, T], positions
+    whose state ever arrives. sync: bool [R, T], the sync points and all prompt tokens."""
 
     newest: torch.Tensor
     held: torch.Tensor
@@ -69,7 +73,7 @@ def causal(like: torch.Tensor) -> torch.Tensor:
 
 
 def draw_received(batch: Batch, settings: LagSettings) -> Received:
-    """What every query of the batch has received, by torch's default generator."""
+    """Draws the received state of every query of the batch, with torch's default generator."""
     rows, columns = batch.ids.shape
     positions = torch.arange(columns, device=batch.ids.device).expand(rows, columns)
     sync = ~batch.answers | (positions % _draw_periods(rows, settings, batch.ids.device)[:, None] == 0)

@@ -1,4 +1,4 @@
-"""The shape of a target's layer, for drafts that are made of such layers, and how many parameters a shape has."""
+"""The shape of a target's layer, for draft models made of such layers, and the number of its parameters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from common.draft_models.layers import LayerShape
 from common.models.families import head_size
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 
 
-def target_layer(target: Target, *, input_norm: bool = True) -> LayerShape:
-    """A decoder layer of the target's sizes."""
+def target_layer(target: FrozenTarget, *, input_norm: bool = True) -> LayerShape:
+    """The shape of a decoder layer with the target's sizes."""
     config = target.config
     rope = getattr(config, "rope_parameters", None) or {}
     causal_lm: Any = target.model
@@ -28,6 +28,6 @@ def target_layer(target: Target, *, input_norm: bool = True) -> LayerShape:
 
 
 def layer_parameters(shape: LayerShape) -> int:
-    """Weights of one decoder layer; norms and biases not counted."""
+    """The number of weights of one decoder layer, without norms and biases."""
     heads = shape.heads + shape.kv_heads
     return shape.hidden * (2 * heads * shape.head_dim + 3 * shape.intermediate)

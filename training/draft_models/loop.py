@@ -1,15 +1,16 @@
-"""The one loop that trains every kind of draft, and continues exactly where it was broken off.
+"""The training loop of all draft kinds. A resumed run gives exactly the result of an uninterrupted one.
 
-What may live here: steps, gradients, the order of saving and measuring. It may not know any recipe, data formats,
-devices beyond `Workers`, or how progress looks.
+What may live here: steps, gradients, the learning rate, the order of saving and measuring. It may not know any recipe,
+data formats, devices beyond `Workers`, or how progress is shown.
 
-A step depends on the weights, the optimiser's state, the seed, its number and the length of the run, on nothing else:
-batches come by number, the learning rate by step, and torch's generators are seeded anew before every loss.
+A step depends only on the weights, the optimiser's state, the seed, its number and the length of the run: batches come
+by number, the learning rate by step, and torch's generators are seeded before every loss.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import signal
 import threading
 import time
@@ -22,10 +23,14 @@ import torch
 from torch import nn
 
 from common.protocol.errors import OutriderError
-from training.draft_models.checkpoint import Progress, WorkFolder
+from training.draft_models.checkpoint import RunProgress, WorkFolder
 from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Recipe, Tuning
-from training.draft_models.schedule import rate_share
 from training.draft_models.workers import Workers
+
+WARM_UP_SHARE = 0.05
+LONGEST_WARM_UP = 100
+FINAL_SHARE = 0.05
+"""Warm-up over 50 steps and a decay to a twentieth of the peak rate are the published recipe's (arXiv 2410.03804)."""
 
 REHEARSED_STEPS = 20
 UNTIMED_STEPS = 3
@@ -33,13 +38,14 @@ UNTIMED_STEPS = 3
 
 REPORTS = 500
 RAREST_REPORT = 20
-"""How many reports a run makes, and the most steps between two; reading a loss makes a GPU wait."""
+"""The number of reports of a run, and the most steps between two; reading a loss makes a GPU wait."""
 
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """`autocast`: the dtype in which losses are computed, None for the weights' own. A step learns from `accumulate`
-    batches in every process."""
+    """accumulate: batches of one step in every process. autocast: the dtype of the losses; None for that of the
+    weights.
+    save_every: steps between checkpoints."""
 
     seed: int
     accumulate: int = 1
@@ -48,21 +54,22 @@ class LoopSettings:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How long a run is and when it is measured: at every multiple of `measure_every` steps."""
+class RunPlan:
+    """The length of a run in steps, and the number of steps between measurements."""
 
     steps: int
     measure_every: int
 
 
-class Watch(Protocol):
-    """What hears of a run's progress. `metrics` are means since the last report."""
+class ProgressListener(Protocol):
+    """Receives the progress of a run. metrics: means since the last report. rate: the learning rate."""
 
-    def report(self, progress: Progress, steps: int, rate: float, metrics: Mapping[str, float]) -> None: ...
+    def report(self, progress: RunProgress, steps: int, rate: float, metrics: Mapping[str, float]) -> None: ...
 
 
-class Step(nn.Module):
-    """A recipe's loss as the forward of one module, which is what several processes need to join gradients."""
+class LossModule(nn.Module):
+    """A recipe's loss as the forward pass of one module, which data-parallel training needs to synchronise
+    gradients."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
@@ -77,10 +84,10 @@ class Step(nn.Module):
 
 
 class Trainer:
-    """A recipe in training.
+    """Trains one recipe.
 
-    `batches`: number -> batch, on any device. `compute`: the target's features of a batch on the workers' device.
-    `measure`: the accept length as it stands.
+    batches: the batch of a number, on any device. compute: the target's features of a batch on the workers' device.
+    measure: the accept length of the draft model in its present state.
     """
 
     def __init__(
@@ -96,17 +103,17 @@ class Trainer:
         self.settings, self.workers = settings, workers
         self.optimizer = new_optimizer(recipe.module, recipe.tuning)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
-        self.step_module, self.stepper = workers.prepare(Step(recipe), self.optimizer)
+        self.step_module, self.stepper = workers.prepare(LossModule(recipe), self.optimizer)
 
     def rehearse(self) -> tuple[float, float]:
-        """Seconds that a step and a measurement take; the weights are afterwards what they were before."""
+        """Times a step and a measurement, in seconds; afterwards the weights are as before."""
         before = {name: value.detach().clone() for name, value in self.recipe.module.state_dict().items()}
         self.recipe.module.train()
         started = time.monotonic()
         for step in range(REHEARSED_STEPS):
             if step == UNTIMED_STEPS:
                 started = time.monotonic()
-            # Read, since a GPU is done later than it is asked.
+            # Reading the loss waits for the GPU, which computes asynchronously.
             float(self.take(Moment(step, REHEARSED_STEPS))["loss"])
         stepped = time.monotonic()
         self.workers.from_first(self.measure)
@@ -115,10 +122,10 @@ class Trainer:
         self.optimizer.state.clear()
         return (stepped - started) / (REHEARSED_STEPS - UNTIMED_STEPS), measured - stepped
 
-    def run(self, plan: Plan, folder: WorkFolder, watch: Watch) -> Progress:
-        """Train to the end of `plan`, from the folder's checkpoint where there is one.
+    def run(self, plan: RunPlan, folder: WorkFolder, watch: ProgressListener) -> RunProgress:
+        """Trains to the end of `plan`, from the folder's checkpoint where there is one.
 
-        Ctrl-C ends it after a step, with a checkpoint, as `KeyboardInterrupt`.
+        Ctrl-C ends it after the present step: it saves a checkpoint and raises `KeyboardInterrupt`.
         """
         progress = folder.restore(self.recipe.module, self.optimizer, self.workers.device)
         begun = time.monotonic() - progress.seconds
@@ -146,8 +153,8 @@ class Trainer:
                     raise KeyboardInterrupt
         return progress
 
-    def take(self, moment: Moment, progress: Progress | None = None) -> dict[str, torch.Tensor]:
-        """One step of the optimiser; its loss and metrics as scalars on the device, means over its batches."""
+    def take(self, moment: Moment, progress: RunProgress | None = None) -> dict[str, torch.Tensor]:
+        """One step of the optimiser. Returns loss and metrics as scalars on the device, means over its batches."""
         settings, workers = self.settings, self.workers
         share = rate_share(moment.step, moment.steps)
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
@@ -178,18 +185,18 @@ class Trainer:
         return result
 
     def joining(self, part: int) -> Any:
-        """Gradients of several processes meet once, with the last batch of a step."""
+        """Gradients of several processes are synchronised once, with the last batch of a step."""
         last = part == self.settings.accumulate - 1
         return nothing() if last else self.workers.apart(self.step_module)
 
-    def note_accept_length(self, progress: Progress) -> None:
+    def note_accept_length(self, progress: RunProgress) -> None:
         found = self.workers.from_first(self.measure)
         if found is not None:
             progress.accepted.append((progress.step, found.accept_length))
 
     @contextmanager
     def enough_memory(self, batch: Batch) -> Iterator[None]:
-        """Says what to lower where memory runs out."""
+        """Raises `OutriderError` with advice where memory runs out."""
         rows, columns = batch.ids.shape
         with memory_needed_for(f"a batch of {rows} rows of {columns} tokens"):
             yield
@@ -197,7 +204,7 @@ class Trainer:
 
 @contextmanager
 def memory_needed_for(what: str) -> Iterator[None]:
-    """Turns running out of memory, on whatever device, into one sentence."""
+    """Turns an out-of-memory error, on any device, into `OutriderError`."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
@@ -217,38 +224,38 @@ def nothing() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside, the first Ctrl-C only makes the function that it gives return True; the second one interrupts."""
-    asked = threading.Event()
+    """Yields a function that returns whether Ctrl-C was pressed; the second Ctrl-C raises `KeyboardInterrupt`."""
+    interrupted = threading.Event()
 
-    def ask(number: int, frame: Any) -> None:
-        if asked.is_set():
+    def interrupt(number: int, frame: Any) -> None:
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        interrupted.set()
 
     # Only the main thread may change what signals do.
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield interrupted.is_set
         return
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield asked.is_set
+        yield interrupted.is_set
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def means(taken: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:
-    """Of every metric over the steps that have it."""
+    """The mean of every metric over the steps that have it."""
     names = {name: [step[name] for step in taken if name in step] for step in taken for name in step}
     return {name: float(torch.stack(values).float().mean()) for name, values in names.items()}
 
 
 def seed_torch(seed: int, number: int) -> None:
-    """Seeds torch's generators, on every device, for the batch of that number."""
+    """Seeds torch's generators on every device for the batch of that number."""
     torch.manual_seed(int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:8], "big"))
 
 
 def new_optimizer(module: nn.Module, tuning: Tuning) -> torch.optim.AdamW:
-    """AdamW over everything in `module` that trains, in groups of equal rate and decay."""
+    """AdamW over all trainable parameters of `module`, in groups of equal rate and decay."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -260,3 +267,12 @@ def new_optimizer(module: nn.Module, tuning: Tuning) -> torch.optim.AdamW:
         for (scale, decay), parameters in groups.items()
     ]
     return torch.optim.AdamW(described, lr=tuning.rate, betas=tuning.betas)
+
+
+def rate_share(step: int, steps: int) -> float:
+    """The share of the peak rate for a step, counted from 0: a linear rise, then half a cosine."""
+    warm_up = min(LONGEST_WARM_UP, math.ceil(WARM_UP_SHARE * steps))
+    if step < warm_up:
+        return (step + 1) / warm_up
+    done = (step - warm_up) / max(1, steps - warm_up)
+    return FINAL_SHARE + (1 - FINAL_SHARE) * (1 + math.cos(math.pi * done)) / 2

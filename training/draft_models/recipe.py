@@ -1,6 +1,6 @@
-"""What a recipe is: the words that the loop, the features and every kind of draft share.
+"""The interface between the training loop, the features and the recipes of all draft kinds.
 
-What may live here: frozen dataclasses and the `Recipe` protocol. It may not know any kind of draft, nor data, files,
+What may live here: frozen dataclasses and the `Recipe` protocol. It may not know any draft kind, nor data, files,
 schedules or devices.
 
 Vocabulary of shapes: R rows (one sample each), T columns (positions, padded on the right), L target layers,
@@ -55,7 +55,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class FeatureNeeds:
-    """What a recipe wants computed of the target for every batch. The default wants nothing: no forward is made.
+    """The features of the target that a recipe needs for every batch. By default none: there is no forward pass.
 
     `hidden` holds numbers n: the hidden states `hidden_states[-1 - n]`. n = 0 is the last one after the final norm,
     n = 1 the input of the last layer, n = 3 the input of the last three layers, n = L the embedding.
@@ -68,7 +68,7 @@ class FeatureNeeds:
 
 @dataclass(frozen=True)
 class Features:
-    """The frozen target's own numbers for a batch, without gradients, in the target's dtype, on the batch's device.
+    """The frozen target's features of a batch, without gradients, in the target's dtype, on the batch's device.
 
     `key_values`: [L, R, T, 2 * E_kv], keys after RoPE then values, heads flattened; None unless asked for.
     `hidden`: n -> [R, T, E] for every n asked for.
@@ -83,14 +83,14 @@ class Features:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where the run stands: `step` of `steps`, counted from 0."""
+    """The position in the run: `step` of `steps`, counted from 0."""
 
     step: int
     steps: int
 
     @property
     def share(self) -> float:
-        """The share of the run that is done, from 0 up to below 1; what a curriculum goes by."""
+        """The share of the run that is done, 0 to below 1, for a curriculum."""
         return self.step / self.steps
 
 
@@ -98,7 +98,7 @@ class Moment:
 class LossParts:
     """`total`: float32 scalar that is differentiated, a mean over the batch's learned places.
 
-    `metrics`: its parts and whatever else is worth watching, detached scalars by short name ("kl", "smooth_l1").
+    `metrics`: its parts and other figures, detached scalars by short name ("kl", "smooth_l1").
     """
 
     total: torch.Tensor
@@ -119,7 +119,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How a kind of draft likes to be trained; the command line's options go before it.
+    """The default hyperparameters of a draft kind; options of the command line override them.
 
     `rate`: peak learning rate. `rate_scales`: parameters of `Recipe.module` whose name starts with the key train at
     `rate` times the value. `weight_decay` applies to tensors of two axes and more.
@@ -133,15 +133,16 @@ class Tuning:
 
 
 class Recipe(Protocol):
-    """One kind of draft in training, built by `build(target, **options)` of its file in `draft_models.recipes`.
+    """A draft model in training, made by `build(target, **options)` of its kind's file in `draft_models.recipes`.
 
-    Exact resuming asks two things of a recipe: everything that training changes is in `module`'s state dict, and all
+    Exact resuming requires two things of a recipe: everything that training changes is in `module`'s state dict, and
+    all
     randomness of `loss` comes from torch's default generators (`torch.rand` and the like). The loop seeds those
     before every call of `loss` from the seed, the step and the process.
     """
 
     kind: str
-    """ "moa", "eagle", "medusa" or "independent"; also the command's name."""
+    """The name of the kind in `common/draft_kinds.py`, and of its command."""
 
     needs: FeatureNeeds
     tuning: Tuning
@@ -153,16 +154,16 @@ class Recipe(Protocol):
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
         """The loss of one batch with at least one learned place, under autocast where the run asks for it.
 
-        The loop adds gradients up (`--accumulate`), clips and steps; a recipe does none of it.
+        The loop accumulates gradients, clips and steps; a recipe does none of it.
         """
         ...
 
     def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
-        """Accept length of the draft as it stands, on prompts of token ids that end where the answer starts.
+        """The accept length of the draft model in its present state.
 
-        `new_tokens`: how many tokens to commit for each prompt at most; a prompt and that many fit the context.
-        Called without gradients, with `module` in evaluation mode; must leave all weights as they were. The target may
-        be put into a `PackedModel`: the loop gives it back its own attention afterwards.
+        prompts: token ids that end where the answer starts. new_tokens: the most tokens to commit for each prompt; a
+        prompt and that many fit the context. Called without gradients, with `module` in evaluation mode; must leave all
+        weights as they were. The target may be put into a `PackedModel`: the loop restores its attention afterwards.
         """
         ...
 
@@ -174,5 +175,5 @@ class Recipe(Protocol):
         ...
 
     def describe(self) -> Mapping[str, str]:
-        """Rows for the model card: the options of this draft, by name, for people ("layers": "0, 1, 3")."""
+        """The options of this draft model by name, as rows of the model card ("layers": "0, 1, 3")."""
         ...

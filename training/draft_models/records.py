@@ -1,7 +1,8 @@
-"""From data files to conversations and plain texts, each of which knows where it stands.
+"""Reads data files as conversations and plain texts, each with its file and line.
 
-What may live here: the formats of JSON, JSONL and text files, and what is wrong with them, in one sentence that names
-the file and the line. It may not know tokenizers or models.
+What may live here: the formats of JSON, JSONL and text files, and error messages that name the file and the line. It
+may
+not know tokenizers or models.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ROLES = {
     "model": ASSISTANT,
     "tool": "tool",
 }
-"""What a file may call a role (`human` and `gpt` are ShareGPT's) -> what chat templates call it."""
+"""Names of roles in files (`human` and `gpt` are ShareGPT's), and those in chat templates."""
 
 FORMATS = "'messages', 'conversations', 'instruction' with 'output' or 'response', or 'text'"
 PROMPT_FORMATS = f"'prompt', 'turns', {FORMATS}"
@@ -33,15 +34,15 @@ PROMPT_FORMATS = f"'prompt', 'turns', {FORMATS}"
 
 @dataclass(frozen=True)
 class Turn:
-    """What somebody says; `role` is one of the values of `ROLES`."""
+    """One message. role: one of the values of `ROLES`."""
 
     role: str
     content: str
 
 
 @dataclass(frozen=True)
-class Conversation:
-    """At least one turn. `where` is file and line, for people."""
+class ConversationRecord:
+    """At least one turn. where: file and line, for people."""
 
     turns: tuple[Turn, ...]
     where: str
@@ -56,8 +57,8 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Text:
-    """A paragraph or a longer text without turns. `where` is file and line, for people."""
+class TextRecord:
+    """A paragraph or a longer text without turns. where: file and line, for people."""
 
     content: str
     where: str
@@ -67,11 +68,11 @@ class Text:
         return digest(self.content)
 
 
-Record = Conversation | Text
+Record = ConversationRecord | TextRecord
 
 
 def digest(content: Any) -> str:
-    """The identity of a record's content, wherever it stands."""
+    """A hash of a record's content, independent of its place."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -107,15 +108,15 @@ def read_file(path: Path, answers_needed: bool) -> Iterator[Record]:
         raise MisuseError(f"{path} is of an unknown kind: name it .jsonl, .json or .txt")
 
 
-def paragraphs(path: Path, content: str) -> Iterator[Text]:
-    """What blank lines separate; line breaks inside a paragraph stay."""
+def paragraphs(path: Path, content: str) -> Iterator[TextRecord]:
+    """The paragraphs, separated by blank lines; line breaks inside a paragraph stay."""
     start, kept = 1, list[str]()
     for number, line in enumerate([*content.splitlines(), ""], 1):
         if line.strip():
             start = start if kept else number
             kept.append(line)
         elif kept:
-            yield Text("\n".join(kept), f"{path}, line {start}")
+            yield TextRecord("\n".join(kept), f"{path}, line {start}")
             kept = []
 
 
@@ -172,16 +173,16 @@ def parse(value: Any, where: str, answers_needed: bool) -> Record:
         turns = [Turn(USER, parse_prompt(value, where))]
     else:
         raise MisuseError(f"{where}: the record has none of {FORMATS if answers_needed else PROMPT_FORMATS}")
-    conversation = Conversation(tuple(turns), where)
+    conversation = ConversationRecord(tuple(turns), where)
     if answers_needed and not conversation.answered:
         raise MisuseError(f"{where}: the conversation has no answer to learn; add a turn of the role 'assistant'")
     return conversation
 
 
-def text(content: str, where: str) -> Text:
+def text(content: str, where: str) -> TextRecord:
     if not content.strip():
         raise MisuseError(f"{where}: the text is empty")
-    return Text(content, where)
+    return TextRecord(content, where)
 
 
 def parse_turns(value: Any, name: str, keys: tuple[str, str], where: str) -> list[Turn]:
@@ -203,10 +204,10 @@ def parse_turns(value: Any, name: str, keys: tuple[str, str], where: str) -> lis
 
 def parse_instruction(value: Mapping[str, Any], where: str, answer_needed: bool) -> list[Turn]:
     """An instruction, with its input as a second paragraph, and the answer where there is one."""
-    asked = [string(value, name, where) for name in ("instruction", "input") if value.get(name)]
-    if not any(part.strip() for part in asked):
+    parts = [string(value, name, where) for name in ("instruction", "input") if value.get(name)]
+    if not any(part.strip() for part in parts):
         raise MisuseError(f"{where}: the instruction is empty")
-    turns = [Turn(USER, "\n\n".join(asked))]
+    turns = [Turn(USER, "\n\n".join(parts))]
     name = next((name for name in ("output", "response") if name in value), None)
     if name:
         turns.append(Turn(ASSISTANT, string(value, name, where)))
@@ -216,7 +217,7 @@ def parse_instruction(value: Mapping[str, Any], where: str, answer_needed: bool)
 
 
 def parse_prompt(value: Mapping[str, Any], where: str) -> str:
-    """A prompt, or the first of several turns, as public sets of prompts have them."""
+    """The prompt, or the first of several turns, as in public sets of prompts."""
     if "prompt" in value:
         return string(value, "prompt", where)
     turns = value["turns"]

@@ -1,8 +1,9 @@
-"""The target's own answers in place of the data's: greedy, in batches, kept in a file so that no answer is made twice.
+"""Replaces the data's answers by the target's own: greedy, in batches, and cached in a file.
 
-What may live here: asking the target turn by turn, and the file of answers. It may not know how drafts are trained.
+What may live here: generating the target's answers turn by turn, and the cache. It may not know how draft models are
+trained.
 
-Answers are learned as the very tokens that the target chose; made into text and tokenised again, they could differ.
+The samples hold the tokens that the target chose; tokens of the decoded text could differ from them.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ import numpy as np
 import torch
 from transformers import GenerationConfig
 
-from training.draft_models.chat import Chat, RefusedError, Sample
-from training.draft_models.features import Target
-from training.draft_models.records import ASSISTANT, Conversation, Turn
+from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError
+from training.draft_models.features import FrozenTarget
+from training.draft_models.records import ASSISTANT, ConversationRecord, Turn
 
 ANSWER_TOKENS = 512
 
 
 @dataclass
 class Dialogue:
-    """A conversation while its answers are made. `questions`: what is said before each answer."""
+    """A conversation while its answers are generated. questions: the turns before each answer."""
 
-    source: Conversation
+    source: ConversationRecord
     questions: list[list[Turn]]
     turns: list[Turn] = field(default_factory=list)
     prompt: list[int] = field(default_factory=list)
@@ -37,7 +38,7 @@ class Dialogue:
     over: bool = False
 
     def learn(self, answer: list[int]) -> None:
-        """Adds an answer; a sample that continues the one before takes its place, answers included."""
+        """Adds an answer. A sample that begins with the one before replaces it, and keeps its answers."""
         ids = np.array(self.prompt + answer, dtype=np.int32)
         answers = np.arange(len(ids)) >= len(self.prompt)
         before = self.samples[-1] if self.samples else None
@@ -49,19 +50,20 @@ class Dialogue:
 
 @dataclass(frozen=True)
 class Regeneration:
-    """Makes answers of `target`, at most `rows` at a time, for samples of at most `max_length` tokens.
+    """Generates answers of `target`, at most `rows` at a time, for samples of at most `max_length` tokens.
 
-    `cache`: JSONL, one conversation a line with its `messages` and the samples' tokens. `report(done, total)`.
+    cache: a JSONL file, one conversation a line with its `messages` and the samples' tokens. report: called with the
+    number of conversations done and their total.
     """
 
-    target: Target
+    target: FrozenTarget
     cache: Path
     max_length: int
     rows: int
     report: Callable[[int, int], None] = lambda done, total: None
 
-    def __call__(self, chat: Chat, conversations: Sequence[Conversation]) -> list[list[Sample]]:
-        """The samples of each conversation, from the file where it has them; empty where the template refuses."""
+    def __call__(self, chat: ChatRenderer, conversations: Sequence[ConversationRecord]) -> list[list[Sample]]:
+        """The samples of each conversation, cached or generated; empty where the template refuses."""
         self.cache.parent.mkdir(parents=True, exist_ok=True)
         self.drop_half_line()
         known = self.read()
@@ -74,26 +76,26 @@ class Regeneration:
                 self.write(dialogue)
         return [known[conversation.digest] for conversation in conversations]
 
-    def answer(self, chat: Chat, conversations: Sequence[Conversation]) -> list[Dialogue]:
-        """Dialogues side by side: all first answers, then all second ones."""
+    def answer(self, chat: ChatRenderer, conversations: Sequence[ConversationRecord]) -> list[Dialogue]:
+        """Answers the conversations in parallel: all first answers, then all second ones."""
         dialogues = [Dialogue(item, questions(item.turns)) for item in conversations]
         for number in range(max(len(dialogue.questions) for dialogue in dialogues)):
             for dialogue in dialogues:
                 self.ask(chat, dialogue, number)
-            asked = [dialogue for dialogue in dialogues if not dialogue.over]
-            if not asked:
+            open_dialogues = [dialogue for dialogue in dialogues if not dialogue.over]
+            if not open_dialogues:
                 break
-            answers = self.generate([dialogue.prompt for dialogue in asked])
-            for dialogue, answer in zip(asked, answers, strict=True):
+            answers = self.generate([dialogue.prompt for dialogue in open_dialogues])
+            for dialogue, answer in zip(open_dialogues, answers, strict=True):
                 ended = answer[-1] in self.target.end_tokens
                 text = self.target.tokenizer.decode(answer[:-1] if ended else answer, skip_special_tokens=True)
                 dialogue.turns.append(Turn(ASSISTANT, str(text)))
                 dialogue.learn(answer)
-                # Nothing sensible follows an answer that was cut off.
+                # A truncated answer ends the conversation.
                 dialogue.over = not ended
         return dialogues
 
-    def ask(self, chat: Chat, dialogue: Dialogue, number: int) -> None:
+    def ask(self, chat: ChatRenderer, dialogue: Dialogue, number: int) -> None:
         """Renders the next question; a dialogue without one, or without room for an answer, is over."""
         if dialogue.over or number >= len(dialogue.questions):
             dialogue.over = True
@@ -101,13 +103,13 @@ class Regeneration:
         dialogue.turns += dialogue.questions[number]
         try:
             dialogue.prompt = chat.prompt(dialogue.turns)
-        except RefusedError:
+        except TemplateRefusedError:
             dialogue.over = True
         dialogue.over = dialogue.over or len(dialogue.prompt) >= self.max_length
 
     @torch.no_grad()
     def generate(self, prompts: Sequence[list[int]]) -> list[list[int]]:
-        """Greedy answers, each up to and with its end token."""
+        """Greedy answers, each with its end token."""
         width = max(len(prompt) for prompt in prompts)
         device = self.target.device
         ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts], device=device)
@@ -117,7 +119,7 @@ class Regeneration:
         plainly = config(
             do_sample=False,
             max_new_tokens=min(ANSWER_TOKENS, self.max_length - width),
-            # Some checkpoints ask for a penalty, under which the greedy choice is not the target's own.
+            # Some checkpoints set a penalty, with which the greedy choice is not the likeliest token.
             repetition_penalty=1.0,
             eos_token_id=ends or None,
             pad_token_id=ends[0] if ends else 0,
@@ -127,7 +129,7 @@ class Regeneration:
         return [until_end(answer, self.target.end_tokens) for answer in made]
 
     def read(self) -> dict[str, list[Sample]]:
-        """What earlier runs have made with this target, by the digest of the conversation."""
+        """The cached samples for this target and length, by the digest of the conversation."""
         return {entry["source"]: [load_sample(item) for item in entry["samples"]] for entry in self.entries()}
 
     def entries(self) -> Iterator[Mapping[str, Any]]:
@@ -138,7 +140,7 @@ class Regeneration:
                         yield entry
 
     def drop_half_line(self) -> None:
-        """A run that was killed may leave one at the end."""
+        """Removes an incomplete last line, which a killed run may leave."""
         if self.cache.exists():
             content = self.cache.read_bytes()
             os.truncate(self.cache, content.rfind(b"\n") + 1)
@@ -159,7 +161,7 @@ class Regeneration:
 
 
 def questions(turns: Sequence[Turn]) -> list[list[Turn]]:
-    """What is said before each answer, the last one wanted or given; answers to nothing are left out."""
+    """The turns before each answer, given or not; answers before the first question are left out."""
     found: list[list[Turn]] = [[]]
     for turn in turns:
         if turn.role != ASSISTANT:

@@ -1,7 +1,4 @@
-"""Writing a causal LM that training made as an ordinary Hugging Face checkpoint, tokenizer included.
-
-May not know any kind of draft.
-"""
+"""Saves a trained causal LM as a Hugging Face checkpoint with its tokenizer. May not know any draft kind."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 
 
-def save_target(out: Path, model: PreTrainedModel, target: Target, dtype: torch.dtype | None = None) -> None:
-    """Saves `model` with the tokenizer and the end tokens of `target`, in the dtype of the target unless told."""
+def save_target(out: Path, model: PreTrainedModel, target: FrozenTarget, dtype: torch.dtype | None = None) -> None:
+    """Saves `model` with the tokenizer and the end tokens of `target`. dtype: None for that of the target."""
     saved: Any = deepcopy(model)
     saved.to(dtype or target.model.dtype)
-    # A PackedModel or a training attention may have left its name behind.
+    # A PackedModel or training may have set another attention implementation.
     saved.set_attn_implementation("sdpa")
     ends = sorted(target.end_tokens)
     generation: Any = GenerationConfig
@@ -31,4 +28,4 @@ def save_target(out: Path, model: PreTrainedModel, target: Target, dtype: torch.
     saved.save_pretrained(out)
     target.tokenizer.save_pretrained(out)
     for path in out.glob("*.safetensors"):
-        path.chmod(0o644)  # the writer leaves them readable by their owner alone
+        path.chmod(0o644)  # safetensors makes them readable by their owner alone

@@ -1,8 +1,9 @@
-"""The frozen last layers of the target over predicted hidden states, attending to the target's own K/V up to each
-query's newest state and to the predictions' beyond: what target-layer inference does, for all positions at once.
+"""Target-layer inference for all positions at once, as training needs it: the frozen last layers of the target run over
+predicted hidden states, with attention to the target's own K/V up to each query's newest state and to the predictions'
+K/V beyond.
 
-What may live here: an attention function for transformers and the call that uses it. It may not know how hidden
-states are predicted, nor any loss.
+What may live here: an attention function for transformers and the call that uses it. It may not know how hidden states
+are predicted, nor any loss.
 """
 
 from __future__ import annotations

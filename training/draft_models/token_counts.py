@@ -1,6 +1,6 @@
-"""How often each token was to be learned, counted while a draft trains: what a trimmed draft head keeps.
+"""Counts the learned tokens while a draft model trains, to choose the vocabulary of a trimmed draft head.
 
-May not know any kind of draft. The counts are part of the trained module, so that they survive a resumed run.
+May not know any draft kind. The counts are part of the trained module, so that they survive a resumed run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class TokenCounts(nn.Module):
     counts: torch.Tensor
 
     def __init__(self, vocabulary: int, size: int | None):
-        """`size`: how many tokens the head keeps, None for all. Raises MisuseError for none or too many."""
+        """size: how many tokens the head keeps; None for all. Raises MisuseError for none or too many."""
         super().__init__()
         if size is not None and not 1 <= size <= vocabulary:
             raise MisuseError(f"--draft-vocabulary must lie between 1 and the target's {vocabulary}, not {size}")

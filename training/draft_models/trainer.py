@@ -1,7 +1,8 @@
-"""From the command's settings to a finished draft directory: checks, data, target, recipe, loop, measuring, card.
+"""Trains a draft model from the command's settings to its finished directory: checks, data, target, recipe, loop,
+measurement, card.
 
-What may live here: the order of these things and the defaults that depend on them. It may not know any recipe, nor how
-any of the parts works.
+What may live here: the order of these steps and the defaults that depend on them. It may not know any recipe, nor how
+any step works.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import torch
 
 from common.draft_models.directory import note_accept_lengths
 from common.protocol.errors import MisuseError
-from training.draft_models.batches import Feed
-from training.draft_models.card import Facts, write_card
-from training.draft_models.checkpoint import Progress, WorkFolder
+from training.draft_models.batches import SampleBatches
+from training.draft_models.card import CardFacts, write_card
+from training.draft_models.checkpoint import RunProgress, WorkFolder
 from training.draft_models.data import Data, DataSettings, held_out_prompts, load_data
-from training.draft_models.features import Target, features, load_target
-from training.draft_models.loop import LoopSettings, Plan, Trainer, memory_needed_for
+from training.draft_models.features import FrozenTarget, features, load_target
+from training.draft_models.loop import LoopSettings, RunPlan, Trainer, memory_needed_for
 from training.draft_models.recipe import Evaluation, Recipe
 from training.draft_models.records import Record, read_records
 from training.draft_models.regenerate import Regeneration
@@ -30,36 +31,38 @@ from training.draft_models.workers import Workers, gather_workers
 from training.progress import TrainingBar
 
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
-"""What `--dtype` may say, and what losses are computed in under it; what trains stays in float32."""
+"""The values of `--dtype`, and the dtype of the losses with each; trained weights stay in float32."""
 
 LONGEST_SAMPLE = 2048
 CPU_BATCH_TOKENS = 4096
 GPU_BATCH_TOKENS = 8192
 EPOCHS = 4
 FEWEST_STEPS = 500
-"""Without `--steps` or `--minutes`: so many epochs, and no fewer steps than that."""
+"""The default length without `--steps` or `--minutes`: so many epochs, and at least so many steps."""
 
 MEASUREMENTS = 10
 FEWEST_BETWEEN = 25
 MEASURED_SHARE = 0.2
-"""A run is measured so many times, though not before so many steps since the last time, and under `--minutes` for about
-this share of the time at most."""
+"""The number of measurements in a run, the fewest steps between two, and with `--minutes` about the largest share of
+the
+time that they take."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """How much an accept length is measured on."""
+class MeasurementSize:
+    """The prompts, and the new tokens of each, on which an accept length is measured."""
 
     prompts: int
     new_tokens: int
 
 
-DURING, AT_THE_END = Measured(8, 48), Measured(32, 128)
+DURING, AT_THE_END = MeasurementSize(8, 48), MeasurementSize(32, 128)
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """The options of the command, which all kinds of drafts share; None stands for a default that depends on others."""
+    """The options of the command that all draft kinds share; None stands for a default that depends on other
+    options."""
 
     target: str
     data: tuple[Path, ...]
@@ -81,14 +84,15 @@ class TrainSettings:
     command: tuple[str, ...] = ()
 
 
-Build = Callable[[Target], Recipe]
+Build = Callable[[FrozenTarget], Recipe]
 
 
 def train_draft(settings: TrainSettings, build: Build, bar: TrainingBar) -> Evaluation | None:
-    """Train the draft that `build` makes, and write it with its card into `settings.out`.
+    """Trains the draft model that `build` makes, and writes it with its card into `settings.out`.
 
-    Returns its accept length, None where nothing was held out. Raises `MisuseError` for whatever is wrong with the
-    settings, the data or the target, `OutriderError` where memory runs out, `KeyboardInterrupt` after Ctrl-C.
+    Returns its accept length; None where nothing was held out. Raises `MisuseError` for errors in the settings, the
+    data
+    or the target, `OutriderError` where memory runs out, `KeyboardInterrupt` after Ctrl-C.
     """
     folder = WorkFolder(settings.out)
     check(settings, folder)
@@ -101,31 +105,31 @@ def train_draft(settings: TrainSettings, build: Build, bar: TrainingBar) -> Eval
 def _train(
     settings: TrainSettings, build: Build, bar: TrainingBar, folder: WorkFolder, workers: Workers
 ) -> Evaluation | None:
-    say = bar.stage if workers.rank == 0 else lambda text: None
-    say("reading the data")
+    show = bar.stage if workers.rank == 0 else lambda text: None
+    show("reading the data")
     records = read_records(settings.data, answers_needed=not settings.regenerate)
-    asked = read_records([settings.held_out], answers_needed=False) if settings.held_out else None
+    held_out = read_records([settings.held_out], answers_needed=False) if settings.held_out else None
     dtype = settings.dtype or ("bfloat16" if workers.device.type == "cuda" else "float32")
     target = load_target(settings.target, workers.device, dtype)
     settings = complete(settings, target, dtype)
-    data = load(settings, target, records, asked, folder, workers, say)
+    data = load(settings, target, records, held_out, folder, workers, show)
     for sentence in data.counts.sentences(int(settings.max_length or 0)):
-        say(sentence)
+        show(sentence)
 
     torch.manual_seed(settings.seed)
     recipe = build(target)
     recipe.module.to(workers.device)
     recipe.tuning = replace(recipe.tuning, rate=settings.rate or recipe.tuning.rate)
-    ready = Run(settings, target, recipe, data, folder, workers)
-    plan = ready.plan(say)
-    say(f"training {count_trained(recipe):,} parameters for {plan.steps:,} steps")
-    progress = ready.trainer.run(plan, folder, Screen(bar, folder, workers.count))
-    say("measuring on held-out prompts and saving")
+    ready = TrainingRun(settings, target, recipe, data, folder, workers)
+    plan = ready.plan(show)
+    show(f"training {count_trained(recipe):,} parameters for {plan.steps:,} steps")
+    progress = ready.trainer.run(plan, folder, ProgressLog(bar, folder, workers.count))
+    show("measuring on held-out prompts and saving")
     return workers.from_first(lambda: ready.finish(progress))
 
 
 def check(settings: TrainSettings, folder: WorkFolder) -> None:
-    """Raises `MisuseError` for settings that contradict each other or what lies in the output folder."""
+    """Raises `MisuseError` for settings that contradict each other or the content of the output folder."""
     for name in ("steps", "minutes", "batch_tokens", "max_length", "rate", "threads", "accumulate", "save_every"):
         value = getattr(settings, name)
         option = "lr" if name == "rate" else name.replace("_", "-")
@@ -150,7 +154,7 @@ def check(settings: TrainSettings, folder: WorkFolder) -> None:
         raise MisuseError(f"{held}: choose another --out" + (", or continue it with --resume" if begun else ""))
 
 
-def complete(settings: TrainSettings, target: Target, dtype: str) -> TrainSettings:
+def complete(settings: TrainSettings, target: FrozenTarget, dtype: str) -> TrainSettings:
     """The settings with the defaults that depend on the target filled in."""
     if settings.max_length and settings.max_length > target.context:
         raise MisuseError(
@@ -166,40 +170,40 @@ def complete(settings: TrainSettings, target: Target, dtype: str) -> TrainSettin
 
 def load(
     settings: TrainSettings,
-    target: Target,
+    target: FrozenTarget,
     records: Sequence[Record],
-    asked: Sequence[Record] | None,
+    held_out: Sequence[Record] | None,
     folder: WorkFolder,
     workers: Workers,
-    say: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> Data:
-    """Samples and prompts; with `--regenerate` the first process makes the answers and all take them."""
+    """Samples and prompts; with `--regenerate` the first process makes the answers for all."""
     length = int(settings.max_length or 0)
     regeneration = Regeneration(
         target,
         folder.regenerated,
         length,
         rows=max(1, 8 * int(settings.batch_tokens or 0) // length),
-        report=lambda done, total: say(f"the target's own answers: {done:,} of {total:,} conversations"),
+        report=lambda done, total: show(f"the target's own answers: {done:,} of {total:,} conversations"),
     )
     data = load_data(
         records,
         target.tokenizer,
         target.end_tokens,
-        DataSettings(length, settings.seed, held_out=asked is None),
+        DataSettings(length, settings.seed, held_out=held_out is None),
         (lambda chat, items: workers.from_first(lambda: regeneration(chat, items))) if settings.regenerate else None,
     )
-    if asked is not None:
-        data = replace(data, prompts=held_out_prompts(asked, target.tokenizer, target.end_tokens, length))
+    if held_out is not None:
+        data = replace(data, prompts=held_out_prompts(held_out, target.tokenizer, target.end_tokens, length))
     return data
 
 
 @dataclass
-class Run:
-    """Everything of one run, ready to train."""
+class TrainingRun:
+    """One run, with everything that training needs."""
 
     settings: TrainSettings
-    target: Target
+    target: FrozenTarget
     recipe: Recipe
     data: Data
     folder: WorkFolder
@@ -207,7 +211,7 @@ class Run:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        self.feed = Feed(self.data.samples, int(settings.batch_tokens or 0), settings.seed)
+        self.feed = SampleBatches(self.data.samples, int(settings.batch_tokens or 0), settings.seed)
         self.trainer = Trainer(
             self.recipe,
             self.feed.batch,
@@ -217,26 +221,26 @@ class Run:
             self.workers,
         )
 
-    def plan(self, say: Callable[[str], None]) -> Plan:
-        """The length of the run: as stored by the run that is continued, as asked for, or as the time allows."""
+    def plan(self, show: Callable[[str], None]) -> RunPlan:
+        """The length of the run: as stored by the run that is resumed, as requested, or as the time allows."""
         identity = self.identity()
         found = self.folder.stored(identity)
         if found is not None:
-            return Plan(found["planned_steps"], found["measure_every"])
+            return RunPlan(found["planned_steps"], found["measure_every"])
         settings, per_step = self.settings, self.settings.accumulate * self.workers.count
         steps = settings.steps or max(FEWEST_STEPS, EPOCHS * self.feed.batches_per_epoch // per_step)
         measurements = MEASUREMENTS
         if settings.minutes:
-            say("measuring the speed")
+            show("measuring the speed")
             timed = self.trainer.rehearse()
             steps, measurements = self.workers.from_first(lambda: within(float(settings.minutes or 0) * 60, *timed))
-        plan = Plan(steps, max(FEWEST_BETWEEN, math.ceil(steps / measurements)))
+        plan = RunPlan(steps, max(FEWEST_BETWEEN, math.ceil(steps / measurements)))
         if self.workers.rank == 0:
             self.folder.store({**identity, "planned_steps": plan.steps, "measure_every": plan.measure_every})
         return plan
 
     def identity(self) -> dict[str, Any]:
-        """What a run must share with the one that it continues."""
+        """The settings that a resumed run may not change."""
         settings = self.settings
         return {
             "kind": self.recipe.kind,
@@ -259,13 +263,13 @@ class Run:
     def sources(self) -> list[tuple[str, str]]:
         return [(path.name, sha256(path)) for path in self.settings.data]
 
-    def prompts(self, measured: Measured) -> list[list[int]]:
+    def prompts(self, measured: MeasurementSize) -> list[list[int]]:
         """The first held-out prompts that leave room for an answer."""
         room = self.target.context - AT_THE_END.new_tokens
         return [prompt for prompt in self.data.prompts if len(prompt) <= room][: measured.prompts]
 
-    def measure(self, measured: Measured) -> Evaluation | None:
-        """The accept length of the draft as it stands; None without a prompt."""
+    def measure(self, measured: MeasurementSize) -> Evaluation | None:
+        """The accept length of the draft model in its present state; None without a prompt."""
         prompts = self.prompts(measured)
         if not prompts:
             return None
@@ -281,14 +285,14 @@ class Run:
         finally:
             module.train()
 
-    def finish(self, progress: Progress) -> Evaluation | None:
-        """Measures the finished draft, writes it and its card, and removes what only resuming needed."""
+    def finish(self, progress: RunProgress) -> Evaluation | None:
+        """Measures the finished draft model, writes it and its card, and removes the checkpoint."""
         measured = self.measure(AT_THE_END)
         out, settings = self.settings.out, self.settings
         out.mkdir(parents=True, exist_ok=True)
         self.recipe.module.eval()
         self.recipe.save(out)
-        facts = Facts(
+        facts = CardFacts(
             kind=self.recipe.kind,
             target=self.target.name,
             fingerprint=self.target.fingerprint,
@@ -319,15 +323,15 @@ class Run:
 
 
 @dataclass
-class Screen:
-    """Shows progress and logs it."""
+class ProgressLog:
+    """Shows the progress and writes it to the log file."""
 
     bar: TrainingBar
     folder: WorkFolder
     workers: int
     rewound: bool = False
 
-    def report(self, progress: Progress, steps: int, rate: float, metrics: Mapping[str, float]) -> None:
+    def report(self, progress: RunProgress, steps: int, rate: float, metrics: Mapping[str, float]) -> None:
         if not self.rewound:
             self.folder.rewind_log(progress.step - 1)
             self.rewound = True
@@ -340,13 +344,13 @@ class Screen:
         self.bar.advance(progress.step, steps, progress.loss, speed, accepted[1] if accepted else None)
 
 
-def within(budget: float, step_seconds: float, measure_seconds: float) -> tuple[int, int]:
-    """Steps and measurements that fit into `budget` seconds, the last and longer measurement included."""
+def within(budget_s: float, step_seconds: float, measure_seconds: float) -> tuple[int, int]:
+    """The number of steps and of measurements that fit into `budget_s`, with the last and longer measurement."""
     last = AT_THE_END.prompts * AT_THE_END.new_tokens / (DURING.prompts * DURING.new_tokens)
     measurements = MEASUREMENTS
     if measure_seconds > 0:
-        measurements = min(MEASUREMENTS, max(1, int(MEASURED_SHARE * budget / measure_seconds - last)))
-    left = budget - (measurements - 1 + last) * measure_seconds
+        measurements = min(MEASUREMENTS, max(1, int(MEASURED_SHARE * budget_s / measure_seconds - last)))
+    left = budget_s - (measurements - 1 + last) * measure_seconds
     return max(1, int(left / step_seconds)), measurements
 
 

@@ -1,8 +1,9 @@
-"""One process or several: who trains what, and how gradients meet.
+"""Training in one process or data-parallel in several.
 
-What may live here: the only knowledge of `accelerate`. It may not know drafts, data or files.
+What may live here: all use of `accelerate`. It may not know draft models, data or files.
 
-Several processes are started by `accelerate launch` or `torchrun`, which set WORLD_SIZE; one process runs plain.
+Several processes are started by `accelerate launch` or `torchrun`, which set WORLD_SIZE; a single process needs
+neither.
 """
 
 from __future__ import annotations
@@ -22,33 +23,34 @@ T = TypeVar("T")
 
 
 class Workers(Protocol):
-    """The processes of a run, as one of them sees them. `rank` counts from 0; rank 0 writes, measures and speaks."""
+    """The processes of a run, from the view of one of them. rank: from 0; rank 0 writes, measures and shows
+    progress."""
 
     rank: int
     count: int
     device: torch.device
 
     def prepare(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """What to call for the loss and what to step, instead of those given."""
+        """The module and the optimiser to use in place of those given."""
         ...
 
     def apart(self, module: nn.Module) -> AbstractContextManager[Any]:
-        """Inside, gradients add up in each process and do not meet."""
+        """Inside, gradients accumulate in each process without synchronisation."""
         ...
 
     def backward(self, loss: torch.Tensor) -> None: ...
 
     def any(self, flag: bool) -> bool:
-        """Whether some process says so; all must ask."""
+        """Whether the flag is set in any process; all must call it."""
         ...
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What `make` gives in rank 0, in every process; the others wait."""
+        """The result of `make` in rank 0, sent to every process."""
         ...
 
 
 class OneWorker:
-    """A process that trains alone."""
+    """A single process."""
 
     rank = 0
     count = 1
@@ -73,13 +75,13 @@ class OneWorker:
 
 
 class ManyWorkers:
-    """One of several processes, held together by `accelerate`."""
+    """One of several processes, coordinated by `accelerate`."""
 
     def __init__(self, device: str | None) -> None:
         require_extra("train", "training in several processes")
         from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
 
-        # Some recipes choose by chance what a step trains.
+        # Some recipes draw which parameters a step trains.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
         self.accelerator: Any = Accelerator(cpu=device == "cpu", kwargs_handlers=[unused])
         self.rank: int = self.accelerator.process_index
@@ -118,7 +120,7 @@ class ManyWorkers:
 
 @contextmanager
 def gather_workers(device: str | None) -> Iterator[Workers]:
-    """This process among its peers. `device`: where to train; None takes a GPU where there is one.
+    """This process and its peers. device: where to train; None takes a GPU where there is one.
 
     Raises `CheckpointError` for a device that does not exist here.
     """

@@ -1,4 +1,5 @@
-"""What a rule is asked: one session's rows of a pass, and the target at each of them. Pure; nothing is decided here."""
+"""The verify input of one session: its rows of a pass, and the target's answer at each. Pure; rules decide
+elsewhere."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from common.protocol.tree import Node, TokenTree
 @dataclass(frozen=True, slots=True)
 class VerifyInput:
     """Row 0 is the root, which carries the last of `frontier` committed tokens; the other rows are nodes, parents
-    first and siblings in the order of their ids. A picture, so that it may be answered beside the session."""
+    first and siblings in the order of their ids. Immutable, so that a pass may verify while the session changes."""
 
     rule: str
     sampling: Sampling
@@ -26,7 +27,8 @@ class VerifyInput:
     draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row's children were drawn from
     seen: tuple[int, ...] = ()  # the committed tokens, where a repetition penalty asks for them
     deferred: frozenset[int] = frozenset()
-    """Rows of nodes whose group is in the tree, but not in this pass: it is judged by the next, and not without it."""
+    """Rows of nodes whose group is in the tree, but not in this pass: the walk stops there, the next pass verifies
+    it."""
 
     def children(self) -> list[list[int]]:
         """The rows below each row."""
@@ -47,8 +49,8 @@ class VerifyInput:
 def make_verify_input(
     tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling, last: float = math.inf
 ) -> VerifyInput:
-    """What a pass over the tree's root and `nodes` asks; `nodes` are parents first, siblings as they came. Nodes at
-    positions from `last` on are of no use to any pass."""
+    """The verify input of a pass over the tree's root and `nodes`: parents first, siblings as they came. Nodes at
+    positions from `last` on can never be committed."""
     rows = {node: row for row, node in enumerate(nodes, start=1)}
     parents = [0 if node.parent is None else rows.get(node.parent, 0) for node in nodes]
     return VerifyInput(
@@ -64,13 +66,13 @@ def make_verify_input(
 
 
 def _waits(node: Node, rows: Mapping[Node, int], last: float) -> bool:
-    """Whether the group below a node is left to a later pass: it comes whole or not at all."""
+    """Whether the group below a node is left to a later pass: a group is in a pass whole or not at all."""
     first = next(iter(node.children.values()), None)
     return first is not None and first not in rows and first.position < last
 
 
 class TargetRows(Protocol):
-    """The target at the rows of a question. Only what is asked for is computed."""
+    """The target at the rows of a verify input. Only rows that a rule visits are computed."""
 
     def choice(self, row: int) -> int:
         """The token that the target, decoding alone, puts behind this row: the likeliest at temperature 0, else its

@@ -1,1 +1,1 @@
-"""The law of `speculative`: whether answers through the real client and server are distributed as the target's own."""
+"""The experiment `law`: whether tokens under the rule `speculative` have the target's distribution."""

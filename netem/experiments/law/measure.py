@@ -1,8 +1,8 @@
-"""`speculative`: whether the tokens of sampled answers are distributed as the target's own, at many timings and with
-many shapes of trees.
+"""`law`: whether the tokens of answers under the rule `speculative` have the target's distribution, at many timings and
+with many shapes of trees.
 
-What a pass finds of a tree depends on when levels are drafted, sent and judged. If that depended on what was drawn, the
-answers would drift from the target's law, which tables make exactly known.
+Which part of a tree a pass finds depends on when levels are drafted, sent and verified. If that depended on the drawn
+tokens, the answers would deviate from the target's distribution, which tables make exactly known.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from typing import Any
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.goodness_of_fit import p_value
-from netem.experiments.law.cells import SHAPES, TIMINGS, TOKENS, Sampled, Timing, sample
+from netem.experiments.law.conditions import SHAPES, TIMINGS, TOKENS, RankCounts, Timing, sample
 from netem.experiments.law.tables import CHANCES, make_tables
 
 ANSWERS = 6_000
 QUICK_ANSWERS = 200
 FALSE_ALARM = 1e-3
-"""The chance that a run of honest answers is called a failure; each of its tests gets an even share."""
+"""The probability that a correct run is reported as a failure; each of its tests gets an equal share (Bonferroni)."""
 
 HEADINGS = ("timing", "tree", "answers", "tokens a pass", "second token", "its p-value", "third token", "its p-value")
 
@@ -29,28 +29,32 @@ EVERY = "all"
 
 
 @dataclass(frozen=True)
-class Row:
+class ConditionResult:
+    """The counts of one timing with one shape of tree."""
+
     timing: Timing
     shape: str
-    sampled: Sampled
+    counted: RankCounts
 
 
 @dataclass(frozen=True)
-class Tested:
-    """Answers that are tested together: those of a row, of a timing, of a tree, or all. The more, the finer."""
+class TestGroup:
+    """Answers that are tested together: of one condition, of one timing, of one shape, or all. More answers show
+    smaller
+    deviations."""
 
     timing: str
     shape: str
-    sampled: Sampled
+    counted: RankCounts
 
     @property
     def p_values(self) -> tuple[float, ...]:
-        """Of each token by itself."""
-        return p_values(self.sampled)
+        """The p-value of each of the tokens."""
+        return p_values(self.counted)
 
 
 def models(request: Request) -> dict[str, Path]:
-    """Tables stand where models stand."""
+    """No checkpoints: tables replace the models."""
     return {}
 
 
@@ -58,45 +62,45 @@ async def measure(request: Request, advance: Advance) -> Report:
     tables = make_tables(request.seed)
     answers = QUICK_ANSWERS if request.quick else ANSWERS
     rows = []
-    cells = list(product(TIMINGS, SHAPES))
-    for index, (timing, shape) in enumerate(cells):
-        advance(f"{timing.name}, {shape}", index / len(cells))
-        seed = request.seed * len(cells) + index
-        sampled = await asyncio.to_thread(sample, timing, SHAPES[shape], tables, answers, seed)
-        rows.append(Row(timing, shape, sampled))
+    conditions = list(product(TIMINGS, SHAPES))
+    for index, (timing, shape) in enumerate(conditions):
+        advance(f"{timing.name}, {shape}", index / len(conditions))
+        seed = request.seed * len(conditions) + index
+        counted = await asyncio.to_thread(sample, timing, SHAPES[shape], tables, answers, seed)
+        rows.append(ConditionResult(timing, shape, counted))
     return make_report(rows)
 
 
-def tested(rows: Sequence[Row]) -> list[Tested]:
-    """Each row by itself, then pools of them."""
+def tested(rows: Sequence[ConditionResult]) -> list[TestGroup]:
+    """Each condition by itself, then pools of them."""
     timings = list(dict.fromkeys(row.timing.name for row in rows))
     shapes = list(dict.fromkeys(row.shape for row in rows))
     return [
-        *(Tested(row.timing.name, row.shape, row.sampled) for row in rows),
-        *(Tested(name, EVERY, _pooled(row for row in rows if row.timing.name == name)) for name in timings),
-        *(Tested(EVERY, name, _pooled(row for row in rows if row.shape == name)) for name in shapes),
-        Tested(EVERY, EVERY, _pooled(rows)),
+        *(TestGroup(row.timing.name, row.shape, row.counted) for row in rows),
+        *(TestGroup(name, EVERY, _pooled(row for row in rows if row.timing.name == name)) for name in timings),
+        *(TestGroup(EVERY, name, _pooled(row for row in rows if row.shape == name)) for name in shapes),
+        TestGroup(EVERY, EVERY, _pooled(rows)),
     ]
 
 
-def _pooled(rows: Iterable[Row]) -> Sampled:
-    pooled = Sampled()
+def _pooled(rows: Iterable[ConditionResult]) -> RankCounts:
+    pooled = RankCounts()
     for row in rows:
-        pooled.counts[:] += row.sampled.counts
-        pooled.passes.extend(row.sampled.passes)
+        pooled.counts[:] += row.counted.counts
+        pooled.passes.extend(row.counted.passes)
     return pooled
 
 
-def p_values(sampled: Sampled) -> tuple[float, ...]:
-    return tuple(p_value(counts, CHANCES) for counts in sampled.counts)
+def p_values(counted: RankCounts) -> tuple[float, ...]:
+    return tuple(p_value(counts, CHANCES) for counts in counted.counts)
 
 
 def least_p_value(tests: int) -> float:
-    """What the second and the third token of so many tests must all reach."""
+    """The p-value that the second and the third token of so many tests must all reach."""
     return FALSE_ALARM / (tests * (TOKENS - 1))
 
 
-def make_report(rows: Sequence[Row]) -> Report:
+def make_report(rows: Sequence[ConditionResult]) -> Report:
     tests = tested(rows)
     least = least_p_value(len(tests))
     return Report(
@@ -119,7 +123,7 @@ def make_report(rows: Sequence[Row]) -> Report:
                 {"timing": test.timing, "shape": test.shape, "p_values": test.p_values} for test in tests[len(rows) :]
             ],
         },
-        draw=lambda axes: _draw(axes, [_shares(row.sampled) for row in rows]),
+        draw=lambda axes: _draw(axes, [_shares(row.counted) for row in rows]),
         faults=[
             f"token {place + 1} at '{test.timing}' with the tree '{test.shape}' does not follow the law (p = {p:.1e})"
             for test in tests
@@ -129,19 +133,19 @@ def make_report(rows: Sequence[Row]) -> Report:
     )
 
 
-def _shares(sampled: Sampled) -> list[float]:
-    """Of answers with the likeliest token at each place."""
-    return [count / len(sampled.passes) for count in sampled.counts[:, 0].tolist()]
+def _shares(counted: RankCounts) -> list[float]:
+    """The share of answers with the likeliest token, at each place."""
+    return [count / len(counted.passes) for count in counted.counts[:, 0].tolist()]
 
 
-def _cells(test: Tested) -> list[str]:
-    answers, shares = len(test.sampled.passes), _shares(test.sampled)
+def _cells(test: TestGroup) -> list[str]:
+    answers, shares = len(test.counted.passes), _shares(test.counted)
     each = [cell for place in (1, 2) for cell in (f"{shares[place]:.3f}", f"{test.p_values[place]:.2g}")]
-    speed = (TOKENS + 1) * answers / sum(test.sampled.passes)
+    speed = (TOKENS + 1) * answers / sum(test.counted.passes)
     return [test.timing, test.shape, str(answers), f"{speed:.2f}", *each]
 
 
-def _result(row: Row) -> dict[str, Any]:
+def _result(row: ConditionResult) -> dict[str, Any]:
     timing = row.timing
     return {
         "timing": timing.name,
@@ -154,10 +158,10 @@ def _result(row: Row) -> dict[str, Any]:
         "clients": timing.clients,
         "pass_tokens": timing.pass_tokens,
         "shape": row.shape,
-        "counts": row.sampled.counts.tolist(),
-        "passes": sum(row.sampled.passes),
-        "answers": len(row.sampled.passes),
-        "p_values": list(p_values(row.sampled)),
+        "counts": row.counted.counts.tolist(),
+        "passes": sum(row.counted.passes),
+        "answers": len(row.counted.passes),
+        "p_values": list(p_values(row.counted)),
     }
 
 

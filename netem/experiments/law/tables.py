@@ -1,8 +1,8 @@
-"""A target and a drafter whose distributions are written in tables, so that hundreds of thousands of answers take
-minutes and the law of each token is known exactly.
+"""A target and a drafter whose distributions are tables, so that hundreds of thousands of answers take minutes and the
+distribution of each token is known exactly.
 
-They stand where networks stand: the target keeps tokens in the slots where a network keeps K/V, and computes from what
-it finds there. May know segments, rules and views. It may not know sessions, links or time.
+They replace networks: the target stores tokens in the slots where a network stores K/V, and computes from what it finds
+there. May know segments, rules and views. It may not know sessions, links or time.
 """
 
 import random
@@ -24,31 +24,34 @@ from server.passes.batch import PassOutcome
 
 Distribution = NDArray[np.float64]
 
-END = 0  # which no table gives any probability
+END = 0  # has probability 0 in every table
 VOCABULARY = 6
 CHANCES = (0.6, 0.12, 0.1, 0.1, 0.08)
-"""Of the target, likeliest first."""
+"""The target's probabilities, likeliest first."""
 
-_POWERS = (1.0, 1.2)  # of the target's chances, that a draft draws from
+_POWERS = (1.0, 1.2)  # a draft draws from the target's probabilities raised to one of these
 _SHARES = 1000  # of a Draw, about
 
 
 @dataclass(frozen=True)
 class Tables:
-    """By the last token, what follows it: by the target, and by the draft. The target's chances are always CHANCES, of
-    other tokens in each table, so that of every token its rank has the same law."""
+    """By the last token, the distributions of the next token, of the target and of the draft.
 
-    ranked: tuple[tuple[int, ...], ...]  # tokens, the target's likeliest first
+    ranked: tokens, the target's likeliest first. The target's probabilities are always CHANCES, of other tokens in each
+    table, so that the rank of a token always has the same distribution.
+    """
+
+    ranked: tuple[tuple[int, ...], ...]
     target: tuple[Distribution, ...]
     draft: tuple[Draw, ...]
 
     def ranks(self, last: int, tokens: Sequence[int]) -> list[int]:
-        """The rank of each token among those that could have come there."""
+        """The rank of each token in the table of the token before it; `last` precedes the first."""
         return [self.ranked[before].index(token) for before, token in pairwise((last, *tokens))]
 
 
 def make_tables(seed: int) -> Tables:
-    """The likeliest token has six tenths; the draft is as sure of it as the target, surer, or less sure."""
+    """Random tables. The draft's distribution is as sharp as the target's in some tables, and sharper in others."""
     dice = np.random.default_rng(seed)
     ranked, target, draft = [], [], []
     for last in range(VOCABULARY):
@@ -65,7 +68,7 @@ def make_tables(seed: int) -> Tables:
 
 
 class TableTarget:
-    """Decides as a target does."""
+    """Replaces a target."""
 
     def __init__(self, tables: Tables, capacity: int):
         self._tables = tables
@@ -97,7 +100,7 @@ class _TableRows:
 
 
 class TableDrafter:
-    """Draws groups as the drafters with networks do."""
+    """Draws groups of siblings as the drafters with networks do."""
 
     kind = "table"
     state: StateRequest | None = None

@@ -1,1 +1,1 @@
-"""What is left of an answer when the link drops: alone for good, and until the link returns."""
+"""Experiments on answers whose link is gone: for good, and for the length of an outage."""

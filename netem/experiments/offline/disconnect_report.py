@@ -1,4 +1,4 @@
-"""The table and the picture of `disconnect`. It may not know how answers came about."""
+"""The table and the plot of `disconnect`. It may not know how answers were made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 from client.link.offline import OfflineOptions
 from client.stats import per
 from netem.experiments.experiment import Report
-from netem.experiments.offline.alone import STATE_DTYPE, Written
+from netem.experiments.offline.offline_drafting import STATE_DTYPE, OfflineAnswer
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.tasks.grading import Grades
 
@@ -17,32 +17,33 @@ API_CLIENT = "an API client"
 
 
 @dataclass(frozen=True)
-class Cut:
-    """One draft's answers from one cut on. `agreed`: how many tokens of each, behind the cut, are the target's up to
-    the first that is not."""
+class CutResult:
+    """One draft model's answers with one cut. agreed: for each answer, the number of tokens after the cut that equal
+    the
+    target's, up to the first that does not."""
 
     grades: Grades
-    written: Sequence[Written]
+    written: Sequence[OfflineAnswer]
     agreed: Sequence[int]
 
     @property
     def tokens_per_second(self) -> float:
-        """The first token of an answer is left out, as its time is."""
+        """Without the first token of each answer and its time."""
         return per(sum(max(0, each.alone - 1) for each in self.written), sum(each.seconds for each in self.written))
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One draft. `parameters` are its own, without those of the target that it runs; `cuts` by committed tokens."""
+class DraftResult:
+    """One draft model. parameters: its own, without the target's layers that it runs. cuts: by committed tokens."""
 
     name: str
     depth: int
     parameters: int
-    cuts: Mapping[int, Cut]
+    cuts: Mapping[int, CutResult]
 
 
-def make_report(kept: Sequence[Kept], target: Grades, begun: Mapping[int, Grades], least: int) -> Report:
-    """`begun`: of the target's answers as they were when the link was cut, which is all that an API client has."""
+def make_report(kept: Sequence[DraftResult], target: Grades, begun: Mapping[int, Grades], least: int) -> Report:
+    """begun: by cut, the grades of the target's answers up to the cut, which is all that an API client has."""
     own = target.pass_at_1.value
     count = len(target.verdicts)
     unjudged = sum(grades.unjudged for grades in (target, *begun.values(), *_all_grades(kept)))
@@ -97,7 +98,7 @@ def in_percent(estimate: Estimate) -> str:
     return f"{estimate.value:.0%} ({100 * estimate.low:.0f}-{100 * estimate.high:.0f})"
 
 
-def _all_grades(kept: Sequence[Kept]) -> list[Grades]:
+def _all_grades(kept: Sequence[DraftResult]) -> list[Grades]:
     return [cut.grades for each in kept for cut in each.cuts.values()]
 
 
@@ -105,7 +106,7 @@ def _none(cells: Mapping[int, Grades]) -> list[str]:
     return [""] * len(cells)
 
 
-def _row(each: Kept, own: float) -> list[str]:
+def _row(each: DraftResult, own: float) -> list[str]:
     cuts = each.cuts.values()
     return [
         each.name,
@@ -118,7 +119,7 @@ def _row(each: Kept, own: float) -> list[str]:
     ]
 
 
-def _as_dict(each: Kept, own: float) -> dict[str, Any]:
+def _as_dict(each: DraftResult, own: float) -> dict[str, Any]:
     return {
         "depth": each.depth,
         "parameters": each.parameters,
@@ -135,7 +136,7 @@ def _as_dict(each: Kept, own: float) -> dict[str, Any]:
     }
 
 
-def _draw(axes: Any, kept: Sequence[Kept], target: Grades, begun: Mapping[int, Grades]) -> None:
+def _draw(axes: Any, kept: Sequence[DraftResult], target: Grades, begun: Mapping[int, Grades]) -> None:
     cuts = list(begun)
     axes.axhline(100 * target.pass_at_1.value, color="black", linestyle="--", linewidth=1, label=TARGET)
     best_first = sorted(kept, key=lambda each: -each.cuts[cuts[-1]].grades.pass_at_1.value)

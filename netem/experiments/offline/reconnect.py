@@ -1,4 +1,4 @@
-"""`reconnect`: how many provisional tokens survive an outage in mid-answer, by how long it lasts and what drafts."""
+"""`reconnect`: how many provisional tokens survive an outage in mid-answer, by its length and by draft model."""
 
 import asyncio
 import random
@@ -13,8 +13,8 @@ from client.link.offline import OfflineOptions
 from client.text import chat_tokens
 from common.protocol.errors import MisuseError, OutriderError
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.offline.reconnect_report import Absence, make_report
-from netem.experiments.offline.screen import Bounds, Outage, Picture, watch_outage
+from netem.experiments.offline.reconnect_report import OutageResult, make_report
+from netem.experiments.offline.screen import LengthLimits, Outage, ScreenState, watch_outage
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import level_seconds
 from netem.experiments.one_device.prompts import choose
@@ -30,18 +30,18 @@ from netem.virtual.server import VirtualServer, load_virtual_server
 LINK = "4g"
 IDLE = "eager"
 LEASE_SECONDS = 120.0
-"""As `outriderd` has it."""
+"""The default of `outriderd`."""
 
-_ALL = 1000  # prompts, more than there are
+_ALL = 1000  # more than there are prompts
 
 OFFLINE = OfflineOptions(wait_s=60.0)
-"""Longer than the longest outage: what is measured is what comes of waiting."""
+"""Patience longer than the longest outage, so that every answer waits for the link."""
 
 
 @dataclass(frozen=True)
-class Extent:
-    """Outages of so many seconds, each behind so many tokens as `moments` says, of answers to `prompts` that have
-    `least` to `most` tokens."""
+class ReconnectWorkload:
+    """An outage of each of `outages` seconds after each of `moments` tokens, in answers of `least` to `most` tokens to
+    each of `prompts`."""
 
     prompts: int
     least: int
@@ -50,43 +50,43 @@ class Extent:
     outages: tuple[float, ...]
 
 
-FULL = Extent(2, least=120, most=384, moments=(10, 25, 50), outages=(0.5, 1, 2, 5, 10, 30))
-QUICK = Extent(1, least=120, most=384, moments=(25,), outages=(0.5, 2, 10))
+FULL = ReconnectWorkload(2, least=120, most=384, moments=(10, 25, 50), outages=(0.5, 1, 2, 5, 10, 30))
+QUICK = ReconnectWorkload(1, least=120, most=384, moments=(25,), outages=(0.5, 2, 10))
 
 
 @dataclass(frozen=True)
-class Shown:
-    """An answer, and what the screen showed of it."""
+class WatchedAnswer:
+    """An answer, and the states of the screen over time."""
 
     answer: Answer
-    pictures: tuple[Picture, ...]
+    states: tuple[ScreenState, ...]
 
     def at(self, tokens: int) -> float:
-        """When so many tokens were final."""
-        return next(picture.at for picture in self.pictures if picture.final >= tokens)
+        """The time at which so many tokens were final."""
+        return next(picture.at for picture in self.states if picture.final >= tokens)
 
 
 @dataclass(frozen=True)
-class Field:
-    """What every answer of a run stands on."""
+class OutageTestbed:
+    """Models that are loaded once for all answers."""
 
     server: VirtualServer
     loaded_drafts: LoadedDrafts
 
-    def ask(self, compared: ComparedDraft, link: LinkProfile, prompt: Sequence[int], most: int) -> Shown:
-        """On a virtual clock of its own. Raises OutriderError where the answer is not sound."""
+    def ask(self, draft: ComparedDraft, link: LinkProfile, prompt: Sequence[int], most: int) -> WatchedAnswer:
+        """The answer on a new virtual clock. Raises OutriderError where it is incomplete or its drafter failed."""
         layers = len(self.server.target.model.pool.keys_SX)
-        pace = level_seconds(compared.depth, layers)
+        pace = level_seconds(draft.depth, layers)
         options = AnswerOptions(STREAM, most, idle=IDLE, pace=pace)
-        drafter = self.loaded_drafts.drafter(DraftSetup(_name(compared), compared.depth))
-        random.seed(f"{link.seed} {link.outages.gaps}")  # the pauses between attempts to come back are drawn
+        drafter = self.loaded_drafts.drafter(DraftSetup(_name(draft), draft.depth))
+        random.seed(f"{link.seed} {link.outages.gaps}")  # of the pauses between attempts to reconnect
 
-        async def main() -> Shown:
+        async def main() -> WatchedAnswer:
             clock = asyncio.get_running_loop().time
-            pictures = [Picture(clock(), 0, ())]
+            states = [ScreenState(clock(), 0, ())]
 
             def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
-                pictures.append(Picture(clock(), pictures[-1].final + len(committed), tuple(provisional)))
+                states.append(ScreenState(clock(), states[-1].final + len(committed), tuple(provisional)))
 
             async with self.server.serve(lease_seconds=LEASE_SECONDS) as engine:
                 virtual_link = VirtualLink(engine, link)
@@ -95,73 +95,75 @@ class Field:
                 )
                 answer = await conversation.answer(prompt, options.settings(), watch)
                 conversation.close()
-                return Shown(answer, tuple(pictures))
+                return WatchedAnswer(answer, tuple(states))
 
-        shown = run_virtually(main())
-        if fault := fault_of(shown.answer):
-            raise OutriderError(f"{compared.name}: {fault}")
-        return shown
+        watched = run_virtually(main())
+        if fault := fault_of(watched.answer):
+            raise OutriderError(f"{draft.name}: {fault}")
+        return watched
 
 
-def open_field(target: Path, drafts: Sequence[ComparedDraft]) -> Field:
-    """Raises OutriderError where models do not fit together."""
+def open_testbed(target: Path, drafts: Sequence[ComparedDraft]) -> OutageTestbed:
+    """Loads the models. Raises OutriderError where they do not fit together."""
     directories = dict.fromkeys(each.directory for each in drafts if each.directory is not None)
     server = load_virtual_server(target, list(directories))
-    return Field(server, LoadedDrafts(server))
+    return OutageTestbed(server, LoadedDrafts(server))
 
 
 async def measure(request: Request, advance: Advance) -> Report:
     """Raises MisuseError where no answer is long enough."""
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
     advance("loading", 0.0)
-    field = await asyncio.to_thread(open_field, paths.target, drafts)
-    tokenizer = field.server.offer.tokenizer
+    testbed = await asyncio.to_thread(open_testbed, paths.target, drafts)
+    tokenizer = testbed.server.offer.tokenizer
     texts = [prompt.text for prompt in choose(paths.prompts, _ALL, request.seed)[CODE]]
     prompts = [chat_tokens(tokenizer, [{"role": "user", "content": text}]) for text in texts]
-    chosen = await asyncio.to_thread(long_enough, field, drafts[0], prompts, extent)
-    absences: list[Absence] = []
+    chosen = await asyncio.to_thread(long_enough, testbed, drafts[0], prompts, workload)
+    results: list[OutageResult] = []
     for number, prompt in enumerate(chosen):
-        for place, compared in enumerate(drafts):
-            advance(compared.name, (number + place / len(drafts)) / len(chosen))
+        for place, draft in enumerate(drafts):
+            advance(draft.name, (number + place / len(drafts)) / len(chosen))
             link = drawn(find_profile(LINK), number)
-            absences += await asyncio.to_thread(go_away, field, compared, link, prompt, extent)
-    return make_report(absences, find_profile(LINK), len(chosen), extent.moments, OFFLINE, IDLE)
+            results += await asyncio.to_thread(measure_outages, testbed, draft, link, prompt, workload)
+    return make_report(results, find_profile(LINK), len(chosen), workload.moments, OFFLINE, IDLE)
 
 
 def long_enough(
-    field: Field, compared: ComparedDraft, prompts: Sequence[Sequence[int]], extent: Extent
+    testbed: OutageTestbed, draft: ComparedDraft, prompts: Sequence[Sequence[int]], workload: ReconnectWorkload
 ) -> list[Sequence[int]]:
-    """The first prompts whose answers are."""
+    """The first prompts whose answers are long enough."""
     chosen: list[Sequence[int]] = []
     for prompt in prompts:
-        if len(chosen) == extent.prompts:
+        if len(chosen) == workload.prompts:
             break
-        shown = field.ask(compared, find_profile(LINK), prompt, extent.most)
-        if len(shown.answer.tokens) >= extent.least:
+        watched = testbed.ask(draft, find_profile(LINK), prompt, workload.most)
+        if len(watched.answer.tokens) >= workload.least:
             chosen.append(prompt)
     if not chosen:
-        raise MisuseError(f"the target answers none of these prompts in {extent.least} tokens or more")
+        raise MisuseError(f"the target answers none of these prompts in {workload.least} tokens or more")
     return chosen
 
 
-def go_away(
-    field: Field, compared: ComparedDraft, link: LinkProfile, prompt: Sequence[int], extent: Extent
-) -> list[Absence]:
-    """One answer without any outage, and again with each."""
-    whole = field.ask(compared, link, prompt, extent.most)
+def measure_outages(
+    testbed: OutageTestbed, draft: ComparedDraft, link: LinkProfile, prompt: Sequence[int], workload: ReconnectWorkload
+) -> list[OutageResult]:
+    """Makes one answer without an outage, and again with each outage."""
+    whole = testbed.ask(draft, link, prompt, workload.most)
     found = []
-    for moment in extent.moments:
-        for lasts in extent.outages:
+    for moment in workload.moments:
+        for lasts in workload.outages:
             outage = Outage(whole.at(moment), whole.at(moment) + lasts)
             gone = replace(link, outages=Outages(((outage.begins, outage.ends),)))
-            shown = field.ask(compared, gone, prompt, extent.most)
-            tokens, ends = shown.answer.tokens, frozenset(field.server.offer.card.end_tokens)
-            seen = watch_outage(shown.pictures, tokens, outage, ends, Bounds(OFFLINE.limit_tokens, extent.most))
+            watched = testbed.ask(draft, gone, prompt, workload.most)
+            tokens, ends = watched.answer.tokens, frozenset(testbed.server.offer.card.end_tokens)
+            observed = watch_outage(
+                watched.states, tokens, outage, ends, LengthLimits(OFFLINE.limit_tokens, workload.most)
+            )
             identical = tokens == whole.answer.tokens
-            found.append(Absence(compared.name, lasts, seen, shown.answer.stats.reconnects, identical))
+            found.append(OutageResult(draft.name, lasts, observed, watched.answer.stats.reconnects, identical))
     return found
 
 
-def _name(compared: ComparedDraft) -> str:
-    return compared.kind.name if compared.directory is None else compared.directory.name
+def _name(draft: ComparedDraft) -> str:
+    return draft.kind.name if draft.directory is None else draft.directory.name

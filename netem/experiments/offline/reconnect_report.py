@@ -1,4 +1,4 @@
-"""The table and the picture of `reconnect`. It may not know how absences were measured."""
+"""The table and the plot of `reconnect`. It may not know how results were measured."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from typing import Any
 from client.link.offline import OfflineOptions
 from client.stats import per
 from netem.experiments.experiment import Report
-from netem.experiments.offline.screen import Seen
+from netem.experiments.offline.screen import OutageObservation
 from netem.experiments.speed.costs import VIRTUAL_COSTS
 from netem.links.delay import mean_delay_ms
 from netem.links.profile import LinkProfile
@@ -29,25 +29,26 @@ HEADINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Absence:
-    """One outage of one answer. `streams`: that were made anew; `identical`: to the answer without an outage."""
+class OutageResult:
+    """One outage of one answer. lasts: its seconds. streams: new ones after it. identical: to the answer without an
+    outage."""
 
     draft: str
     lasts: float
-    seen: Seen
+    observed: OutageObservation
     streams: int
     identical: bool
 
 
-Group = Sequence[Absence]
+Group = Sequence[OutageResult]
 
 
 def make_report(
-    absences: Group, link: LinkProfile, prompts: int, moments: Sequence[int], offline: OfflineOptions, idle: str
+    results: Group, link: LinkProfile, prompts: int, moments: Sequence[int], offline: OfflineOptions, idle: str
 ) -> Report:
-    groups = _grouped(absences)
+    groups = _grouped(results)
     trip = (mean_delay_ms(link.up) + mean_delay_ms(link.down)) / 1000
-    different = sum(not each.identical for each in absences)
+    different = sum(not each.identical for each in results)
     behind = ", ".join(map(str, moments))
     return Report(
         title=f"Provisional tokens that survive an outage in mid-answer, over {link.name}",
@@ -81,29 +82,29 @@ def make_report(
     )
 
 
-def _grouped(absences: Group) -> dict[tuple[str, float], list[Absence]]:
-    groups: dict[tuple[str, float], list[Absence]] = {}
-    for draft in dict.fromkeys(each.draft for each in absences):
-        for each in absences:
+def _grouped(results: Group) -> dict[tuple[str, float], list[OutageResult]]:
+    groups: dict[tuple[str, float], list[OutageResult]] = {}
+    for draft in dict.fromkeys(each.draft for each in results):
+        for each in results:
             if each.draft == draft:
                 groups.setdefault((draft, each.lasts), []).append(each)
     return groups
 
 
-def _mean(group: Group, figure: Callable[[Absence], float]) -> float:
+def _mean(group: Group, figure: Callable[[OutageResult], float]) -> float:
     return fmean(map(figure, group))
 
 
-def _offered(each: Absence) -> float:
-    return each.seen.offered
+def _offered(each: OutageResult) -> float:
+    return each.observed.offered
 
 
-def _survived(each: Absence) -> float:
-    return each.seen.survived
+def _survived(each: OutageResult) -> float:
+    return each.observed.survived
 
 
-def _repaired(each: Absence) -> float:
-    return each.seen.repaired
+def _repaired(each: OutageResult) -> float:
+    return each.observed.repaired
 
 
 def _share(group: Group) -> float:
@@ -117,7 +118,7 @@ def _row(draft: str, lasts: float, group: Group, trip: float) -> list[str]:
         f"{_mean(group, _offered):.0f}",
         f"{_mean(group, _survived):.0f}",
         f"{_share(group):.0%}",
-        f"{1000 * max(each.seen.pause for each in group):.0f}",
+        f"{1000 * max(each.observed.pause for each in group):.0f}",
         f"{1000 * _mean(group, _repaired):.0f}",
         f"{_mean(group, _repaired) / trip:.1f}",
         f"{max(map(_repaired, group)) / trip:.1f}",
@@ -134,7 +135,7 @@ def _as_dict(draft: str, lasts: float, group: Group, trip: float) -> dict[str, A
         "provisional": _mean(group, _offered),
         "survived": _mean(group, _survived),
         "share": _share(group),
-        "longest_pause_seconds": max(each.seen.pause for each in group),
+        "longest_pause_seconds": max(each.observed.pause for each in group),
         "repaired_seconds": _mean(group, _repaired),
         "repaired_round_trips": _mean(group, _repaired) / trip,
         "most_round_trips": max(map(_repaired, group)) / trip,

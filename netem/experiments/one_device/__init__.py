@@ -1,4 +1,4 @@
-"""Experiments on drafts: what each is worth, on one device and in rounds, where nothing but the draft differs.
+"""Experiments that compare draft models on one device, in rounds, where only the draft model differs.
 
-One experiment one file, each with a `measure(request, advance) -> Report`; what they share has a file with its name.
+One file for each experiment, with a `measure(request, advance) -> Report`; the other files are what they share.
 """

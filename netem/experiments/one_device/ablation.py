@@ -1,6 +1,6 @@
-"""`ablation`: what each part of a draft adds, by chains of four (Table 5 of Mixture of Attentions).
+"""`ablation`: the gain of each part of a draft model, with chains of four tokens (Table 5 of Mixture of Attentions).
 
-The rows are drafts that were trained one part apart, in the order of `--draft`.
+The rows are draft models that differ in one part from the row before, in the order of `--draft`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from netem.experiments.one_device.bench import CHAIN, ask_all, open_bench
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import IN_WORDS
 from netem.experiments.one_device.intervals import Estimate
-from netem.experiments.one_device.prompts import Extent, choose, in_words
+from netem.experiments.one_device.prompts import Workload, choose, in_words
 from netem.experiments.one_device.scores import (
     EXPLAINED,
     OWN_TREE,
@@ -37,13 +37,13 @@ HEADINGS = (
 )
 
 
-FULL = Extent(prompts=8, tokens=96)
-QUICK = Extent(prompts=1, tokens=24)
+FULL = Workload(prompts=8, tokens=96)
+QUICK = Workload(prompts=1, tokens=24)
 
 
 @dataclass(frozen=True)
-class AblationStep:
-    """A row beside the one before it and the first."""
+class AblationRow:
+    """One draft model, with its ratios to the row before and to the first row."""
 
     name: str
     score: Score
@@ -54,29 +54,29 @@ class AblationStep:
 
 async def measure(request: Request, advance: Advance) -> Report:
     """Raises MisuseError with fewer than two rows."""
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request, with_lookup=False)
     if len(drafts) < 2:
         raise MisuseError(
             "an ablation compares at least two drafts; train them one part apart with `outrider-train` and name them "
             "in the order of the rows: --draft eagle --draft ca --draft lsa --draft n1 --draft n3"
         )
-    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
-        systems = {each.name: partial(bench.answer, each, CHAIN, new_tokens=extent.tokens) for each in drafts}
+        systems = {each.name: partial(bench.answer, each, CHAIN, new_tokens=workload.tokens) for each in drafts}
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
-        steps = make_steps(drafts, answers, bench.layers, request.seed)
-    return make_report(steps, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+        ablation_rows = make_ablation_rows(drafts, answers, bench.layers, request.seed)
+    return make_report(ablation_rows, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 
 
-def make_steps(
+def make_ablation_rows(
     drafts: Sequence[ComparedDraft], answers: Mapping[str, Answers], layers: int, seed: int
-) -> list[AblationStep]:
+) -> list[AblationRow]:
     bootstrap = bootstrap_for(answers[drafts[0].name], seed)
     accepted = [accepts(answers[each.name]) for each in drafts]
     speeds = [speed_ups(answers[each.name], each.depth, layers) for each in drafts]
     return [
-        AblationStep(
+        AblationRow(
             name=each.name,
             score=make_score(answers[each.name], each.depth, layers, bootstrap),
             over_before=bootstrap.ratio(accepted[index], accepted[max(0, index - 1)]),
@@ -87,11 +87,11 @@ def make_steps(
     ]
 
 
-def make_report(steps: Sequence[AblationStep], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
+def make_report(ablation_rows: Sequence[AblationRow], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     return Report(
         title="What each part of the draft adds",
         headings=HEADINGS,
-        rows=[_cells(index, step) for index, step in enumerate(steps)],
+        rows=[_cells(index, each_row) for index, each_row in enumerate(ablation_rows)],
         remarks=(
             EXPLAINED,
             f"A chain of {CHAIN.depth} drafted tokens in every round, greedy, at most {max_new_tokens} tokens of an "
@@ -105,37 +105,37 @@ def make_report(steps: Sequence[AblationStep], sizes: Mapping[str, int], max_new
         results={
             "prompts": dict(sizes),
             "rows": {
-                step.name: {
-                    **step.score.as_dict(),
-                    "accept_length_over_before": step.over_before.as_dict(),
-                    "accept_length_over_first": step.over_first.as_dict(),
-                    "speed_over_before": step.speed_over_before.as_dict(),
+                each_row.name: {
+                    **each_row.score.as_dict(),
+                    "accept_length_over_before": each_row.over_before.as_dict(),
+                    "accept_length_over_first": each_row.over_first.as_dict(),
+                    "speed_over_before": each_row.speed_over_before.as_dict(),
                 }
-                for step in steps
+                for each_row in ablation_rows
             },
         },
-        draw=lambda axes: _draw(axes, steps),
+        draw=lambda axes: _draw(axes, ablation_rows),
     )
 
 
-def _cells(index: int, step: AblationStep) -> list[str]:
+def _cells(index: int, each_row: AblationRow) -> list[str]:
     return [
-        step.name,
-        str(step.score.accept),
-        str(step.over_before) if index else "",
-        str(step.over_first) if index else "",
-        f"{step.score.speed_up.value:.2f}x",
-        str(step.speed_over_before) if index else "",
-        f"{step.score.tokens_per_second:.1f}",
+        each_row.name,
+        str(each_row.score.accept),
+        str(each_row.over_before) if index else "",
+        str(each_row.over_first) if index else "",
+        f"{each_row.score.speed_up.value:.2f}x",
+        str(each_row.speed_over_before) if index else "",
+        f"{each_row.score.tokens_per_second:.1f}",
     ]
 
 
-def _draw(axes: Any, steps: Sequence[AblationStep]) -> None:
-    accepted = [step.score.accept for step in steps]
+def _draw(axes: Any, ablation_rows: Sequence[AblationRow]) -> None:
+    accepted = [each_row.score.accept for each_row in ablation_rows]
     heights = [estimate.value for estimate in accepted]
     below = [max(0.0, estimate.value - estimate.low) for estimate in accepted]
     above = [max(0.0, estimate.high - estimate.value) for estimate in accepted]
-    names = [step.name.replace(", ", "\n") for step in steps]
+    names = [each_row.name.replace(", ", "\n") for each_row in ablation_rows]
     axes.bar_label(axes.bar(names, heights, 0.5, yerr=(below, above)), fmt="%.2f")
     axes.set_xlabel("draft, in the order of the table's rows")
     axes.set_ylabel(f"accept length, chain of {CHAIN.depth}; lines are 95% intervals")

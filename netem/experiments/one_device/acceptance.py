@@ -1,7 +1,7 @@
-"""What became of a drafter's offers under rules that sample, and the calibration that fits it.
+"""Which of a drafter's offers were accepted under rules that sample, and the calibration fitted to that.
 
-What may live here: watching a ranking, comparing with the answer that was committed, logistic regression. It may not
-know prompts, systems or reports.
+What may live here: recording a ranking, comparing it with the committed answer, logistic regression. It may not know
+prompts, systems or reports.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,23 +24,24 @@ PLACES = ("first", "second", "later")
 _STEPS = 50  # of Newton's method, which needs about ten
 
 Pairs = list[tuple[float, bool]]
-"""A number, and whether the target committed what it was said of."""
+"""A drafter's score of a token, and whether the target committed that token."""
 
 
 @dataclass
-class Outcomes:
-    """`candidates`: the log-probability that a drafter gave to a candidate with noise. `drawn`: the log-odds of the
-    share with which a sibling was drawn, by its place. `trusts`: the weights of noise at the end of each answer."""
+class OfferOutcomes:
+    """candidates: log-probabilities that a drafter gave to candidates ranked with noise. drawn: log-odds of the share
+    with which a sibling was drawn, by its place among siblings. trusts: the weights of the noise at the end of each
+    answer."""
 
     candidates: Pairs = field(default_factory=list)
     drawn: dict[str, Pairs] = field(default_factory=lambda: {place: [] for place in PLACES})
     trusts: list[tuple[float, float]] = field(default_factory=list)
 
 
-class Watch:
-    """Chooses rankings that remember what they offered; `judge` then compares it with the answer.
+class OfferRecorder:
+    """Makes rankings that record their offers; `judge` then compares the offers with the answer.
 
-    Offers are kept by the tokens before them. Only those on the answer's own path were judged.
+    Offers are stored by the tokens before them. Only those on the answer's own path were judged by the target.
     """
 
     def __init__(self) -> None:
@@ -54,11 +55,11 @@ class Watch:
         ranking = ranking_for(rule, sampling, children, columns, trust)
         if isinstance(ranking, Perturbed):
             self._trust = trust
-            return _WatchedPerturbed(ranking, self._offered)
-        return _WatchedDrawn(ranking, self._groups) if isinstance(ranking, Drawn) else ranking
+            return _RecordedPerturbed(ranking, self._offered)
+        return _RecordedDrawn(ranking, self._groups) if isinstance(ranking, Drawn) else ranking
 
-    def judge(self, prompt: Sequence[int], answer: Sequence[int], outcomes: Outcomes) -> None:
-        """Adds what became of the offers on the path of `answer`, and forgets all offers."""
+    def judge(self, prompt: Sequence[int], answer: Sequence[int], outcomes: OfferOutcomes) -> None:
+        """Adds the outcomes of the offers on the path of `answer` to `outcomes`, and clears all offers."""
         for index, token in enumerate(answer):
             path = (*prompt, *answer[:index])
             outcomes.candidates += [(logp, each == token) for each, logp in self._offered.get(path, ())]
@@ -70,7 +71,7 @@ class Watch:
         self._groups.clear()
 
 
-class _WatchedPerturbed:
+class _RecordedPerturbed:
     needs_tokens = True
 
     def __init__(self, ranking: Perturbed, offered: dict[tuple[int, ...], Candidates]):
@@ -88,7 +89,7 @@ class _WatchedPerturbed:
         self._ranking.learn(offer, token)
 
 
-class _WatchedDrawn:
+class _RecordedDrawn:
     def __init__(self, ranking: Drawn, groups: dict[tuple[int, ...], list[Proposal]]):
         self.needs_tokens = ranking.needs_tokens
         self.offers, self.learn = ranking.offers, ranking.learn
@@ -105,7 +106,7 @@ class _WatchedDrawn:
 
 
 def _compare_group(group: Sequence[Proposal], token: int, outcomes: Mapping[str, Pairs]) -> None:
-    """Siblings behind the accepted one were not tried."""
+    """Adds the outcomes of siblings in order; those behind the accepted one were not tried."""
     draw = group[0].draw
     assert draw is not None
     left = dict(zip(draw.tokens, draw.weights, strict=True))
@@ -119,8 +120,8 @@ def _compare_group(group: Sequence[Proposal], token: int, outcomes: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """log-odds = base + slope * x, over `count` outcomes of which the share `rate` was committed. `loss` is the mean
-    log-loss in nats, `blind_loss` that of the rate alone."""
+    """log-odds = base + slope * x. count: of outcomes. rate: the share that was committed. loss: the mean log-loss in
+    nats; blind_loss: that of predicting the rate."""
 
     base: float
     slope: float
@@ -131,7 +132,7 @@ class Fit:
 
 
 def fit(pairs: Pairs) -> Fit | None:
-    """Logistic regression by Newton's method; None where one outcome is all there is."""
+    """Logistic regression by Newton's method; None where all outcomes are the same."""
     x, hit = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs], dtype=float)
     if not 0 < hit.sum() < len(hit):
         return None
@@ -158,7 +159,11 @@ def _log_loss(hit: np.ndarray, chance: np.ndarray) -> float:
 
 
 def calibration_error(pairs: Pairs, logps: Sequence[float], bins: int = 10) -> float:
-    """Mean distance of predicted from observed share, over bins of equal size by prediction."""
+    """The expected calibration error (Naeini et al. 2015): the mean distance of the predicted from the observed share,
+    over bins of equal size by prediction.
+
+    logps: the predicted log-probability of each pair.
+    """
     order = np.argsort(logps)
     hit = np.array([pair[1] for pair in pairs], dtype=float)[order]
     said = np.array([exp(logp) for logp in logps])[order]

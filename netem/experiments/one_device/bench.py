@@ -1,6 +1,7 @@
-"""One target in memory and any draft on call: answers in rounds on one device, measured.
+"""One loaded target and any of several draft models: makes answers in rounds on one device, and times them.
 
-What may live here: loading target, exporters and drafters, and asking. It may not know what is compared, nor tables.
+What may live here: loading target, exporters and drafters, and running them. It may not know what is compared, nor
+tables.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ _NEVER = 1e-12  # a probability below which nothing is left out of a tree
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """`breadth` nodes are added in each of `depth` levels, `nodes` at most in all."""
+    """`breadth` nodes are added in each of `depth` levels, and at most `nodes` in all."""
 
     breadth: int
     depth: int
@@ -59,15 +60,15 @@ CHAIN = Tree(1, 4, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """`seconds` of this machine's own time, the prompt's pass included."""
+class TimedRounds:
+    """An answer, and the time that this machine took for it, the prompt's pass included."""
 
     rounds: RoundsAnswer
     seconds: float
 
     @property
     def gained(self) -> int:
-        """Tokens behind the one of the prompt's own pass."""
+        """The tokens that rounds committed: all but the one of the prompt's own pass."""
         return len(self.rounds.tokens) - 1
 
 
@@ -93,16 +94,16 @@ class Bench:
         ends = set(self.card.end_tokens)
         return str(self.tokenizer.decode([token for token in tokens if token not in ends]))
 
-    def exporters_of(self, compared: ComparedDraft) -> Sequence[StateExporter]:
-        return () if compared.kind.state is None else self.exporters[_key(compared)]
+    def exporters_of(self, draft: ComparedDraft) -> Sequence[StateExporter]:
+        return () if draft.kind.state is None else self.exporters[_key(draft)]
 
-    def plain(self, tokens: Sequence[int], new_tokens: int) -> Measured:
+    def plain(self, tokens: Sequence[int], new_tokens: int) -> TimedRounds:
         """Decoding without a draft."""
         return self._timed(Rounds(self.target, LookupDrafter(), levels=0), tokens, new_tokens)
 
     def answer(
         self,
-        compared: ComparedDraft,
+        draft: ComparedDraft,
         tree: Tree,
         tokens: Sequence[int],
         new_tokens: int,
@@ -111,65 +112,68 @@ class Bench:
         rule: str = "greedy",
         sampling: Sampling = LIKELIEST,
         rank: Rank = ranking_for,
-    ) -> Measured:
-        """A fresh drafter's answer, so that nothing is left of the prompt before."""
-        drafter = self.drafter(compared, tree, dtype, rank)
-        rounds = Rounds(self.target, drafter, self.exporters_of(compared), tree.depth, dtype, channel, rule, sampling)
+    ) -> TimedRounds:
+        """The answer with a new drafter, so that nothing is left of the prompt before.
+
+        tokens: of the prompt. dtype: the number format of draft state. channel: alters the draft state on its way.
+        """
+        drafter = self.drafter(draft, tree, dtype, rank)
+        rounds = Rounds(self.target, drafter, self.exporters_of(draft), tree.depth, dtype, channel, rule, sampling)
         return self._timed(rounds, tokens, new_tokens)
 
     def drafter(
-        self, compared: ComparedDraft, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
+        self, draft: ComparedDraft, tree: Tree = CHAIN, dtype: str = "int8", rank: Rank = ranking_for
     ) -> Drafter:
-        """A fresh one, that wants its draft state in numbers of `dtype`."""
-        directory = Path() if compared.directory is None else self.bundles[compared.directory]
+        """A new drafter that requests its draft state in the number format `dtype`."""
+        directory = Path() if draft.directory is None else self.bundles[draft.directory]
         device = str(self.target.model.device)
-        request = StateRequest(compared.name, compared.depth, dtype)
+        request = StateRequest(draft.name, draft.depth, dtype)
         site = DrafterConfig(
             directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion, rank
         )
-        return load_drafter(compared.kind.name, site)
+        return load_drafter(draft.kind.name, site)
 
-    def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> Measured:
+    def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> TimedRounds:
         begun = time.perf_counter()
         room = self.card.context - len(tokens)
         answer = rounds.answer(tokens, min(new_tokens, room), frozenset(self.card.end_tokens))
-        return Measured(answer, time.perf_counter() - begun)
+        return TimedRounds(answer, time.perf_counter() - begun)
 
 
 @contextmanager
-def open_bench(paths: ModelPaths, compared_drafts: Sequence[ComparedDraft], device: str = "cpu") -> Iterator[Bench]:
-    """Raises CheckpointError where a checkpoint cannot be loaded or a draft was made for another target."""
+def open_bench(paths: ModelPaths, drafts: Sequence[ComparedDraft], device: str = "cpu") -> Iterator[Bench]:
+    """Raises CheckpointError where a checkpoint cannot be loaded or a draft model was made for another target."""
     torch.set_num_threads(HALF_THE_CORES)  # as both ends do in the other experiments
     tokenizer = load_tokenizer(paths.target)
     card = read_card(paths.target.name, paths.target, tokenizer)
-    drafts = [
+    models = [
         read_draft_model(_key(each)[0], each.kind, each.directory, paths.target, card.fingerprint)
-        for each in compared_drafts
+        for each in drafts
         if each.directory is not None and each.kind.weights is Weights.ON_TAIL
     ]
     model = load_causal_lm(paths.target, device)
-    target = PackedModel(model, card.context + SPARE_SLOTS, needs_hidden(drafts))
+    target = PackedModel(model, card.context + SPARE_SLOTS, needs_hidden(models))
     with TemporaryDirectory(prefix="outrider-lab-") as folder:
-        bundles = _write_bundles(Path(folder), paths.target, compared_drafts, drafts)
-        yield Bench(target, tokenizer, card, bundles, load_exporters(drafts, target))
+        bundles = _write_bundles(Path(folder), paths.target, drafts, models)
+        yield Bench(target, tokenizer, card, bundles, load_exporters(models, target))
 
 
-def _key(compared: ComparedDraft) -> tuple[str, int]:
-    return str(compared.directory), compared.depth
+def _key(draft: ComparedDraft) -> tuple[str, int]:
+    return str(draft.directory), draft.depth
 
 
 def _write_bundles(
-    folder: Path, target: Path, compared_drafts: Sequence[ComparedDraft], drafts: Sequence[DraftModel]
+    folder: Path, target: Path, drafts: Sequence[ComparedDraft], models: Sequence[DraftModel]
 ) -> dict[Path, Path]:
     tail = folder / TAIL_FOLDER
-    if drafts:
-        write_tail(target, max(max(draft.depths) for draft in drafts), tail)
+    if models:
+        write_tail(target, max(max(model.depths) for model in models), tail)
     bundles: dict[Path, Path] = {}
-    for compared in compared_drafts:
-        own = compared.directory
+    for draft in drafts:
+        own = draft.directory
         if own is None or own in bundles:
             continue
-        if compared.kind.weights is not Weights.ON_TAIL:
+        if draft.kind.weights is not Weights.ON_TAIL:
             bundles[own] = own
             continue
         bundles[own] = folder / str(len(bundles))
@@ -181,17 +185,17 @@ def _write_bundles(
 
 
 System = TypeVar("System", bound=Hashable)
-Ask = Callable[[Sequence[int]], Measured]
-Results = dict[System, dict[str, list[Measured]]]
-"""For each system and category, an answer to each prompt."""
+Ask = Callable[[Sequence[int]], TimedRounds]
+Results = dict[System, dict[str, list[TimedRounds]]]
+"""By system and category, an answer to each prompt."""
 
 
 TokenPrompts = Mapping[str, Sequence[Sequence[int]]]
-"""Prompts as tokens, by category."""
+"""Token ids of prompts, by category."""
 
 
 async def ask_all(systems: Mapping[System, Ask], prompts: TokenPrompts, advance: Advance) -> Results[System]:
-    """Every system answers every prompt in turn. Other tasks, such as signals' handlers, run between answers."""
+    """Every system answers every prompt in turn. Other asyncio tasks, such as signal handlers, run between answers."""
     results: Results[System] = {system: {category: [] for category in prompts} for system in systems}
     count = sum(len(chosen) for chosen in prompts.values()) * len(systems)
     done = 0

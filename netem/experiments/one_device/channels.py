@@ -1,6 +1,6 @@
-"""What may become of draft state between target and drafter: coarser numbers, a lag, gaps, a slow link.
+"""Channels that alter draft state between target and drafter: fewer bits, a lag, gaps, a slow link.
 
-Each channel serves one answer, as `common.rounds.StateChannel`. It may not know drafts, prompts or measurements.
+Each serves one answer, as `common.rounds.StateChannel`. It may not know draft models, prompts or measurements.
 """
 
 import random
@@ -14,7 +14,7 @@ from common.protocol.messages import State
 from common.protocol.state_feed import Span, StateFeed
 
 KEYS, VALUES = "keys", "values"
-"""The halves of the kind `kv`, `[layers, 2, E_kv]` of each position."""
+"""The halves of state of the kind `kv`, whose shape is `[layers, 2, E_kv]` for each position."""
 
 GAP = 16  # positions that are lost together
 
@@ -23,12 +23,16 @@ Scales = Mapping[str, torch.Tensor]
 
 
 def parts(kind: str, rows: torch.Tensor) -> dict[str, torch.Tensor]:
-    """State by what may be encoded apart: keys, values, or all of it under its kind. Views of `rows`."""
+    """The parts of state that may be encoded differently: keys and values, or all of it under its kind.
+
+    rows: [positions, *shape of the kind]; the parts are views of it.
+    """
     return {KEYS: rows[:, :, 0], VALUES: rows[:, :, 1]} if kind == KEY_VALUES else {kind: rows}
 
 
-class Coarse:
-    """State in fewer bits: `dtypes` by part, others as they come. `scales` divide before and multiply after."""
+class CoarseChannel:
+    """Encodes state in fewer bits. dtypes: by part; other parts stay the same. scales: divide before the encoding and
+    multiply after it."""
 
     def __init__(self, dtypes: Mapping[str, str], scales: Scales | None = None):
         self._dtypes = dtypes
@@ -46,8 +50,8 @@ class Coarse:
         return _frame(frame.kind, frame.start, rows, "float16")
 
 
-class Recording:
-    """Delivers everything and keeps it, by part."""
+class RecordingChannel:
+    """Delivers everything, and records it by part."""
 
     def __init__(self) -> None:
         self.seen: dict[str, list[torch.Tensor]] = {}
@@ -60,42 +64,42 @@ class Recording:
 
 
 def calibrated(seen: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Static scales by part: every channel's root mean square."""
+    """Static scales by part: the root mean square of each channel of the state."""
     return {part: torch.cat(list(rows)).square().mean(0).sqrt().clamp(min=1e-6) for part, rows in seen.items()}
 
 
-class Lagging:
-    """The newest `lag` positions that have state lack it still."""
+class LaggingChannel:
+    """Holds back the state of the newest `lag` positions that have any."""
 
     def __init__(self, lag: int):
         self._lag = lag
-        self._held = _Held()
+        self._pending = _PendingState()
 
     def deliver(self, frames: Sequence[State], processed: int) -> Sequence[State]:
-        self._held.add(frames)
-        return self._held.take(range(processed - self._lag))
+        self._pending.add(frames)
+        return self._pending.take(range(processed - self._lag))
 
 
-class Gapped:
-    """A share of a prompt's positions, in stretches of `GAP`, never arrives; the first few always do."""
+class GappedChannel:
+    """Drops the state of a share of the prompt's positions, in runs of `GAP`; the first few always arrive."""
 
     def __init__(self, share: float, prompt: int, seed: int):
         stretches = range(FIRST_POSITIONS, prompt, GAP)
         draw = random.Random(seed)
-        # Every stretch by its own draw, so that what a smaller share loses a larger one loses too.
+        # One draw for each run, so that a larger share loses what a smaller one loses too.
         lost = [start for start in stretches if draw.random() < share]
         self._lost = {position for start in lost for position in range(start, min(start + GAP, prompt))}
-        self._held = _Held()
+        self._pending = _PendingState()
 
     def deliver(self, frames: Sequence[State], processed: int) -> Sequence[State]:
-        self._held.add(frames)
-        return self._held.take(position for position in range(processed) if position not in self._lost)
+        self._pending.add(frames)
+        return self._pending.take(position for position in range(processed) if position not in self._lost)
 
 
-class Slow:
+class SlowChannel:
     """A link that carries `bytes_per_round`, in the order and the frames of a session's `StateFeed`.
 
-    `kinds` say how large state is to that link: a small model's state may pass for a large one's.
+    kinds: the size of state on the link, so that the state of a small model may be counted as that of a large one.
     """
 
     def __init__(self, order: str, bytes_per_round: float, kinds: Sequence[StateKind], dtype: str):
@@ -106,10 +110,10 @@ class Slow:
         self._now = 0.0
         self._frames = 0
         self._next: Span | None = None
-        self._held = _Held()
+        self._pending = _PendingState()
 
     def deliver(self, frames: Sequence[State], processed: int) -> Sequence[State]:
-        self._held.add(frames)
+        self._pending.add(frames)
         self._credit += self._bytes_per_round
         self._now += 1.0
         arrived: list[State] = []
@@ -123,14 +127,14 @@ class Slow:
             self._frames += 1
             self._feed.sent(span, size, self._now)
             self._feed.acknowledge(self._frames, self._now)
-            arrived += self._held.take(range(span.start, span.start + span.count), {span.kind.name})
-        # A link that had nothing to carry saves nothing up.
+            arrived += self._pending.take(range(span.start, span.start + span.count), {span.kind.name})
+        # Capacity that was not used is lost.
         self._credit = 0.0
         return arrived
 
 
-class _Held:
-    """State that was exported and not yet delivered, by kind and position."""
+class _PendingState:
+    """State that is exported and not yet delivered, by kind and position."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[int, torch.Tensor]] = {}
@@ -143,19 +147,19 @@ class _Held:
             rows.update(enumerate(_rows(frame), start=frame.start))
 
     def take(self, positions: Iterable[int], kinds: Collection[str] = ()) -> list[State]:
-        """Frames of whatever of these positions is held, and of these kinds, or all."""
-        asked = list(positions)
+        """Frames with the state of these positions, as far as it is here. kinds: empty for all."""
+        wanted = list(positions)
         frames = []
         for kind in kinds or list(self._rows):
             rows = self._rows[kind]
-            for stretch in _stretches(position for position in asked if position in rows):
+            for stretch in _stretches(position for position in wanted if position in rows):
                 taken = torch.stack([rows.pop(position) for position in stretch])
                 frames.append(_frame(kind, stretch[0], taken, self._dtype))
         return frames
 
 
 def _stretches(positions: Iterable[int]) -> Iterable[list[int]]:
-    """Ascending positions in adjacent runs."""
+    """Ascending positions, divided into runs of adjacent ones."""
     run: list[int] = []
     for position in positions:
         if run and position != run[-1] + 1:

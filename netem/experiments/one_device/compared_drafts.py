@@ -1,6 +1,7 @@
-"""Which drafts an experiment compares, found by their folders. Reads configurations, loads nothing.
+"""Finds the target, the prompts and the draft models that an experiment compares. Reads configurations, loads no
+weights.
 
-It may not know how a draft runs or what is measured.
+It may not know how a draft model runs or what is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ _DEFAULT = next(iter(DRAFT_KINDS))
 
 @dataclass(frozen=True, slots=True)
 class ComparedDraft:
-    """A draft at one depth: it runs the last `depth` layers of the target itself. `directory` is None for `lookup`."""
+    """A draft model at one depth. depth: N, the target's last layers that it runs. directory: None for `lookup`."""
 
     name: str
     kind: DraftKind
@@ -34,15 +35,15 @@ _LOOKUP = ComparedDraft(LOOKUP, DRAFT_KINDS[LOOKUP], None)
 
 @dataclass(frozen=True, slots=True)
 class ModelPaths:
-    """What all drafts are measured on."""
+    """The checkpoint of the target, the file of prompts, and the folder whose subfolders are draft models."""
 
     target: Path
     prompts: Path
-    drafts: Path
+    folder: Path
 
 
 def find_model_paths(request: Request) -> ModelPaths:
-    """The folder of the request's models; target and prompts are the shipped ones where it has none.
+    """The paths in the request's folder of models; target and prompts are the shipped ones where it has none.
 
     Raises MisuseError where there is no such folder, or neither has them.
     """
@@ -64,28 +65,28 @@ def find_model_paths(request: Request) -> ModelPaths:
 def find_drafts(request: Request, with_lookup: bool = True) -> list[ComparedDraft]:
     """The drafts that the request names, in its order; else all, `lookup` first. One of several depths comes once for
     each. Raises MisuseError where one is missing, with what to train."""
-    folder = find_model_paths(request).drafts
+    folder = find_model_paths(request).folder
     if request.drafts:
-        return [compared for name in request.drafts for compared in _named(folder, name)]
+        return [draft for name in request.drafts for draft in _named(folder, name)]
     names = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.parent.name != _TARGET)
-    found = [compared for name in names for compared in _in_folder(folder, name)]
+    found = [draft for name in names for draft in _in_folder(folder, name)]
     if not found:
         raise MisuseError(f"{folder} holds no draft; {_advice(folder, _DEFAULT)}")
     kinds = [*DRAFT_KINDS][::-1]
-    rest = sorted(found, key=lambda compared: kinds.index(compared.kind.name))
+    rest = sorted(found, key=lambda draft: kinds.index(draft.kind.name))
     return [_LOOKUP, *rest] if with_lookup else rest
 
 
 def models(request: Request) -> Mapping[str, Path]:
     """The target and every draft by its folder's name, which is what a run loads."""
     paths = find_model_paths(request)
-    found = [compared.directory for compared in find_drafts(request) if compared.directory is not None]
+    found = [draft.directory for draft in find_drafts(request) if draft.directory is not None]
     return {_TARGET: paths.target, **{directory.name: directory for directory in found}}
 
 
-def need(compared_drafts: Sequence[ComparedDraft], kind: str, folder: Path) -> list[ComparedDraft]:
+def need(drafts: Sequence[ComparedDraft], kind: str, folder: Path) -> list[ComparedDraft]:
     """Those of one kind. Raises MisuseError where there is none, with what to train."""
-    found = [compared for compared in compared_drafts if compared.kind.name == kind]
+    found = [draft for draft in drafts if draft.kind.name == kind]
     if not found:
         raise MisuseError(f"this experiment needs a draft of kind '{kind}'; {_advice(folder, kind)}")
     return found
@@ -100,9 +101,9 @@ def _named(folder: Path, name: str) -> Iterator[ComparedDraft]:
     if base == _TARGET or not (folder / base / CONFIG).is_file():
         raise MisuseError(f"{folder} holds no draft '{base}'; {_advice(folder, base)}")
     found = list(_in_folder(folder, base))
-    chosen = [compared for compared in found if not depth or str(compared.depth) == depth]
+    chosen = [draft for draft in found if not depth or str(draft.depth) == depth]
     if not chosen:
-        depths = ", ".join(str(compared.depth) for compared in found)
+        depths = ", ".join(str(draft.depth) for draft in found)
         raise MisuseError(f"the draft '{base}' has no depth {depth}; choose one of {depths}")
     yield from chosen
 

@@ -1,4 +1,4 @@
-"""What an answer in rounds costs on one device, by the stated costs of the benchmarks. Pure arithmetic."""
+"""The cost of an answer in rounds on one device, by the stated costs of the benchmarks. Pure arithmetic."""
 
 from common.rounds import RoundsAnswer
 from common.stated_costs import DRAFT_SECONDS, STATED
@@ -14,16 +14,16 @@ IN_WORDS = (
 
 
 def level_seconds(depth: int, target_layers: int) -> float:
-    """A drafted level of a draft that runs `depth` of the target's layers."""
+    """The cost of a drafted level, where the draft model runs `depth` of the target's layers."""
     return DRAFT_SECONDS + depth * PACE.per_pass / target_layers
 
 
 def answer_seconds(answer: RoundsAnswer, depth: int, target_layers: int) -> float:
-    """Of drafting and judging an answer, the prompt's own pass left out."""
+    """The cost of drafting and verifying an answer, without the prompt's own pass."""
     passes = sum(PACE.cost(packed) for packed in answer.packed)
     return passes + answer.levels * level_seconds(depth, target_layers)
 
 
 def plain_seconds(tokens: int) -> float:
-    """Of decoding as many tokens one by one."""
+    """The cost of decoding so many tokens one by one."""
     return tokens * PACE.cost(1)

@@ -1,7 +1,7 @@
-"""How large drafts, their state and their training become for models that this laboratory cannot run.
+"""Computes the size of draft models, their state and their training for targets that are too large to run here.
 
-Pure: sizes in, numbers out. Parameters are counted on the real networks, built without memory; the rest is arithmetic
-that `docs/scaling.md` states in words. It may not know files, prompts or measurements.
+Pure. Parameters are counted on the real networks, built on the meta device; the rest is arithmetic that
+`docs/scaling.md` explains. It may not know files, prompts or measurements.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from common.draft_models.eagle import EagleConfig, EagleDraft
 from common.draft_models.layers import LayerShape
 from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa
 from common.protocol.draft_state import raw_bytes
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.recipes import moa_sizes
 
 _LSA_HEAD_DIM = 64
@@ -26,7 +26,7 @@ _HALF_PRECISION = 2  # bytes of a parameter or a cached number
 
 @dataclass(frozen=True)
 class TargetDimensions:
-    """A target of the Llama or Qwen2 families; `bias` is that of queries, keys and values."""
+    """A target of the Llama or Qwen2 families. bias: whether queries, keys and values have one."""
 
     name: str
     hidden: int
@@ -66,9 +66,13 @@ class TargetDimensions:
 
 @dataclass(frozen=True)
 class DraftDimensions:
-    """A draft for a target, in parameters. `server` computes the state, running `lsa_rows` rows for each token.
-    `depths`: numbers of target layers below which it was trained, with a client's half of `client` parameters for
-    each; `depth`: the one that the client runs."""
+    """A draft model for a target.
+
+    server: parameters of the part on the server, which computes the state, with `lsa_rows` rows for each token. client:
+    parameters of the part on the client, one such part for each of `depths`, the numbers of target layers for which it
+    was trained. depth: the one that the client runs. state_numbers: that cross the link for each position.
+    cached_numbers: that the client holds for each position of a context.
+    """
 
     name: str
     server: int
@@ -76,8 +80,8 @@ class DraftDimensions:
     lsa_rows: int
     depths: tuple[int, ...]
     depth: int
-    state_numbers: int  # that cross the link for each position
-    cached_numbers: int  # that the client holds for each position of a context
+    state_numbers: int
+    cached_numbers: int
 
     @property
     def trainable(self) -> int:
@@ -91,8 +95,8 @@ TARGETS = (LLAMA_8B, QWEN_7B, LLAMA_70B)
 
 
 def published_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConfig:
-    """The published sizes (Zimmer et al. 2025, given for Llama-3-8B), as ratios: the draft's layers have the target's
-    heads over half its key/value heads, and a feed-forward of one and a half times their width."""
+    """The published sizes (Zimmer et al. 2025, given for Llama-3-8B) as ratios: the draft's layers have the target's
+    number of heads, half of its key/value heads, and a feed-forward of one and a half times their width."""
     state = 2 * target.key_width
     layer = LayerShape(
         hidden=target.hidden,
@@ -117,14 +121,14 @@ def published_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaCo
 
 
 def default_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConfig:
-    """What `outrider-train moa` chooses by itself."""
+    """The sizes that `outrider-train moa` chooses by default."""
     model = build(target)
-    known = Target(Path(), target.name, fingerprint="", model=model, tokenizer=None)  # type: ignore[arg-type]
+    known = FrozenTarget(Path(), target.name, fingerprint="", model=model, tokenizer=None)  # type: ignore[arg-type]
     return moa_sizes.moa_config(known, depths, moa_sizes.DEFAULT_SIZE, DEFAULT_MIXER)
 
 
 def build(target: TargetDimensions) -> PreTrainedModel:
-    """The target without memory for its weights."""
+    """The target on the meta device, without memory for its weights."""
     make = Qwen2Config if target.bias else LlamaConfig
     config = make(
         vocab_size=target.vocabulary,
@@ -174,25 +178,26 @@ def eagle(target: TargetDimensions) -> DraftDimensions:
 
 
 def count(build: Callable[[], nn.Module]) -> int:
-    """The parameters of a module, built without memory for them."""
+    """The number of parameters of a module, which is built on the meta device."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build().parameters())
 
 
 def state_bytes(draft: DraftDimensions, dtype: str) -> int:
-    """Of one position on the wire, scales included, before compression."""
+    """Bytes of one position's state on the wire, scales included, before compression."""
     return raw_bytes(dtype, (1, draft.state_numbers))
 
 
 def client_bytes(target: TargetDimensions, draft: DraftDimensions, context: int) -> int:
-    """Memory of a client in half precision: embedding, head, the draft, the target's layers that it runs, caches."""
+    """A client's memory in half precision: embedding, head, the draft, the target's layers that it runs, and caches for
+    `context` tokens."""
     weights = target.embedding_and_head + target.hidden + draft.client + draft.depth * target.layer_parameters
     return _HALF_PRECISION * (weights + context * draft.cached_numbers)
 
 
 def training_flops(target: TargetDimensions, draft: DraftDimensions) -> int:
-    """Floating-point operations of training on one token: 2 for each parameter of a forward, 4 more where gradients
-    of weights are needed, 2 more where only those of inputs are. Attention's own products are left out."""
+    """Floating-point operations of training on one token: 2 for each parameter of a forward pass, 4 more where
+    gradients of weights are needed, 2 more where only gradients of inputs are. Attention scores are not counted."""
     frozen_layers = sum(draft.depths) * target.layer_parameters
     heads = len(draft.depths) * target.head_parameters
     forward = 2 * (target.layers * target.layer_parameters + target.head_parameters)
@@ -201,10 +206,10 @@ def training_flops(target: TargetDimensions, draft: DraftDimensions) -> int:
 
 
 def export_share(target: TargetDimensions, draft: DraftDimensions) -> float:
-    """What computing a position's state adds to the target's forward of one token."""
+    """The work of computing a position's state, relative to the target's forward pass of one token."""
     return draft.server * draft.lsa_rows / (target.layers * target.layer_parameters + target.head_parameters)
 
 
 def gpu_hours(flops: float, peak: float, utilisation: float) -> float:
-    """`peak` in operations per second."""
+    """peak: operations per second. utilisation: 0 to 1."""
     return flops / (peak * utilisation) / 3600

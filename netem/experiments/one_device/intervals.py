@@ -1,8 +1,8 @@
-"""Accept lengths and speeds as sums over sums, with intervals by bootstrap over prompts. Pure arithmetic.
+"""Accept lengths and speeds as ratios of sums, with bootstrap intervals over prompts. Pure arithmetic.
 
-A category's figure is the sum of what was gained over the sum of what was spent, on its prompts; the mean over
-categories counts each the same. Prompts are drawn anew within their category (Efron 1979), the same for every system,
-so that ratios of two systems are paired.
+A category's figure is the sum of gains over the sum of costs, over its prompts; the mean weighs all categories equally.
+Prompts are resampled within their category (Efron 1979), in the same way for every system, so that ratios of two
+systems are paired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ RESAMPLES = 2000
 _LIMITS = (2.5, 97.5)  # percentiles
 
 Spent = Mapping[str, Sequence[tuple[float, float]]]
-"""By category, what each prompt gained and spent; the same prompts in the same order for every system."""
+"""By category, the gain and the cost of each prompt; the same prompts in the same order for every system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Estimate:
 
 
 class Bootstrap:
-    """Draws once, for prompts of the categories' sizes."""
+    """One set of resamples, for `sizes` prompts in each category."""
 
     def __init__(self, sizes: Mapping[str, int], seed: int):
         random = np.random.default_rng(seed)
@@ -44,14 +44,14 @@ class Bootstrap:
         }
 
     def mean(self, spent: Spent) -> Estimate:
-        """Of the categories' figures."""
+        """The mean of the categories' figures."""
         return _estimate(mean(spent), self._means(spent))
 
     def category(self, spent: Spent, name: str) -> Estimate:
         return _estimate(figure(spent[name]), self._figures(name, spent[name]))
 
     def ratio(self, spent: Spent, other: Spent) -> Estimate:
-        """Of the mean of one to that of the other, on the same draws."""
+        """The ratio of the mean of `spent` to that of `other`, on the same resamples."""
         return _estimate(_share(mean(spent), mean(other)), _share(self._means(spent), self._means(other)))
 
     def _means(self, spent: Spent) -> np.ndarray:
@@ -65,7 +65,7 @@ class Bootstrap:
 
 
 def figure(pairs: Sequence[tuple[float, float]]) -> float:
-    """The sum of what was gained over the sum of what was spent; 0 where nothing was, as by answers of one token."""
+    """The sum of gains over the sum of costs; 0 where there is no cost, as with answers of one token."""
     spent = sum(used for _, used in pairs)
     return sum(gained for gained, _ in pairs) / spent if spent else 0.0
 
@@ -75,7 +75,7 @@ def mean(spent: Spent) -> float:
 
 
 def _share(one: Any, other: Any) -> Any:
-    """One over the other, 0 where that is 0."""
+    """The quotient; 0 where the divisor is 0."""
     return np.divide(one, other, out=np.zeros_like(one, dtype=float), where=np.asarray(other) > 0)
 
 

@@ -1,4 +1,4 @@
-"""`messages`: bytes by kind for each token of a prompt and of an answer (Table 7 of Mixture of Attentions): measured
+"""`messages`: bytes by kind for each token of a prompt and of an answer (Table 7 of Mixture of Attentions), measured
 for these models through the whole stack, and computed for Llama-3-8B by the same formulas."""
 
 from collections.abc import AsyncIterator, Sequence
@@ -23,10 +23,10 @@ from common.rpc.stub import Connection
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import open_bench
+from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, CountedConnection
 from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths, find_drafts, find_model_paths
 from netem.experiments.one_device.dimensions import LLAMA_8B, eagle, moa, published_config, state_bytes
-from netem.experiments.one_device.ledger import ANSWER, NODES, OTHER, PROMPT, TOKENS, CountedConnection, Ledger
-from netem.experiments.one_device.prompts import Prompts, choose, in_words
+from netem.experiments.one_device.prompts import Prompts, Workload, choose, in_words
 from netem.experiments.quiet import no_bar
 
 HEADINGS = (
@@ -45,24 +45,18 @@ DEPTHS = (0, 1, 3)
 _COMPUTED = "Llama-3-8B, computed"
 
 
-@dataclass(frozen=True)
-class MessagesExtent:
-    prompts: int  # of each category
-    tokens: int
-
-
-FULL = MessagesExtent(prompts=2, tokens=96)
-QUICK = MessagesExtent(prompts=1, tokens=24)
+FULL = Workload(prompts=2, tokens=96)
+QUICK = Workload(prompts=1, tokens=24)
 
 
 @dataclass(frozen=True)
-class MessagesMeasurement:
-    """`numbers` of each position by kind of state; `dtype` is empty where the draft needs none."""
+class MessageSizes:
+    """One draft model's bytes. numbers: of each position by kind of state. dtype: empty where it needs no state."""
 
-    compared: ComparedDraft
+    draft: ComparedDraft
     dtype: str
     numbers: dict[str, int]
-    ledger: Ledger
+    counts: ByteCounts
     committed: int
 
     def per_committed(self, size: int) -> float:
@@ -70,65 +64,65 @@ class MessagesMeasurement:
 
     @property
     def bytes_per_number(self) -> float:
-        """Of all draft state, envelopes included."""
-        crossed = sum(count * self.numbers[kind] for (_, kind), count in self.ledger.positions.items())
-        return sum(self.ledger.state_bytes.values()) / crossed if crossed else 0.0
+        """Bytes of all draft state per number, frames included."""
+        crossed = sum(count * self.numbers[kind] for (_, kind), count in self.counts.positions.items())
+        return sum(self.counts.state_bytes.values()) / crossed if crossed else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        ledger = self.ledger
+        counts = self.counts
         return {
             "dtype": self.dtype,
             "numbers": self.numbers,
             "committed_tokens": self.committed,
-            "state_bytes_per_prompt_token": ledger.state_per_position(PROMPT),
-            "state_bytes_per_committed_token": ledger.state_per_position(ANSWER),
+            "state_bytes_per_prompt_token": counts.state_per_position(PROMPT),
+            "state_bytes_per_committed_token": counts.state_per_position(ANSWER),
             "bytes_per_number": self.bytes_per_number,
-            "bytes_down": dict(ledger.down),
-            "bytes_up": dict(ledger.up),
+            "bytes_down": dict(counts.down),
+            "bytes_up": dict(counts.up),
         }
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
-    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
         numbers = {each: {part.kind: prod(part.shape) for part in bench.exporters_of(each)} for each in drafts}
     runs = [(each, dtype) for each in drafts for dtype in (WIRE_DTYPES if numbers[each] else ("",))]
     measured = []
     async with serving(paths, drafts) as server:
         access = Access(parse_destination(await server.ready()))
-        for done, (compared, dtype) in enumerate(runs):
-            advance(f"{compared.name} {dtype}", done / len(runs))
-            ledger = Ledger()
-            committed = await answer_all(access, compared, dtype or "int8", prompts, extent.tokens, ledger)
-            measured.append(MessagesMeasurement(compared, dtype, numbers[compared], ledger, committed))
-    return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+        for done, (draft, dtype) in enumerate(runs):
+            advance(f"{draft.name} {dtype}", done / len(runs))
+            counts = ByteCounts()
+            committed = await answer_all(access, draft, dtype or "int8", prompts, workload.tokens, counts)
+            measured.append(MessageSizes(draft, dtype, numbers[draft], counts, committed))
+    return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 
 
 @asynccontextmanager
 async def serving(paths: ModelPaths, drafts: Sequence[ComparedDraft]) -> AsyncIterator[Child]:
-    """One server that offers every draft, at the stated costs."""
+    """Runs one server that offers every draft model, at the stated costs."""
     directories = dict.fromkeys(str(each.directory) for each in drafts if each.directory is not None)
-    options = [option for draft in directories for option in ("--draft", draft)]
+    options = [option for directory in directories for option in ("--draft", directory)]
     target = ("--target", str(paths.target), "--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0")
     async with running("outriderd", "serve", *target, *options, *SERVER_ARGUMENTS) as child:
         yield child
 
 
 async def answer_all(
-    access: Access, compared: ComparedDraft, dtype: str, prompts: Prompts, max_new_tokens: int, ledger: Ledger
+    access: Access, draft: ComparedDraft, dtype: str, prompts: Prompts, max_new_tokens: int, counts: ByteCounts
 ) -> int:
-    """Answers every prompt through the whole stack; returns the tokens committed."""
-    name = LOOKUP if compared.directory is None else compared.directory.resolve().name
-    choice = DraftChoice(name, threads=HALF_THE_CORES, layers=compared.depth, state=dtype)
+    """Answers every prompt through the whole stack; returns the number of committed tokens."""
+    name = LOOKUP if draft.directory is None else draft.directory.resolve().name
+    choice = DraftChoice(name, threads=HALF_THE_CORES, layers=draft.depth, state=dtype)
     options = AnswerOptions(STREAM, max_new_tokens, idle="patient", pace=DRAFT_SECONDS)
     committed = 0
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
         client = await stack.enter_async_context(client_for(access, choice, cache, no_bar))
-        # A session asks nothing else of its connection than a stream.
-        counted = replace(client, connection=cast(Connection, CountedConnection(client.connection, ledger)))
+        # A session uses nothing of its connection but a stream.
+        counted = replace(client, connection=cast(Connection, CountedConnection(client.connection, counts)))
         for chosen in prompts.values():
             for prompt in chosen:
                 answer = await ask(counted, prompt.text, options, client.load_drafter())
@@ -136,7 +130,7 @@ async def answer_all(
     return committed
 
 
-def make_report(measured: Sequence[MessagesMeasurement], sizes: dict[str, int], max_new_tokens: int) -> Report:
+def make_report(measured: Sequence[MessageSizes], sizes: dict[str, int], max_new_tokens: int) -> Report:
     computed = computed_rows()
     return Report(
         title="Bytes by kind for each token",
@@ -156,7 +150,7 @@ def make_report(measured: Sequence[MessagesMeasurement], sizes: dict[str, int], 
         ),
         results={
             "prompts": sizes,
-            "measured": {f"{each.compared.name} {each.dtype}".strip(): each.as_dict() for each in measured},
+            "measured": {f"{each.draft.name} {each.dtype}".strip(): each.as_dict() for each in measured},
             "computed": [dict(zip(HEADINGS, row, strict=True)) for row in computed],
         },
         draw=lambda axes: _draw(axes, measured),
@@ -164,7 +158,7 @@ def make_report(measured: Sequence[MessagesMeasurement], sizes: dict[str, int], 
 
 
 def computed_rows() -> list[list[str]]:
-    """Llama-3-8B's, in both dtypes of the wire."""
+    """The rows of Llama-3-8B, in both number formats of the wire."""
     moas = [moa(LLAMA_8B, published_config(LLAMA_8B, (depth,)), depth) for depth in DEPTHS]
     rows = []
     for dtype in WIRE_DTYPES:
@@ -172,23 +166,23 @@ def computed_rows() -> list[list[str]]:
         sizes = [("all keys and values", raw_bytes(dtype, (1, everything)), everything)]
         sizes += [(each.name, state_bytes(each, dtype), each.state_numbers) for each in (eagle(LLAMA_8B), *moas)]
         for name, size, numbers in sizes:
-            told = [f"{size:,}", f"{size:,}", f"{size / numbers:.2f}"]
-            rows.append([_COMPUTED, f"{name}, {dtype}", f"{numbers:,}", *told, "", "", ""])
+            cells = [f"{size:,}", f"{size:,}", f"{size / numbers:.2f}"]
+            rows.append([_COMPUTED, f"{name}, {dtype}", f"{numbers:,}", *cells, "", "", ""])
     return rows
 
 
-def _cells(each: MessagesMeasurement) -> list[str]:
-    ledger = each.ledger
+def _cells(each: MessageSizes) -> list[str]:
+    counts = each.counts
     return [
         "this target, measured",
-        f"{each.compared.name}, {each.dtype}" if each.dtype else each.compared.name,
+        f"{each.draft.name}, {each.dtype}" if each.dtype else each.draft.name,
         f"{sum(each.numbers.values()):,}",
-        _by_kind(ledger.state_per_position(PROMPT)),
-        _by_kind(ledger.state_per_position(ANSWER)),
+        _by_kind(counts.state_per_position(PROMPT)),
+        _by_kind(counts.state_per_position(ANSWER)),
         f"{each.bytes_per_number:.2f}" if each.dtype else "",
-        f"{each.per_committed(ledger.down[TOKENS]):.1f}",
-        f"{each.per_committed(ledger.up[NODES]):.1f}",
-        f"{each.per_committed(ledger.up[OTHER]):.1f}",
+        f"{each.per_committed(counts.down[TOKENS]):.1f}",
+        f"{each.per_committed(counts.up[NODES]):.1f}",
+        f"{each.per_committed(counts.up[OTHER]):.1f}",
     ]
 
 
@@ -196,16 +190,16 @@ def _by_kind(sizes: dict[str, float]) -> str:
     return " + ".join(f"{kind} {size:.0f}" for kind, size in sizes.items()) or "0"
 
 
-def _draw(axes: Any, measured: Sequence[MessagesMeasurement]) -> None:
-    """Stacked bars: what crosses for each committed token."""
-    names = [f"{each.compared.name}\n{each.dtype}" for each in measured]
+def _draw(axes: Any, measured: Sequence[MessageSizes]) -> None:
+    """Stacked bars of the bytes for each committed token."""
+    names = [f"{each.draft.name}\n{each.dtype}" for each in measured]
     kinds = sorted({kind for each in measured for kind in each.numbers})
     layers = {
-        f"state: {kind}": [each.ledger.state_per_position(ANSWER).get(kind, 0.0) for each in measured] for kind in kinds
+        f"state: {kind}": [each.counts.state_per_position(ANSWER).get(kind, 0.0) for each in measured] for kind in kinds
     }
-    layers["tokens"] = [each.per_committed(each.ledger.down[TOKENS]) for each in measured]
-    layers["drafted nodes (up)"] = [each.per_committed(each.ledger.up[NODES]) for each in measured]
-    layers["acknowledgements (up)"] = [each.per_committed(each.ledger.up[OTHER]) for each in measured]
+    layers["tokens"] = [each.per_committed(each.counts.down[TOKENS]) for each in measured]
+    layers["drafted nodes (up)"] = [each.per_committed(each.counts.up[NODES]) for each in measured]
+    layers["acknowledgements (up)"] = [each.per_committed(each.counts.up[OTHER]) for each in measured]
     below = [0.0] * len(measured)
     for name, heights in layers.items():
         axes.bar(names, heights, 0.6, bottom=below, label=name)

@@ -1,4 +1,4 @@
-"""The held-out prompts by category. Reads their file, loads nothing."""
+"""Held-out prompts by category. Reads their file, and loads no model."""
 
 import json
 import random
@@ -14,10 +14,10 @@ HELD_OUT_FAMILY = "held-out family"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`tests` judge an answer in code, `result` lists what a right answer in words contains and `wrong` what its
-    conclusion may not; each may be empty.
+    """tests: assertions on an answer in code. result: what a right answer in words contains. wrong: what its conclusion
+    may not contain. Each may be empty.
 
-    `split` says what was kept from training: this prompt, or all of its family.
+    split: what was held out from training, this prompt or all of its family.
     """
 
     category: str
@@ -29,15 +29,15 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """How much an experiment asks: `prompts` of each category, and `tokens` of each answer at most."""
+class Workload:
+    """`prompts` of each category, with answers of at most `tokens`."""
 
     prompts: int
     tokens: int
 
 
 Prompts = Mapping[str, Sequence[Prompt]]
-"""By category, in the order of `CATEGORIES`."""
+"""Prompts by category, in the order of `CATEGORIES`."""
 
 
 def read_prompts(file: Path) -> list[Prompt]:
@@ -63,7 +63,7 @@ def read_prompts(file: Path) -> list[Prompt]:
 
 
 def choose(file: Path, count: int, seed: int) -> dict[str, list[Prompt]]:
-    """`count` held-out instances of each category that the file has, or all where it has fewer.
+    """`count` random held-out prompts of each category in the file, or all where it has fewer.
 
     Raises MisuseError where the file has none of them.
     """
@@ -77,5 +77,5 @@ def choose(file: Path, count: int, seed: int) -> dict[str, list[Prompt]]:
 
 
 def in_words(sizes: Mapping[str, int]) -> str:
-    """How many prompts of each category, for a remark."""
+    """The number of prompts of each category, for a remark."""
     return ", ".join(f"{name} {size}" for name, size in sizes.items())

@@ -1,7 +1,7 @@
-"""`quality`: right answers with every draft, and whether each answer is the target's own (Table 8 of Mixture of
-Attentions).
+"""`quality`: the share of right answers with every draft model, and whether each answer is the target's own (Table 8
+of Mixture of Attentions).
 
-The target's own is what transformers' `generate` writes; a difference is excused, and counted, only at a near-tie.
+The target's own answer is that of transformers' `generate`; a difference is a fault except at a near-tie.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import PAPER_TREE, Bench, open_bench
 from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths
-from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, Extent, Prompt, choose, read_prompts
+from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, Prompt, Workload, choose, read_prompts
 from netem.experiments.references import NEAR_TIE, Reference, reference_answer, verdict
 from training.demo.evaluate import is_right
 from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut
@@ -22,13 +22,13 @@ TARGET = "generate, no draft"
 VERDICTS = ("identical", "near-tie", "different")
 
 
-FULL = Extent(prompts=8, tokens=192)
-QUICK = Extent(prompts=1, tokens=48)
+FULL = Workload(prompts=8, tokens=192)
+QUICK = Workload(prompts=1, tokens=48)
 
 
 @dataclass
 class Tally:
-    """Verdicts over all answers, and in each set the answers judged and those that are right."""
+    """Counts of one draft model: verdicts over all answers, and for each set the answers judged and the right ones."""
 
     verdicts: Counter[str]
     judged: Counter[str]
@@ -42,24 +42,24 @@ Sets = Mapping[str, Sequence[Prompt]]
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
-    sets: dict[str, Sequence[Prompt]] = dict(choose(paths.prompts, extent.prompts, request.seed))
+    sets: dict[str, Sequence[Prompt]] = dict(choose(paths.prompts, workload.prompts, request.seed))
     families = [prompt for prompt in read_prompts(paths.prompts) if prompt.split == HELD_OUT_FAMILY]
     if families:
-        sets[HELD_OUT_FAMILIES] = families[: extent.prompts]
+        sets[HELD_OUT_FAMILIES] = families[: workload.prompts]
     tallies = {name: Tally(Counter(), Counter(), Counter()) for name in (TARGET, *(each.name for each in drafts))}
     count = sum(map(len, sets.values()))
     with open_bench(paths, drafts) as bench:
-        references = await find_references(bench, str(paths.target), sets, extent.tokens, advance)
+        references = await find_references(bench, str(paths.target), sets, workload.tokens, advance)
         for done, (name, prompt, reference) in enumerate(references):
             _enter(tallies[TARGET], bench, name, prompt, reference, reference.answer)
             for each in drafts:
                 advance(f"{name}, {each.name}", 0.2 + 0.8 * done / count)
-                answer = bench.answer(each, PAPER_TREE, reference.prompt, extent.tokens)
+                answer = bench.answer(each, PAPER_TREE, reference.prompt, workload.tokens)
                 _enter(tallies[each.name], bench, name, prompt, reference, answer.rounds.tokens)
                 await asyncio.sleep(0)
-    return make_report(tallies, {name: len(held) for name, held in sets.items()}, extent.tokens)
+    return make_report(tallies, {name: len(held) for name, held in sets.items()}, workload.tokens)
 
 
 async def find_references(
@@ -67,7 +67,7 @@ async def find_references(
 ) -> list[tuple[str, Prompt, Reference]]:
     from common.models.checkpoint import load_causal_lm
 
-    # The bench's own has another attention.
+    # The bench's own model computes attention differently.
     model = load_causal_lm(target)
     found = []
     for done, (name, held) in enumerate(sets.items()):
@@ -90,7 +90,7 @@ def _enter(
 
 
 def judge(prompt: Prompt, answer: str) -> bool | None:
-    """Whether the answer passes its tests or states its result; None where no program can tell."""
+    """Whether the answer passes its tests or states its result; None where it cannot be judged automatically."""
     return is_right(HeldOut(prompt.category, "", prompt.text, "", prompt.tests, prompt.result, prompt.wrong), answer)
 
 

@@ -1,7 +1,7 @@
-"""`sampling`: what drafting pays where the target samples: with the noise that both share, by probability alone, and
-by rejection.
+"""`sampling`: the accept length where the target samples, by three methods: the drafter ranks tokens with the target's
+noise (shared noise), without it (probability alone), or proposals are judged by rejection (speculative sampling).
 
-The first two give the same answers by construction, prompt by prompt and seed by seed; only the proposals differ.
+The first two give the same answers by construction for the same prompt and seed; only the proposals differ.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,96 +14,101 @@ from common.drafters.calibration import DRAWN, NoiseTrust
 from common.drafters.ranking import Rank, Ranking, ranking_for
 from common.protocol.sampling import Sampling
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.one_device.acceptance import Outcomes, Pairs, Watch, calibration_error, fit
-from netem.experiments.one_device.bench import CHAIN, PAPER_TREE, Bench, Measured, ask_all, open_bench
+from netem.experiments.one_device.acceptance import OfferOutcomes, OfferRecorder, Pairs, calibration_error, fit
+from netem.experiments.one_device.bench import CHAIN, PAPER_TREE, Bench, TimedRounds, ask_all, open_bench
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.intervals import Estimate
-from netem.experiments.one_device.prompts import Extent, choose, in_words
+from netem.experiments.one_device.prompts import Workload, choose, in_words
 from netem.experiments.one_device.scores import EXPLAINED, OWN_TREE, Answers, accepts, bootstrap_for, differing
 
-FULL = Extent(prompts=4, tokens=96)
-QUICK = Extent(prompts=1, tokens=16)
+FULL = Workload(prompts=4, tokens=96)
+QUICK = Workload(prompts=1, tokens=16)
 
 TEMPERATURES = (0.7, 1.0)
 SHARED, ALONE, REJECTION, CHAINS = "shared noise", "probability alone", "speculative", "speculative chain"
-CONDITIONS = (SHARED, ALONE, REJECTION, CHAINS)
+METHODS = (SHARED, ALONE, REJECTION, CHAINS)
 HEADINGS = ("draft", "temperature", SHARED, ALONE, "gain", REJECTION, CHAINS)
 
 
-class System(NamedTuple):
-    compared: ComparedDraft
+class SampledSystem(NamedTuple):
+    draft: ComparedDraft
     temperature: float
-    condition: str
+    method: str
 
     def __str__(self) -> str:
-        return f"{self.compared.name}, T={self.temperature}, {self.condition}"
+        return f"{self.draft.name}, T={self.temperature}, {self.method}"
 
 
 @dataclass(frozen=True)
-class SamplingRow:
-    compared: ComparedDraft
+class SamplingScore:
+    draft: ComparedDraft
     temperature: float
-    accept: Mapping[str, Estimate]  # by condition
+    accept: Mapping[str, Estimate]  # by method
     gain: Estimate
     different: int
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
-    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
-        outcomes = Outcomes()
+        outcomes = OfferOutcomes()
         systems = {
-            system: _asker(bench, system, extent.tokens, request.seed, outcomes)
+            system: _asker(bench, system, workload.tokens, request.seed, outcomes)
             for system in (
-                System(compared, temperature, condition)
-                for compared in drafts
+                SampledSystem(draft, temperature, method)
+                for draft in drafts
                 for temperature in TEMPERATURES
-                for condition in CONDITIONS
+                for method in METHODS
             )
         }
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
     rows = make_rows(answers, request.seed)
-    return make_report(rows, outcomes, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+    return make_report(rows, outcomes, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 
 
 def by_probability(
     rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None, trust: NoiseTrust
 ) -> Ranking[Any]:
-    """As a drafter ranks that knows the sampling and not its noise."""
+    """The ranking of a drafter that knows the sampling but not its noise."""
     return ranking_for("greedy", sampling, children, columns, trust)
 
 
-def _asker(bench: Bench, system: System, new_tokens: int, seed: int, outcomes: Outcomes) -> Any:
-    tree = CHAIN if system.condition == CHAINS else PAPER_TREE
-    watch = Watch()
-    ranks: dict[str, Rank] = {SHARED: watch.rank, ALONE: by_probability, REJECTION: watch.rank, CHAINS: ranking_for}
-    rule = "coupled" if system.condition in (SHARED, ALONE) else "speculative"
+def _asker(bench: Bench, system: SampledSystem, new_tokens: int, seed: int, outcomes: OfferOutcomes) -> Any:
+    tree = CHAIN if system.method == CHAINS else PAPER_TREE
+    recorder = OfferRecorder()
+    ranks: dict[str, Rank] = {
+        SHARED: recorder.rank,
+        ALONE: by_probability,
+        REJECTION: recorder.rank,
+        CHAINS: ranking_for,
+    }
+    rule = "coupled" if system.method in (SHARED, ALONE) else "speculative"
 
-    def ask(tokens: Sequence[int]) -> Measured:
-        # The same seed for a prompt whatever the system.
+    def ask(tokens: Sequence[int]) -> TimedRounds:
+        # The same seed for a prompt with every system.
         sampling = Sampling(system.temperature, seed=seed + sum(tokens))
         given = bench.answer(
-            system.compared, tree, tokens, new_tokens, rule=rule, sampling=sampling, rank=ranks[system.condition]
+            system.draft, tree, tokens, new_tokens, rule=rule, sampling=sampling, rank=ranks[system.method]
         )
-        watch.judge(tokens, given.rounds.tokens, outcomes)
+        recorder.judge(tokens, given.rounds.tokens, outcomes)
         return given
 
     return ask
 
 
-def make_rows(answers: Mapping[System, Answers], seed: int) -> list[SamplingRow]:
+def make_rows(answers: Mapping[SampledSystem, Answers], seed: int) -> list[SamplingScore]:
     bootstrap = bootstrap_for(next(iter(answers.values())), seed)
     rows = []
-    for compared, temperature in dict.fromkeys((system.compared, system.temperature) for system in answers):
-        given = {condition: answers[System(compared, temperature, condition)] for condition in CONDITIONS}
-        spent = {condition: accepts(each) for condition, each in given.items()}
+    for draft, temperature in dict.fromkeys((system.draft, system.temperature) for system in answers):
+        given = {method: answers[SampledSystem(draft, temperature, method)] for method in METHODS}
+        spent = {method: accepts(each) for method, each in given.items()}
         rows.append(
-            SamplingRow(
-                compared,
+            SamplingScore(
+                draft,
                 temperature,
-                {condition: bootstrap.mean(each) for condition, each in spent.items()},
+                {method: bootstrap.mean(each) for method, each in spent.items()},
                 bootstrap.ratio(spent[SHARED], spent[ALONE]),
                 differing(given[SHARED], given[ALONE]),
             )
@@ -112,7 +117,7 @@ def make_rows(answers: Mapping[System, Answers], seed: int) -> list[SamplingRow]
 
 
 def make_report(
-    rows: Sequence[SamplingRow], outcomes: Outcomes, sizes: Mapping[str, int], max_new_tokens: int
+    rows: Sequence[SamplingScore], outcomes: OfferOutcomes, sizes: Mapping[str, int], max_new_tokens: int
 ) -> Report:
     different = sum(row.different for row in rows)
     return Report(
@@ -120,11 +125,11 @@ def make_report(
         headings=HEADINGS,
         rows=[
             [
-                row.compared.name,
+                row.draft.name,
                 f"{row.temperature}",
-                *(str(row.accept[condition]) for condition in (SHARED, ALONE)),
+                *(str(row.accept[method]) for method in (SHARED, ALONE)),
                 str(row.gain),
-                *(str(row.accept[condition]) for condition in (REJECTION, CHAINS)),
+                *(str(row.accept[method]) for method in (REJECTION, CHAINS)),
             ]
             for row in rows
         ],
@@ -143,9 +148,9 @@ def make_report(
             "prompts": dict(sizes),
             "rows": [
                 {
-                    "draft": row.compared.name,
+                    "draft": row.draft.name,
                     "temperature": row.temperature,
-                    "accept_length": {condition: estimate.as_dict() for condition, estimate in row.accept.items()},
+                    "accept_length": {method: estimate.as_dict() for method, estimate in row.accept.items()},
                     "gain": row.gain.as_dict(),
                 }
                 for row in rows
@@ -163,8 +168,8 @@ def _as_dict(pairs: Pairs) -> dict[str, float] | None:
     return None if fitted is None else asdict(fitted)
 
 
-def _on_calibration(outcomes: Outcomes) -> str:
-    """How far what drafters say lies from what was committed."""
+def _on_calibration(outcomes: OfferOutcomes) -> str:
+    """A remark on the calibration error of the drafters' probabilities."""
     said = {"candidates with noise": calibration_error(outcomes.candidates, [logp for logp, _ in outcomes.candidates])}
     for (place, pairs), curve in zip(outcomes.drawn.items(), DRAWN, strict=True):
         said[f"the {place} of drawn siblings"] = calibration_error(pairs, [curve.logp(x) for x, _ in pairs])
@@ -175,17 +180,17 @@ def _on_calibration(outcomes: Outcomes) -> str:
     )
 
 
-def _draw(axes: Any, rows: Sequence[SamplingRow]) -> None:
-    """For each draft and temperature a bar of each condition."""
-    width = 0.8 / len(CONDITIONS)
-    for place, condition in enumerate(CONDITIONS):
-        estimates = [row.accept[condition] for row in rows]
-        centres = [index + (place - (len(CONDITIONS) - 1) / 2) * width for index in range(len(rows))]
+def _draw(axes: Any, rows: Sequence[SamplingScore]) -> None:
+    """For each draft model and temperature a bar for each method."""
+    width = 0.8 / len(METHODS)
+    for place, method in enumerate(METHODS):
+        estimates = [row.accept[method] for row in rows]
+        centres = [index + (place - (len(METHODS) - 1) / 2) * width for index in range(len(rows))]
         below = [max(0.0, each.value - each.low) for each in estimates]
         above = [max(0.0, each.high - each.value) for each in estimates]
         heights = [each.value for each in estimates]
-        axes.bar(centres, heights, width * 0.95, label=condition, yerr=(below, above), error_kw={"linewidth": 0.7})
-    names = [f"{row.compared.name}\nT={row.temperature}" for row in rows]
+        axes.bar(centres, heights, width * 0.95, label=method, yerr=(below, above), error_kw={"linewidth": 0.7})
+    names = [f"{row.draft.name}\nT={row.temperature}" for row in rows]
     axes.set_xticks(range(len(rows)), names, fontsize=7, rotation=90)
     axes.set_ylabel("accept length (committed tokens per pass)")
     axes.axhline(1, color="grey", linewidth=0.7)

@@ -1,4 +1,4 @@
-"""The tables of `docs/scaling.md`, made from what `dimensions` computes. Pure; knows no measurement."""
+"""Makes the tables of `docs/scaling.md` from `dimensions`. Pure; knows no measurement."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,19 +45,19 @@ TRAINING = ("target", "draft", "GFLOP/token", "one epoch, GPU hours", f"{EPOCHS}
 
 
 def drafts(target: TargetDimensions) -> list[DraftDimensions]:
-    """Each that a client can run, trained alone; `moa` in its default form too."""
+    """Each draft model that a client can run, trained alone; `moa` with the published and the default sizes."""
     alone = [moa(target, default_config(target, (depth,)), depth) for depth in DEPTHS]
     published = replace(moa(target, published_config(target, (0,)), 0), name="moa N=0, published")
     return [eagle(target), published, *alone]
 
 
 def bundle(target: TargetDimensions) -> DraftDimensions:
-    """All depths trained at once, with one server's half."""
+    """`moa` with all depths trained at once, which share one part on the server."""
     return moa(target, default_config(target, DEPTHS), 0, BUNDLE)
 
 
 def refreshed(page: str) -> str:
-    """The page with its tables, known by their headings, as they are computed now."""
+    """The text of the page with its tables, which are found by their headings, computed anew."""
     lines = page.splitlines()
     for table in (parameters_table(), state_table(), training_table()):
         fresh = table.splitlines()

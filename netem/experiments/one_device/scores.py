@@ -1,15 +1,15 @@
-"""What measured answers say of a draft: accept length, speed-up at stated costs, with intervals. Pure."""
+"""Scores of a draft model from measured answers: accept length and speed-up at stated costs, with intervals. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netem.experiments.one_device.bench import Measured
+from netem.experiments.one_device.bench import TimedRounds
 from netem.experiments.one_device.costs import answer_seconds, plain_seconds
 from netem.experiments.one_device.intervals import Bootstrap, Estimate, Spent
 
-Answers = Mapping[str, Sequence[Measured]]
-"""One system's, by category."""
+Answers = Mapping[str, Sequence[TimedRounds]]
+"""One system's answers, by category."""
 
 EXPLAINED = (
     "Accept length is committed tokens per pass behind the prompt's own, sums over sums in a category; the mean counts "
@@ -45,7 +45,7 @@ class Score:
 
 
 def make_score(answers: Answers, depth: int, target_layers: int, bootstrap: Bootstrap) -> Score:
-    """`depth`: the target's layers that the draft runs itself."""
+    """depth: the number of the target's layers that the draft model runs."""
     accepted, speeds = accepts(answers), speed_ups(answers, depth, target_layers)
     every = [answer for given in answers.values() for answer in given]
     return Score(
@@ -58,17 +58,17 @@ def make_score(answers: Answers, depth: int, target_layers: int, bootstrap: Boot
 
 
 def bootstrap_for(answers: Answers, seed: int) -> Bootstrap:
-    """For this and every system that answered the same prompts."""
+    """The bootstrap for this and every other system that answered the same prompts."""
     return Bootstrap({name: len(given) for name, given in answers.items()}, seed)
 
 
 def accepts(answers: Answers) -> Spent:
-    """Tokens gained, over passes."""
+    """Committed tokens as gain, passes as cost, without those of the prompt's own pass."""
     return {name: [(answer.gained, answer.rounds.passes - 1) for answer in given] for name, given in answers.items()}
 
 
 def speed_ups(answers: Answers, depth: int, target_layers: int) -> Spent:
-    """Seconds of plain decoding, over seconds of drafting and judging."""
+    """Seconds of plain decoding as gain, seconds of drafting and verifying as cost."""
     return {
         name: [(plain_seconds(answer.gained), answer_seconds(answer.rounds, depth, target_layers)) for answer in given]
         for name, given in answers.items()
@@ -76,6 +76,6 @@ def speed_ups(answers: Answers, depth: int, target_layers: int) -> Spent:
 
 
 def differing(answers: Answers, references: Answers) -> int:
-    """Answers that are not, token for token, the references."""
+    """The number of answers that differ from their reference in any token."""
     pairs = ((ours, own) for name, given in answers.items() for ours, own in zip(given, references[name], strict=True))
     return sum(ours.rounds.tokens != own.rounds.tokens for ours, own in pairs)

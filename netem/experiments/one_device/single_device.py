@@ -1,4 +1,4 @@
-"""`single-device`: every draft in rounds on one device, by category of prompt (Table 2 of Mixture of Attentions)."""
+"""`single-device`: every draft model in rounds on one device, by category (Table 2 of Mixture of Attentions)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from netem.experiments.one_device.bench import PAPER_TREE, ask_all, open_bench
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.costs import IN_WORDS
 from netem.experiments.one_device.intervals import Estimate
-from netem.experiments.one_device.prompts import Extent, choose, in_words
+from netem.experiments.one_device.prompts import Workload, choose, in_words
 from netem.experiments.one_device.scores import (
     EXPLAINED,
     OWN_TREE,
@@ -29,46 +29,42 @@ DIFFERENT_AT_MOST = 0.01
 _PLAIN = "none"
 
 
-FULL = Extent(prompts=8, tokens=96)
-QUICK = Extent(prompts=1, tokens=24)
+FULL = Workload(prompts=8, tokens=96)
+QUICK = Workload(prompts=1, tokens=24)
 
 
 @dataclass(frozen=True)
-class DraftRow:
-    """`ratio`: accept length to the rival's, None where that was not measured."""
+class DraftScore:
+    """One draft model. ratio: of its accept length to the rival's; None where the rival was not measured."""
 
-    compared: ComparedDraft
+    draft: ComparedDraft
     score: Score
     ratio: Estimate | None
     different: int
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
-    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
-        systems = {each.name: partial(bench.answer, each, PAPER_TREE, new_tokens=extent.tokens) for each in drafts}
-        systems[_PLAIN] = partial(bench.plain, new_tokens=extent.tokens)
+        systems = {each.name: partial(bench.answer, each, PAPER_TREE, new_tokens=workload.tokens) for each in drafts}
+        systems[_PLAIN] = partial(bench.plain, new_tokens=workload.tokens)
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
         layers = bench.layers
     references = answers.pop(_PLAIN)
     rows = make_rows(drafts, answers, references, layers, request.seed)
-    return make_report(rows, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+    return make_report(rows, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 
 
 def make_rows(
-    drafts: Sequence[ComparedDraft],
-    answers: Mapping[str, Answers],
-    references: Answers,
-    layers: int,
-    seed: int,
-) -> list[DraftRow]:
+    drafts: Sequence[ComparedDraft], answers: Mapping[str, Answers], references: Answers, layers: int, seed: int
+) -> list[DraftScore]:
     bootstrap = bootstrap_for(references, seed)
     rival = next((accepts(answers[each.name]) for each in drafts if each.kind.name == RIVAL), None)
     return [
-        DraftRow(
-            compared=each,
+        DraftScore(
+            draft=each,
             score=make_score(answers[each.name], each.depth, layers, bootstrap),
             ratio=None if rival is None else bootstrap.ratio(accepts(answers[each.name]), rival),
             different=differing(answers[each.name], references),
@@ -77,9 +73,9 @@ def make_rows(
     ]
 
 
-def make_report(rows: Sequence[DraftRow], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
+def make_report(rows: Sequence[DraftScore], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     count = sum(sizes.values())
-    different = {row.compared.name: row.different for row in rows if row.different}
+    different = {row.draft.name: row.different for row in rows if row.different}
     return Report(
         title="Every draft on one device",
         headings=("draft", *sizes, "mean", "accept length", f"against {RIVAL}", "tokens/s here"),
@@ -98,9 +94,9 @@ def make_report(rows: Sequence[DraftRow], sizes: Mapping[str, int], max_new_toke
         results={
             "prompts": dict(sizes),
             "drafts": {
-                row.compared.name: {
-                    "kind": row.compared.kind.name,
-                    "depth": row.compared.depth,
+                row.draft.name: {
+                    "kind": row.draft.kind.name,
+                    "depth": row.draft.depth,
                     **row.score.as_dict(),
                     f"accept_length_against_{RIVAL}": row.ratio and row.ratio.as_dict(),
                     "different_answers": row.different,
@@ -108,7 +104,7 @@ def make_report(rows: Sequence[DraftRow], sizes: Mapping[str, int], max_new_toke
                 for row in rows
             },
         },
-        draw=lambda axes: draw_accept_lengths(axes, {row.compared.name: row.score for row in rows}),
+        draw=lambda axes: draw_accept_lengths(axes, {row.draft.name: row.score for row in rows}),
         faults=[
             f"{number} of {count} answers with {name} differ from plain decoding"
             for name, number in different.items()
@@ -124,11 +120,11 @@ def _on_differences(different: Mapping[str, int], count: int) -> str:
     return f"Of {count} answers these differ from decoding one by one, of which `quality` tells near-ties: {told}."
 
 
-def _cells(row: DraftRow) -> list[str]:
+def _cells(row: DraftScore) -> list[str]:
     score = row.score
     pairs = zip(score.speed_up_by_category.values(), score.accept_by_category.values(), strict=True)
     return [
-        row.compared.name,
+        row.draft.name,
         *(f"{speed_up.value:.2f}x {accept.value:.2f}" for speed_up, accept in pairs),
         f"{score.speed_up.value:.2f}x",
         str(score.accept),
@@ -138,7 +134,7 @@ def _cells(row: DraftRow) -> list[str]:
 
 
 def draw_accept_lengths(axes: Any, scores: Mapping[str, Score]) -> None:
-    """Groups of bars by category, a colour for each draft."""
+    """Groups of bars by category, with a colour for each draft model."""
     width = 0.85 / len(scores)
     categories = list(next(iter(scores.values())).accept_by_category)
     for place, (name, score) in enumerate(scores.items()):

@@ -1,7 +1,8 @@
-"""`states`: how accept length falls with coarser, later, missing and slowly arriving draft state.
+"""`states`: how the accept length falls where draft state has fewer bits, comes late, has gaps or arrives slowly.
 
-Four studies on the same prompts: bits (of states, keys and values apart, with and without static scales), the newest
-positions lacking, stretches of the prompt lacking, and the order in which a long prompt's state crosses a slow link.
+Four studies on the same prompts: bits (of keys, values and other state separately, with and without static scales),
+lag (the newest positions have no state), gaps (runs of the prompt have none), and the order in which a long prompt's
+state crosses a slow link.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,26 +12,26 @@ from typing import Any
 
 from common.protocol.draft_state import BITS, KEY_VALUES, StateKind
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.one_device.bench import PAPER_TREE, Bench, Measured, ask_all, open_bench
+from netem.experiments.one_device.bench import PAPER_TREE, Bench, TimedRounds, ask_all, open_bench
 from netem.experiments.one_device.channels import (
     GAP,
     KEYS,
     VALUES,
-    Coarse,
-    Gapped,
-    Lagging,
-    Recording,
+    CoarseChannel,
+    GappedChannel,
+    LaggingChannel,
+    RecordingChannel,
     Scales,
-    Slow,
+    SlowChannel,
     calibrated,
 )
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths, need
 from netem.experiments.one_device.costs import PACE, level_seconds
 from netem.experiments.one_device.dimensions import LLAMA_8B
 from netem.experiments.one_device.intervals import Estimate
+from netem.experiments.one_device.long_prompts import long_prompts
 from netem.experiments.one_device.prompts import choose, in_words
 from netem.experiments.one_device.scores import EXPLAINED, Answers, accepts, bootstrap_for
-from netem.experiments.one_device.talks import long_prompts
 
 HEADINGS = ("study", "draft", "what", "setting", "accept length", "against all state at once")
 STUDIES = ("bits", "lag", "gaps", "order")
@@ -41,7 +42,7 @@ _STATIC = ", static scales"
 
 
 @dataclass(frozen=True)
-class StatesExtent:
+class StatesWorkload:
     prompts: int  # of each category
     tokens: int
     dtypes: Sequence[str]
@@ -52,27 +53,27 @@ class StatesExtent:
     calibration: int  # prompts of each category
 
 
-FULL = StatesExtent(3, 64, tuple(BITS), (0, 2, 4, 8, 16), (0.0, 0.25, 0.5, 0.75, 1.0), (1, 4, 20), 1000, 2)
-QUICK = StatesExtent(1, 12, ("float16", "int4"), (0, 8), (0.0, 1.0), (4,), 200, 1)
+FULL = StatesWorkload(3, 64, tuple(BITS), (0, 2, 4, 8, 16), (0.0, 0.25, 0.5, 0.75, 1.0), (1, 4, 20), 1000, 2)
+QUICK = StatesWorkload(1, 12, ("float16", "int4"), (0, 8), (0.0, 1.0), (4,), 200, 1)
 
 
 @dataclass(frozen=True)
 class StateSetting:
-    """One point of a study: `what` names its curve, `x` the place on it."""
+    """One point of a study. what: the name of its curve. x: its coordinate."""
 
     study: str
-    compared: ComparedDraft
+    draft: ComparedDraft
     what: str
     x: float
     label: str
 
     def __str__(self) -> str:
-        return f"{self.study}, {self.compared.name}, {self.label}"
+        return f"{self.study}, {self.draft.name}, {self.label}"
 
 
 @dataclass(frozen=True)
-class Point:
-    """`ratio`: accept length to that of the study's first setting of the same draft."""
+class StatePoint:
+    """ratio: of the accept length to that of the study's first setting with the same draft model."""
 
     setting: StateSetting
     accept: Estimate
@@ -81,32 +82,36 @@ class Point:
 
 async def measure(request: Request, advance: Advance) -> Report:
     """Raises MisuseError without a draft of kind `moa`."""
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, found = find_model_paths(request), find_drafts(request, with_lookup=False)
-    need(found, "moa", paths.drafts)
+    need(found, "moa", paths.folder)
     drafts = chosen(found)
-    prompts = choose(paths.prompts, extent.prompts + extent.calibration, request.seed)
-    asked = {name: held[: extent.prompts] for name, held in prompts.items()}
-    spare = [prompt for held in prompts.values() for prompt in held[extent.prompts :]]
+    prompts = choose(paths.prompts, workload.prompts + workload.calibration, request.seed)
+    asked = {name: held[: workload.prompts] for name, held in prompts.items()}
+    spare = [prompt for held in prompts.values() for prompt in held[workload.prompts :]]
     with open_bench(paths, drafts) as bench:
         advance("calibrating", 0.0)
         scales = {each: calibrate(bench, each, [bench.tokens(prompt) for prompt in spare]) for each in drafts}
         short = bench.tokenised(asked)
         systems = {
-            setting: partial(ask, bench, extent, scales[setting.compared], setting)
-            for setting in settings(bench, drafts, extent)
+            setting: partial(ask, bench, workload, scales[setting.draft], setting)
+            for setting in settings(bench, drafts, workload)
         }
         answers = await ask_all(systems, short, lambda doing, share: advance(doing, 0.7 * share))
         long = await long_prompts(
-            bench, prompts, extent.prompts, extent.prompt_tokens, lambda doing, share: advance(doing, 0.7 + 0.1 * share)
+            bench,
+            prompts,
+            workload.prompts,
+            workload.prompt_tokens,
+            lambda doing, share: advance(doing, 0.7 + 0.1 * share),
         )
-        slow = {setting: partial(ask, bench, extent, {}, setting) for setting in order_settings(drafts, extent)}
+        slow = {setting: partial(ask, bench, workload, {}, setting) for setting in order_settings(drafts, workload)}
         answers |= await ask_all(slow, long, lambda doing, share: advance(doing, 0.8 + 0.2 * share))
-    return make_report(make_points(answers, request.seed), {name: len(held) for name, held in asked.items()}, extent)
+    return make_report(make_points(answers, request.seed), {name: len(held) for name, held in asked.items()}, workload)
 
 
 def chosen(found: Sequence[ComparedDraft]) -> list[ComparedDraft]:
-    """Those that need state; of a draft of several depths, the shallowest and the deepest."""
+    """The draft models that need state; of one with several depths, the smallest and the largest."""
     stateful = [each for each in found if each.kind.state is not None]
     depths: dict[Any, list[int]] = {}
     for each in stateful:
@@ -114,98 +119,100 @@ def chosen(found: Sequence[ComparedDraft]) -> list[ComparedDraft]:
     return [each for each in stateful if each.depth in (min(depths[each.directory]), max(depths[each.directory]))]
 
 
-def calibrate(bench: Bench, compared: ComparedDraft, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Static scales by part of the draft's state, from other prompts."""
-    recording = Recording()
+def calibrate(bench: Bench, draft: ComparedDraft, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Static scales by part of the draft model's state, from `prompts`, which are not measured."""
+    recording = RecordingChannel()
     for tokens in prompts:
-        bench.answer(compared, PAPER_TREE, tokens, 16, _WIRE, recording)
+        bench.answer(draft, PAPER_TREE, tokens, 16, _WIRE, recording)
     return calibrated(recording.seen)
 
 
-def settings(bench: Bench, drafts: Sequence[ComparedDraft], extent: StatesExtent) -> list[StateSetting]:
-    """Of the studies on short prompts."""
+def settings(bench: Bench, drafts: Sequence[ComparedDraft], workload: StatesWorkload) -> list[StateSetting]:
+    """The settings of the studies on short prompts."""
     made = []
     for each in drafts:
         kinds = [exporter.kind for exporter in bench.exporters_of(each)]
         parts = [part for kind in kinds for part in ((KEYS, VALUES) if kind == KEY_VALUES else (kind,))]
         for part in parts:
-            for dtype in extent.dtypes:
+            for dtype in workload.dtypes:
                 made.append(StateSetting("bits", each, part, BITS[dtype], f"{part} in {dtype}"))
                 if BITS[dtype] < 8:
                     made.append(StateSetting("bits", each, part + _STATIC, BITS[dtype], f"{part} in {dtype}{_STATIC}"))
         made += [
-            StateSetting("lag", each, "newest positions lacking", lag, f"newest {lag} lacking") for lag in extent.lags
+            StateSetting("lag", each, "newest positions lacking", lag, f"newest {lag} lacking") for lag in workload.lags
         ]
         made += [
             StateSetting("gaps", each, "of the prompt lacking", share, f"{share:.0%} of the prompt lacking")
-            for share in extent.shares
+            for share in workload.shares
         ]
     return made
 
 
-def order_settings(drafts: Sequence[ComparedDraft], extent: StatesExtent) -> list[StateSetting]:
+def order_settings(drafts: Sequence[ComparedDraft], workload: StatesWorkload) -> list[StateSetting]:
     made = []
     for each in drafts:
         made.append(StateSetting("order", each, "at once", float("inf"), "all state at once"))
         made += [
             StateSetting("order", each, order, megabits, f"{order} first, {megabits:g} Mbit/s")
             for order in ORDERS
-            for megabits in extent.megabits
+            for megabits in workload.megabits
         ]
     return made
 
 
-def ask(bench: Bench, extent: StatesExtent, scales: Scales, setting: StateSetting, tokens: Sequence[int]) -> Measured:
-    """An answer in a setting; state is float16 before whatever becomes of it."""
-    channel: Coarse | Lagging | Gapped | Slow | None = None
+def ask(
+    bench: Bench, workload: StatesWorkload, scales: Scales, setting: StateSetting, tokens: Sequence[int]
+) -> TimedRounds:
+    """An answer in a setting; its state is float16 before the channel alters it."""
+    channel: CoarseChannel | LaggingChannel | GappedChannel | SlowChannel | None = None
     match setting.study:
         case "bits":
             part = setting.what.removesuffix(_STATIC)
             dtype = next(name for name, bits in BITS.items() if bits == setting.x)
-            channel = Coarse({part: dtype}, scales if setting.what.endswith(_STATIC) else None)
+            channel = CoarseChannel({part: dtype}, scales if setting.what.endswith(_STATIC) else None)
         case "lag":
-            channel = Lagging(int(setting.x))
+            channel = LaggingChannel(int(setting.x))
         case "gaps":
-            channel = Gapped(setting.x, len(tokens), seed=len(tokens))
+            channel = GappedChannel(setting.x, len(tokens), seed=len(tokens))
         case "order" if setting.what in ORDERS:
-            kinds = large_kinds(bench, setting.compared)
-            channel = Slow(
-                setting.what, bytes_per_round(setting.x, setting.compared.depth, bench.layers), kinds, "int8"
+            kinds = large_kinds(bench, setting.draft)
+            channel = SlowChannel(
+                setting.what, bytes_per_round(setting.x, setting.draft.depth, bench.layers), kinds, "int8"
             )
-    return bench.answer(setting.compared, PAPER_TREE, tokens, extent.tokens, _WIRE, channel)
+    return bench.answer(setting.draft, PAPER_TREE, tokens, workload.tokens, _WIRE, channel)
 
 
-def large_kinds(bench: Bench, compared: ComparedDraft) -> list[StateKind]:
-    """The draft's kinds of state in the sizes that they have for Llama-3-8B."""
+def large_kinds(bench: Bench, draft: ComparedDraft) -> list[StateKind]:
+    """The draft model's kinds of state, with the sizes that they have for Llama-3-8B."""
     widths = {"lsa": (2 * LLAMA_8B.key_width,), "hidden": (LLAMA_8B.hidden,)}
-    layers = (compared.depth, 2, LLAMA_8B.key_width)
-    return [StateKind(each.kind, widths.get(each.kind, layers)) for each in bench.exporters_of(compared)]
+    layers = (draft.depth, 2, LLAMA_8B.key_width)
+    return [StateKind(each.kind, widths.get(each.kind, layers)) for each in bench.exporters_of(draft)]
 
 
 def bytes_per_round(megabits: float, depth: int, layers: int) -> float:
-    """What a link carries while a tree is drafted and judged, at the stated costs."""
+    """The bytes that a link carries while a tree is drafted and verified, at the stated costs."""
     return megabits * 1e6 / 8 * (PACE.per_pass + PAPER_TREE.depth * level_seconds(depth, layers))
 
 
-def make_points(answers: Mapping[StateSetting, Answers], seed: int) -> list[Point]:
+def make_points(answers: Mapping[StateSetting, Answers], seed: int) -> list[StatePoint]:
     firsts: dict[tuple[str, ComparedDraft], Answers] = {}
     points = []
     for setting, given in answers.items():
-        first = firsts.setdefault((setting.study, setting.compared), given)
+        first = firsts.setdefault((setting.study, setting.draft), given)
         bootstrap = bootstrap_for(given, seed)
         ratio = bootstrap.ratio(accepts(given), accepts(first))
-        points.append(Point(setting, bootstrap.mean(accepts(given)), ratio))
+        points.append(StatePoint(setting, bootstrap.mean(accepts(given)), ratio))
     return points
 
 
-def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: StatesExtent) -> Report:
+def make_report(points: Sequence[StatePoint], sizes: Mapping[str, int], workload: StatesWorkload) -> Report:
     return Report(
         title="Accept length against what arrives of the draft state",
         headings=HEADINGS,
         rows=[
             [
                 point.setting.study,
-                point.setting.compared.name,
+                point.setting.draft.name,
                 point.setting.what,
                 point.setting.label,
                 str(point.accept),
@@ -215,14 +222,14 @@ def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: State
         ],
         remarks=(
             EXPLAINED,
-            f"Prompts held out from training: {in_words(sizes)}; greedy, at most {extent.tokens} tokens, a tree of "
+            f"Prompts held out from training: {in_words(sizes)}; greedy, at most {workload.tokens} tokens, a tree of "
             f"breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most {PAPER_TREE.nodes} nodes. State that "
             "no setting touches is in float16.",
             "The last column divides by the first setting of the same study and draft, on the same prompts.",
             f"bits: one part of the state at a time, in groups of 32 numbers that share a scale. {on_scales(points)}",
             f"lag: so many of the newest positions that have state lack it. gaps: stretches of {GAP} prompt positions "
             "never arrive, the first four positions always do.",
-            f"order: prompts of about {extent.prompt_tokens} tokens, state as large as Llama-3-8B's over a link of "
+            f"order: prompts of about {workload.prompt_tokens} tokens, state as large as Llama-3-8B's over a link of "
             f"that rate, a round lasting as long as at the stated costs. {on_order(points)}",
         ),
         results={
@@ -230,7 +237,7 @@ def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: State
             "points": [
                 {
                     "study": point.setting.study,
-                    "draft": point.setting.compared.name,
+                    "draft": point.setting.draft.name,
                     "what": point.setting.what,
                     "x": None if point.setting.x == float("inf") else point.setting.x,
                     "accept_length": point.accept.as_dict(),
@@ -243,22 +250,22 @@ def make_report(points: Sequence[Point], sizes: Mapping[str, int], extent: State
     )
 
 
-def on_scales(points: Sequence[Point]) -> str:
-    """Where static scales help below eight bits, in a sentence."""
-    plain = {(p.setting.compared, p.setting.what, p.setting.x): p for p in points if p.setting.study == "bits"}
+def on_scales(points: Sequence[StatePoint]) -> str:
+    """A sentence on the gain of static scales below eight bits."""
+    plain = {(p.setting.draft, p.setting.what, p.setting.x): p for p in points if p.setting.study == "bits"}
     gains = []
-    for (compared, what, bits), point in plain.items():
-        scaled = plain.get((compared, what + _STATIC, bits))
+    for (draft, what, bits), point in plain.items():
+        scaled = plain.get((draft, what + _STATIC, bits))
         if scaled is not None:
             change = scaled.accept.value / point.accept.value - 1
-            gains.append(f"{compared.name} {what} {bits:g} bits {change:+.1%}")
+            gains.append(f"{draft.name} {what} {bits:g} bits {change:+.1%}")
     return f"Static scales of every channel change accept length by: {'; '.join(gains)}." if gains else ""
 
 
-def on_order(points: Sequence[Point]) -> str:
-    """Which order gives longer accepts, in a sentence."""
+def on_order(points: Sequence[StatePoint]) -> str:
+    """A sentence on which order gives longer accept lengths."""
     by_order = {
-        order: {(p.setting.compared, p.setting.x): p.accept.value for p in points if p.setting.what == order}
+        order: {(p.setting.draft, p.setting.x): p.accept.value for p in points if p.setting.what == order}
         for order in ORDERS
     }
     newest, prefix = by_order["newest"], by_order["prefix"]
@@ -266,7 +273,7 @@ def on_order(points: Sequence[Point]) -> str:
     return f"Newest first against prefix order: {'; '.join(changes)}." if changes else ""
 
 
-def draw(axes: Any, points: Sequence[Point]) -> None:
+def draw(axes: Any, points: Sequence[StatePoint]) -> None:
     """A panel for each study."""
     axes.set_axis_off()
     titles = ("bits for each number", "newest positions lacking", "share of the prompt lacking", "link, Mbit/s")
@@ -276,7 +283,7 @@ def draw(axes: Any, points: Sequence[Point]) -> None:
         for point in points:
             setting = point.setting
             if setting.study == study and setting.x != float("inf"):
-                curve = curves.setdefault((setting.compared.name, setting.what), [])
+                curve = curves.setdefault((setting.draft.name, setting.what), [])
                 curve.append((setting.x, point.accept.value))
         colours: dict[tuple[str, str], str] = {}
         for (name, what), curve in curves.items():

@@ -1,4 +1,4 @@
-"""`trees`: accept length and speed-up over breadth, depth and size of the tree, for each draft."""
+"""`trees`: accept length and speed-up over breadth, depth and size of the tree, for each draft model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,63 +16,62 @@ HEADINGS = ("draft", "breadth", "depth", "nodes", "accept length", "speed-up", "
 
 
 @dataclass(frozen=True)
-class TreesExtent:
+class TreeWorkload:
     prompts: int  # of each category
     tokens: int
     trees: Sequence[Tree]
 
 
 def grid(breadths: Sequence[int], depths: Sequence[int], sizes: Sequence[int]) -> list[Tree]:
-    """All combinations that differ: a tree never has more than breadth times depth nodes."""
+    """All distinct combinations: a tree never has more than breadth times depth nodes."""
     combined = [
         (breadth, depth, min(nodes, breadth * depth)) for breadth in breadths for depth in depths for nodes in sizes
     ]
     return [Tree(*sizes) for sizes in dict.fromkeys(combined)]
 
 
-FULL = TreesExtent(prompts=6, tokens=96, trees=grid((1, 4, 8, 16), (2, 4, 6, 8), (16, 62)))
-QUICK = TreesExtent(prompts=1, tokens=16, trees=grid((1, 8), (2, 6), (62,)))
+FULL = TreeWorkload(prompts=6, tokens=96, trees=grid((1, 4, 8, 16), (2, 4, 6, 8), (16, 62)))
+QUICK = TreeWorkload(prompts=1, tokens=16, trees=grid((1, 8), (2, 6), (62,)))
 
 
 @dataclass(frozen=True)
-class TreeMeasurement:
-    compared: ComparedDraft
+class TreeScore:
+    draft: ComparedDraft
     tree: Tree
     score: Score
     levels_per_round: float
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    extent = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request, with_lookup=False)
-    prompts = choose(paths.prompts, extent.prompts, request.seed)
+    prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
         systems = {
-            (each, tree): partial(bench.answer, each, tree, new_tokens=extent.tokens)
+            (each, tree): partial(bench.answer, each, tree, new_tokens=workload.tokens)
             for each in drafts
-            for tree in extent.trees
+            for tree in workload.trees
         }
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
         layers = bench.layers
     bootstrap = bootstrap_for(next(iter(answers.values())), request.seed)
     measured = []
-    for (compared, tree), given in answers.items():
+    for (draft, tree), given in answers.items():
         rounds = [answer.rounds for category in given.values() for answer in category]
         per_round = sum(each.levels for each in rounds) / max(1, sum(each.passes - 1 for each in rounds))
-        score = make_score(given, compared.depth, layers, bootstrap)
-        measured.append(TreeMeasurement(compared, tree, score, per_round))
-    return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, extent.tokens)
+        measured.append(TreeScore(draft, tree, make_score(given, draft.depth, layers, bootstrap), per_round))
+    return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 
 
-def make_report(measured: Sequence[TreeMeasurement], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
+def make_report(measured: Sequence[TreeScore], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     best = {
-        name: max((each for each in measured if each.compared.name == name), key=lambda each: each.score.speed_up.value)
-        for name in dict.fromkeys(each.compared.name for each in measured)
+        name: max((each for each in measured if each.draft.name == name), key=lambda each: each.score.speed_up.value)
+        for name in dict.fromkeys(each.draft.name for each in measured)
     }
     return Report(
         title="Breadth, depth and size of the tree",
         headings=HEADINGS,
-        rows=[_cells(each, each is best[each.compared.name]) for each in measured],
+        rows=[_cells(each, each is best[each.draft.name]) for each in measured],
         remarks=(
             EXPLAINED,
             f"Greedy, at most {max_new_tokens} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
@@ -92,7 +91,7 @@ def make_report(measured: Sequence[TreeMeasurement], sizes: Mapping[str, int], m
                         **each.score.as_dict(),
                     }
                     for each in measured
-                    if each.compared.name == name
+                    if each.draft.name == name
                 ]
                 for name in best
             },
@@ -101,10 +100,10 @@ def make_report(measured: Sequence[TreeMeasurement], sizes: Mapping[str, int], m
     )
 
 
-def _cells(each: TreeMeasurement, is_best: bool) -> list[str]:
+def _cells(each: TreeScore, is_best: bool) -> list[str]:
     speed_up = f"{each.score.speed_up.value:.2f}x"
     return [
-        each.compared.name,
+        each.draft.name,
         str(each.tree.breadth),
         str(each.tree.depth),
         str(each.tree.nodes),
@@ -115,14 +114,14 @@ def _cells(each: TreeMeasurement, is_best: bool) -> list[str]:
     ]
 
 
-def _draw(axes: Any, measured: Sequence[TreeMeasurement], names: Sequence[str]) -> None:
-    """Speed-up over depth: of each draft, the best size at its narrowest and its widest."""
+def _draw(axes: Any, measured: Sequence[TreeScore], names: Sequence[str]) -> None:
+    """Speed-up over depth: for each draft model the best size, at the least and at the largest breadth."""
     breadths = sorted({each.tree.breadth for each in measured})
     for colour, name in enumerate(names):
         for style, breadth in zip(("--", "-"), (breadths[0], breadths[-1]), strict=True):
             best: dict[int, float] = {}
             for each in measured:
-                if each.compared.name == name and each.tree.breadth == breadth:
+                if each.draft.name == name and each.tree.breadth == breadth:
                     best[each.tree.depth] = max(best.get(each.tree.depth, 0.0), each.score.speed_up.value)
             axes.plot(
                 list(best),

@@ -33,7 +33,7 @@ class Testbed:
 
 
 def _drafts(request: Request) -> dict[str, Path]:
-    return {draft.name: draft for draft in ModelFolder(find_model_paths(request).drafts).drafts}
+    return {draft.name: draft for draft in ModelFolder(find_model_paths(request).folder).drafts}
 
 
 def models(request: Request) -> Mapping[str, Path]:

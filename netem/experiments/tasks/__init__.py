@@ -1,1 +1,1 @@
-"""Python tasks and whether answers to them are right: prompts, the programs that judge, a sandbox for them, pass@1."""
+"""Python tasks and the grading of answers to them: prompts, test programs, a sandbox, pass@1."""

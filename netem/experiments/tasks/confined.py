@@ -1,10 +1,10 @@
-"""What runs first in the sandbox's process: it gives up what a program must not have, then runs the program.
+"""The main program of the sandbox's process: it drops privileges, sets limits, and then runs the given program.
 
-What may live here: the limits, walls and refusals that a process sets itself, and its report. `sandbox` starts this
-file by its path, in an interpreter without our packages: it may import the standard library alone. The order comes on
-standard input as JSON, the report goes to standard error, a line `READY` before anything of the program runs and one
-line with the outcome after. A process sets its own limits because code between fork and exec is unsafe beside torch's
-threads.
+What may live here: the limits and refusals that a process sets itself, and its report. `sandbox` starts this file by
+its
+path, in an interpreter without our packages: it may import the standard library alone. The request comes on standard
+input as JSON; the report goes to standard error, a line `ready` before the program runs and a line with the outcome
+after it. The process sets its own limits, because code between fork and exec is unsafe beside torch's threads.
 """
 
 import _thread
@@ -45,7 +45,7 @@ _REFUSED = (
     "os.kill",
     "resource.",
 )
-"""How the audit events begin that no program may cause."""
+"""Prefixes of the audit events that are refused."""
 
 _CHANGED_PATHS = {
     "os.chmod": 1,
@@ -62,7 +62,7 @@ _CHANGED_PATHS = {
     "shutil.rmtree": 1,
     "sqlite3.connect": 1,
 }
-"""How many of an event's first arguments are paths that it changes."""
+"""By audit event, how many of its first arguments are paths that it changes."""
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -72,9 +72,9 @@ class _MountAttributes(ctypes.Structure):
 
 
 def leave_network_and_files(folder: str) -> bool:
-    """Moves this process where there is no network and where only `folder` can be written.
+    """Moves this process into namespaces without a network, in which only `folder` can be written.
 
-    False where this system allows us less than that; what it did allow stays in force.
+    False where the system does not allow all of that; what it did allow stays in force.
     """
     libc = ctypes.CDLL(None)
     # In a user namespace of its own a process of root has no more power over this system than any other.
@@ -95,9 +95,9 @@ def leave_network_and_files(folder: str) -> bool:
 
 
 def set_limits(memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
-    """On address space, processor time (SIGXCPU), the size of every file written, processes and core dumps."""
+    """Limits address space, processor time (SIGXCPU), the size of each file, processes and core dumps."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    # The kernel kills without a word at the hard limit; a second lies between.
+    # At the hard limit, one second later, the kernel kills the process with SIGKILL.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
@@ -105,7 +105,7 @@ def set_limits(memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
 
 
 def refuse_outside(folder: str) -> None:
-    """From now on Python's own audit events refuse networks, processes, threads and changes outside `folder`, with
+    """Installs an audit hook that refuses networks, processes, threads and changes outside `folder`, with
     PermissionError."""
     home = os.path.realpath(folder)
 
@@ -130,14 +130,16 @@ def refuse_outside(folder: str) -> None:
             raise PermissionError(f"the sandbox refuses {event} outside its own directory")
 
     sys.addaudithook(refuse)
-    # No audit event tells of a thread before Python 3.12, and the limit on processes counts them for all but root: a
-    # verdict must not depend on who runs the sandbox.
+    # Before Python 3.12 there is no audit event for threads, and the limit on processes counts threads for all users
+    # but
+    # root: a verdict must not depend on the user.
     _thread.start_new_thread = refuse_thread  # type: ignore[assignment]
 
 
 def outcome(program: Sequence[str]) -> str:
     """Executes the sources one after another in one module; returns the line of the report about it."""
-    # A module by name, because dataclasses and pickle look theirs up; not `__main__`, whose guarded code is no answer.
+    # A named module, because dataclasses and pickle look their module up; not `__main__`, so that guarded code does not
+    # run.
     module = types.ModuleType("answer")
     sys.modules["answer"] = module
     try:

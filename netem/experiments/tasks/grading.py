@@ -1,6 +1,7 @@
 """pass@1: the share of answers whose programs pass, one answer to each task, with its interval.
 
-What may live here: judging many answers at once, and the figures. It may not know where tasks and answers come from.
+What may live here: grading many answers in parallel, and the figures. It may not know where tasks and answers come
+from.
 """
 
 import math
@@ -13,31 +14,31 @@ from typing import Any
 
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device.intervals import Estimate
-from netem.experiments.tasks.sandbox import Outcome, SandboxError, Verdict, run
+from netem.experiments.tasks.sandbox import ProgramOutcome, ProgramVerdict, SandboxError, run
 from netem.experiments.tasks.tasks import Program, Task
 
 CORES = os.cpu_count() or 1
-_DEVIATIONS = 1.959964  # of the normal distribution, on either side of 95%
+_DEVIATIONS = 1.959964  # standard deviations of the normal distribution on either side of 95%
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The sandbox failed, for this reason, and not the answer."""
+    """An answer without a verdict, because the sandbox failed for this reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Grades:
-    """`verdicts` in the order of the answers; an answer that could not be judged counts nowhere else."""
+    """verdicts: in the order of the answers. Answers without a verdict are not counted in any figure."""
 
-    verdicts: tuple[Verdict | Unjudged, ...]
+    verdicts: tuple[ProgramVerdict | Unjudged, ...]
 
     @property
-    def counts(self) -> Mapping[Outcome, int]:
-        """Of the answers that were judged; every outcome is named."""
-        counted = Counter(each.outcome for each in self.verdicts if isinstance(each, Verdict))
-        return {outcome: counted[outcome] for outcome in Outcome}
+    def counts(self) -> Mapping[ProgramOutcome, int]:
+        """Counts of the answers with a verdict; every outcome is a key."""
+        counted = Counter(each.outcome for each in self.verdicts if isinstance(each, ProgramVerdict))
+        return {outcome: counted[outcome] for outcome in ProgramOutcome}
 
     @property
     def judged(self) -> int:
@@ -50,7 +51,7 @@ class Grades:
     @property
     def pass_at_1(self) -> Estimate:
         """The share that passed, 0 to 1, of the judged answers."""
-        return wilson(self.counts[Outcome.PASSED], self.judged)
+        return wilson(self.counts[ProgramOutcome.PASSED], self.judged)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -62,7 +63,7 @@ class Grades:
 
 
 def grade(
-    answers: Sequence[tuple[Task, str]], workers: int = CORES, judge: Callable[[Program], Verdict] = run
+    answers: Sequence[tuple[Task, str]], workers: int = CORES, judge: Callable[[Program], ProgramVerdict] = run
 ) -> Grades:
     """Judges every answer, `workers` at a time; blocks until all are done.
 
@@ -71,7 +72,7 @@ def grade(
     if not answers:
         raise MisuseError("pass@1 needs answers, at least one")
 
-    def graded(pair: tuple[Task, str]) -> Verdict | Unjudged:
+    def graded(pair: tuple[Task, str]) -> ProgramVerdict | Unjudged:
         task, answer = pair
         program = task.program(answer)
         try:
@@ -88,9 +89,9 @@ def grade(
 
 
 def wilson(passed: int, judged: int) -> Estimate:
-    """The share and its 95% interval (Wilson 1927), which holds for few answers and at shares of 0 and 1."""
+    """The share and its 95% score interval (Wilson 1927), which is valid for few answers and at shares of 0 and 1."""
     share, squared = passed / judged, _DEVIATIONS**2
     centre = (passed + squared / 2) / (judged + squared)
     half = _DEVIATIONS / (judged + squared) * math.sqrt(judged * share * (1 - share) + squared / 4)
-    # At 0 and 1 the share is a bound itself, which rounding may miss on either side.
+    # At 0 and 1 the share itself is a bound; rounding must not exclude it.
     return Estimate(share, min(share, max(0.0, centre - half)), max(share, min(1.0, centre + half)))

@@ -1,7 +1,7 @@
 """HumanEval (Chen et al. 2021, "Evaluating Large Language Models Trained on Code") from its own file, as tasks.
 
-What may live here: the file's format, and its two ways of asking: base models continue the head of a function, chat
-models are asked for the whole function. It may not know the sandbox.
+What may live here: the file's format, and its two kinds of prompt: base models continue the head of a function, chat
+models write the whole function. It may not know the sandbox.
 """
 
 import ast
@@ -20,15 +20,13 @@ from training.demo.check import code_of
 
 CATEGORY = "humaneval"
 STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
-"""Where a continuation has left the function; those of the paper."""
+"""Texts that end the function in a continuation, as in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """`head` ends in the signature and docstring of `entry_point`; what precedes that function in it is `before`.
-
-    `test` defines `check(candidate)`.
-    """
+class HumanEvalProblem:
+    """head: ends in the signature and docstring of `entry_point`. before: the part of it before that function. test:
+    source that defines `check(candidate)`."""
 
     name: str
     before: str
@@ -38,8 +36,9 @@ class Problem:
     test: str
 
 
-def read_problems(file: Path) -> list[Problem]:
-    """From `.jsonl` or `.jsonl.gz`. Raises MisuseError, with the number of the line, where one is not as published."""
+def read_problems(file: Path) -> list[HumanEvalProblem]:
+    """Reads `.jsonl` or `.jsonl.gz`. Raises MisuseError, with the line's number, where one has not the published
+    format."""
     try:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
             problems = [_problem(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -50,12 +49,12 @@ def read_problems(file: Path) -> list[Problem]:
     return problems
 
 
-def completion_task(problem: Problem) -> Task:
+def completion_task(problem: HumanEvalProblem) -> Task:
     """For base models: the answer continues the head."""
     return Task(problem.name, problem.head, CATEGORY, partial(_completed, problem), raw=True, stops=STOPS)
 
 
-def chat_task(problem: Problem) -> Task:
+def chat_task(problem: HumanEvalProblem) -> Task:
     """For chat models: the answer is the function, judged with what precedes it in the head in front."""
     prompt = (
         f"Complete the Python function `{problem.entry_point}`. Answer with the whole function in one fenced code "
@@ -65,30 +64,30 @@ def chat_task(problem: Problem) -> Task:
 
 
 def until_stop(completion: str) -> str:
-    """What precedes the first of `STOPS`."""
+    """The text before the first of `STOPS`."""
     return completion[: min((place for stop in STOPS if (place := completion.find(stop)) >= 0), default=None)]
 
 
-def _completed(problem: Problem, answer: str) -> Program:
+def _completed(problem: HumanEvalProblem, answer: str) -> Program:
     return [problem.head + until_stop(answer), *_check(problem)]
 
 
-def _written(problem: Problem, answer: str) -> Program:
+def _written(problem: HumanEvalProblem, answer: str) -> Program:
     # Apart, so that the answer may begin with `from __future__`.
     return [problem.before, code_of(answer), *_check(problem)]
 
 
-def _check(problem: Problem) -> Program:
+def _check(problem: HumanEvalProblem) -> Program:
     return [problem.test, f"check({problem.entry_point})"]
 
 
-def _problem(file: Path, number: int, line: str) -> Problem:
+def _problem(file: Path, number: int, line: str) -> HumanEvalProblem:
     try:
         fields = _object(line)
         head, entry_point, test = (_text(fields, name) for name in ("prompt", "entry_point", "test"))
         if not any(function.name == "check" for function in _functions(test, "test")):
             raise ValueError("its 'test' defines no function 'check'")
-        return Problem(
+        return HumanEvalProblem(
             name=_text(fields, "task_id"),
             before=_before(head, entry_point),
             head=head,

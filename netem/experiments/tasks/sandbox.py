@@ -1,18 +1,19 @@
-"""Running a Python program that a model wrote, in a process of its own, and the verdict on it.
+"""Runs a Python program that a model wrote in a process of its own, and makes the verdict on it.
 
 What may live here: starting and ending that process and reading its report. It may not know tasks or answers.
 
-What guards, and against what:
+Protection:
 
-- limits of the kernel: endless loops (wall time and processor time), hunger (address space), floods (the size of a
-  file; standard output goes nowhere, and of the report a bounded piece is read);
-- namespaces of the kernel, where the system lets us have them, as root or through a user namespace: the network, and
-  every change of a file outside the temporary directory that the process starts in; they hold whatever a program does;
-- audit hooks of Python, everywhere: the same, and other processes, threads, signals and ctypes. They stop what a
-  program does by accident or in good faith, which is what models write, but code that sets out to evade them can;
-- an empty environment, closed descriptors, `python -I -S`: what happens to be set or installed here decides nothing.
+- limits of the kernel against endless loops (wall time and processor time), memory (address space) and output (the size
+  of a file; standard output is dropped, and a bounded part of the report is read);
+- namespaces of the kernel, where the system allows them, as root or through a user namespace, against the network and
+  every change of a file outside the temporary directory; a program cannot evade them;
+- audit hooks of Python, always, against the same and against other processes, threads, signals and ctypes. They stop
+  what a program does by accident, which is the usual case, but a malicious program can evade them;
+- an empty environment, closed descriptors and `python -I -S`, so that this machine's settings and packages have no
+effect.
 
-Nothing here keeps a program from reading files, and a program that sets out to forge its own report can.
+A program can read files, and a malicious program can forge its own report.
 """
 
 import contextlib
@@ -35,10 +36,10 @@ _REPORT_BYTES = 4096
 
 
 class SandboxError(OutriderError):
-    """The sandbox could not do its work; this says nothing about the program."""
+    """The sandbox failed; this says nothing about the program."""
 
 
-class Outcome(StrEnum):
+class ProgramOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     TIMED_OUT = "timed out"
@@ -46,15 +47,15 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProgramVerdict:
     """`error` is the last line of the exception, or how the process ended; empty unless the outcome is FAILED."""
 
-    outcome: Outcome
+    outcome: ProgramOutcome
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """`seconds` of wall time include the start of the process; `file_bytes` bounds each file that is written."""
 
     seconds: float = 10.0
@@ -63,14 +64,15 @@ class Limits:
     file_bytes: int = 2**20
 
 
-LIMITS = Limits()
+LIMITS = SandboxLimits()
 
 
-def run(program: Sequence[str], limits: Limits = LIMITS) -> Verdict:
-    """Executes the sources one after another in one module, which passes if none of them raises.
+def run(program: Sequence[str], limits: SandboxLimits = LIMITS) -> ProgramVerdict:
+    """Executes the sources one after another in one module; the program passes if none of them raises.
 
-    Standard library only, no network, no processes, no threads; blocks until the verdict. Raises SandboxError where
-    there can be no verdict.
+    It has the standard library only, and no network, processes or threads. Blocks until the verdict. Raises
+    SandboxError
+    where there can be no verdict.
     """
     order = {
         "program": list(program),
@@ -88,11 +90,11 @@ def run(program: Sequence[str], limits: Limits = LIMITS) -> Verdict:
 
 
 def _carry_out(order: bytes, seconds: float) -> tuple[int | None, bytes]:
-    """How the process ended, as subprocess has it, or None for by us, and its report."""
+    """The return code of the process, None where it was killed at the time limit, and its report."""
     with (
-        # What a program leaves behind may be hard to remove, which is no fault of its answer.
+        # Files that a program leaves may be hard to remove, which must not change the verdict.
         tempfile.TemporaryDirectory(prefix="outrider-sandbox-", ignore_cleanup_errors=True) as folder,
-        # Files, because a pipe blocks a process that nobody reads, and is unbounded where somebody does.
+        # Files, because a pipe blocks a process without a reader, and is unbounded with one.
         tempfile.TemporaryFile() as orders,
         tempfile.TemporaryFile() as report,
     ):
@@ -112,7 +114,7 @@ def _carry_out(order: bytes, seconds: float) -> tuple[int | None, bytes]:
         except subprocess.TimeoutExpired:
             ended = None
         finally:
-            # Also what it left running: it leads a process group.
+            # Kills its children too: the process leads a process group.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -120,10 +122,10 @@ def _carry_out(order: bytes, seconds: float) -> tuple[int | None, bytes]:
         return ended, report.read(_REPORT_BYTES)
 
 
-def verdict(ended: int | None, report: str) -> Verdict:
-    """From how the process ended (None: by us, at the limit of time) and what it reported.
+def verdict(ended: int | None, report: str) -> ProgramVerdict:
+    """The verdict from the return code (None: killed at the time limit) and the report.
 
-    Raises SandboxError where the process ended before the program's turn, or was killed by somebody else.
+    Raises SandboxError where the process ended before the program ran, or was killed from outside.
     """
     ready, *said = report.splitlines() or [""]
     if ready != confined.READY:
@@ -131,18 +133,18 @@ def verdict(ended: int | None, report: str) -> Verdict:
         raise SandboxError(f"the sandbox's process ended before the program's turn: {why}")
     word, _, rest = (said or [""])[0].partition(" ")
     if word == confined.PASSED:
-        return Verdict(Outcome.PASSED)
+        return ProgramVerdict(ProgramOutcome.PASSED)
     if word == confined.FAILED:
-        return Verdict(Outcome.FAILED, rest)
+        return ProgramVerdict(ProgramOutcome.FAILED, rest)
     if word == confined.OUT_OF_MEMORY:
-        return Verdict(Outcome.OUT_OF_MEMORY)
+        return ProgramVerdict(ProgramOutcome.OUT_OF_MEMORY)
     if ended in (None, -signal.SIGXCPU):
-        return Verdict(Outcome.TIMED_OUT)
+        return ProgramVerdict(ProgramOutcome.TIMED_OUT)
     if ended == -signal.SIGKILL:
         raise SandboxError(
             "the sandbox's process was killed from outside, as the kernel does for want of memory; run fewer at once"
         )
-    return Verdict(Outcome.FAILED, f"the process ended itself, {_in_words(ended)}")
+    return ProgramVerdict(ProgramOutcome.FAILED, f"the process ended itself, {_in_words(ended)}")
 
 
 def _in_words(ended: int) -> str:

@@ -22,10 +22,10 @@ Program = Sequence[str]
 
 @dataclass(frozen=True)
 class Task:
-    """`program` makes of an answer what judges it, and takes any text.
-
-    The prompt is a message for the target's chat template, or, where it is `raw`, text that the target continues;
-    what follows the first of `stops` in an answer is not judged, so that the target may stop there.
+    """program: makes the test program of any answer. prompt: a message for the target's chat template or, with `raw`,
+    text
+    that the target continues. stops: the text behind the first of them is not judged, so that the target may stop
+    there.
     """
 
     name: str
@@ -37,14 +37,14 @@ class Task:
 
 
 def prompt_tokens(tokenizer: "Tokenizer", task: Task) -> list[int]:
-    """Raises MisuseError where the target has no chat template and the task needs one."""
+    """Token ids of the prompt. Raises MisuseError where the task needs a chat template and the target has none."""
     if task.raw:
         return raw_tokens(tokenizer, task.prompt)
     return chat_tokens(tokenizer, [{"role": "user", "content": task.prompt}])
 
 
 def tasks_of(prompts: Iterable[Prompt]) -> list[Task]:
-    """Of the prompts that have tests, named by category and place among them."""
+    """The tasks of the prompts that have tests, named by category and number."""
     tested = [prompt for prompt in prompts if prompt.tests]
     return [
         Task(f"{prompt.category}-{place}", prompt.text, prompt.category, partial(candidate_program, prompt.tests))
@@ -53,7 +53,7 @@ def tasks_of(prompts: Iterable[Prompt]) -> list[Task]:
 
 
 def candidate_program(tests: Sequence[str], answer: str) -> Program:
-    """The code of the answer, then tests of its last function by the name `candidate`."""
+    """The code of the answer, then tests that call its last function as `candidate`."""
     code = code_of(answer)
     return [code, _naming_candidate(code), *tests]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from client.doctor import road
+from client.doctor import network_checks
 from client.doctor.network_checks import check_network
 from common.address import Address
 from common.programs.findings import Finding, Verdict, is_well
@@ -139,7 +139,7 @@ def test_something_else_at_the_port(made, reply, secure):
 
 
 def test_a_port_that_never_says_a_word(monkeypatch):
-    monkeypatch.setattr(road, "_SECONDS", 0.2)
+    monkeypatch.setattr(network_checks, "_TIMEOUT_S", 0.2)
     with answering(b"") as address:
         assert "is not an Outrider server" in last(address).detail
 

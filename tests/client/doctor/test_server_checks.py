@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2_grpc
 
 from client.cache.bundles import bundle_directory, pull
 from client.cache.known_servers import remember
-from client.doctor import welcome
+from client.doctor import server_checks
 from client.doctor.server_checks import check_server_description
 from client.link.stream import Access
 from common.address import Address
@@ -178,7 +178,7 @@ async def test_a_server_that_never_answers(description, tmp_path, monkeypatch):
     async def sleep(*_: object) -> Finding:
         raise TimeoutError
 
-    monkeypatch.setattr(welcome, "_check_health", sleep)
+    monkeypatch.setattr(server_checks, "_check_health", sleep)
     async with serving(description) as address:
         assert "does not answer within" in (await found(address, tmp_path))["server"].detail
 

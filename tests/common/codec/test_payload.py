@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.codec import decode, encode
-from common.protocol.draft_state import BITS, most_bytes
+from common.protocol.draft_state import BITS, max_bytes
 from common.protocol.errors import MisuseError, PeerError
 
 DTYPES = st.sampled_from(list(BITS))
@@ -37,7 +37,7 @@ def test_every_array_survives_within_its_error_and_its_bytes(dtype, shape, count
     found = decode(payload, dtype, (count, *shape))
     assert found.shape == numbers.shape
     assert found.dtype is torch.float32
-    assert len(payload) <= most_bytes(dtype, (count, *shape))
+    assert len(payload) <= max_bytes(dtype, (count, *shape))
     largest = numbers.abs().amax() if numbers.numel() else 0.0
     step = largest / (1 << (BITS[dtype] - 1)) if dtype != "float16" else largest / 1000
     assert bool(((found - numbers).abs() <= step).all())

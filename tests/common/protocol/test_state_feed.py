@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from common.protocol.draft_state import StateKind, raw_bytes
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.state_feed import FRAME_BYTES, ORDERS, Span, StateFeed
-from common.protocol.state_window import FIRST_WINDOW
+from common.protocol.state_window import FIRST_WINDOW_BYTES
 
 LSA = StateKind("lsa", (256,))  # 272 bytes, 15 positions to a frame of the first window
 KV = StateKind("kv", (3, 2, 256))
@@ -69,7 +69,7 @@ def test_what_can_wait_goes_where_nothing_else_does_and_leaves_half_the_window()
         assert sent(feed, span)
         flying += raw_bytes("int8", (span.count, *span.kind.shape))
         if span.kind == KV:
-            assert flying <= FIRST_WINDOW / 2 + FRAME_BYTES
+            assert flying <= FIRST_WINDOW_BYTES / 2 + FRAME_BYTES
     assert positions([feed.next(200)] if feed.next(200) else [], LSA) == []
 
 
@@ -106,7 +106,7 @@ def test_a_full_window_waits_for_an_acknowledgement():
     while (span := feed.next(1000)) is not None:
         in_flight += span.count * 272
         sent(feed, span)
-    assert FIRST_WINDOW - FRAME_BYTES / 4 < in_flight <= FIRST_WINDOW
+    assert FIRST_WINDOW_BYTES - FRAME_BYTES / 4 < in_flight <= FIRST_WINDOW_BYTES
     feed.acknowledge(2, 0.1)
     assert feed.next(1000) is not None
 
@@ -116,7 +116,7 @@ def test_what_is_claimed_counts_as_in_flight_before_it_is_sent():
     claimed = []
     while (span := feed.next(1000)) is not None:
         claimed.append(span)
-    assert sum(span.count for span in claimed) * 272 <= FIRST_WINDOW
+    assert sum(span.count for span in claimed) * 272 <= FIRST_WINDOW_BYTES
 
 
 def test_acknowledgements_repeat_harmlessly_and_cannot_run_ahead():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.protocol.state_window import FIRST_WINDOW, LEAST_WINDOW, MOST_WINDOW, StateWindow
+from common.protocol.state_window import FIRST_WINDOW_BYTES, MAX_WINDOW_BYTES, MIN_WINDOW_BYTES, StateWindow
 from tests.common.protocol.state_link import Link, flood
 
 MEGABIT = 125_000.0
@@ -23,7 +23,7 @@ def test_a_commit_waits_less_than_half_a_round_trip_behind_state(rate, trip):
 def test_state_uses_the_link_as_far_as_its_largest_window_reaches(rate, trip):
     link = Link(rate * MEGABIT, trip)
     measured = flood(link, StateWindow(), seconds=40, warm_up=15)
-    assert measured.delivered > 0.7 * min(link.rate, MOST_WINDOW / trip)
+    assert measured.delivered > 0.7 * min(link.rate, MAX_WINDOW_BYTES / trip)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -33,7 +33,7 @@ def test_state_uses_the_link_as_far_as_its_largest_window_reaches(rate, trip):
 def test_jitter_is_not_taken_for_a_queue(rate, trip, jitter, seed):
     link = Link(rate * MEGABIT, trip, jitter * trip)
     measured = flood(link, StateWindow(), seconds=30, warm_up=10, seed=seed)
-    assert measured.delivered > 0.4 * min(link.rate, MOST_WINDOW / trip)
+    assert measured.delivered > 0.4 * min(link.rate, MAX_WINDOW_BYTES / trip)
     assert measured.mean_delay < 1.5 * trip
 
 
@@ -48,7 +48,7 @@ def test_a_phone_whose_round_trips_jitter_by_their_own_length_still_carries_stat
 def test_a_link_that_becomes_slow_is_soon_relieved():
     window = StateWindow()
     flood(Link(20 * MEGABIT, 0.05), window, seconds=5, warm_up=0)
-    assert window.size > 2 * FIRST_WINDOW
+    assert window.size > 2 * FIRST_WINDOW_BYTES
     slow = flood(Link(1 * MEGABIT, 0.05), window, seconds=25, warm_up=12, began=20.0)
     assert slow.mean_delay < 0.5 * 0.05
 
@@ -63,10 +63,10 @@ def test_a_path_that_becomes_longer_is_learnt():
 def test_the_window_stays_within_its_bounds():
     window = StateWindow()
     flood(Link(1000 * MEGABIT, 0.05), window, seconds=10, warm_up=0)
-    assert window.size == MOST_WINDOW
+    assert window.size == MAX_WINDOW_BYTES
     window = StateWindow()
     flood(Link(0.02 * MEGABIT, 0.02), window, seconds=60, warm_up=0)
-    assert LEAST_WINDOW <= window.size < 2 * LEAST_WINDOW
+    assert MIN_WINDOW_BYTES <= window.size < 2 * MIN_WINDOW_BYTES
 
 
 def test_a_window_that_is_not_used_does_not_grow():
@@ -75,7 +75,7 @@ def test_a_window_that_is_not_used_does_not_grow():
         window.sent(300, now)
         window.acknowledged(now + 0.05)
         now += 0.1
-    assert window.size == FIRST_WINDOW
+    assert window.size == FIRST_WINDOW_BYTES
 
 
 def test_frames_that_a_turn_overtook_are_counted_but_not_timed():

@@ -22,7 +22,7 @@ from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
-from common.sampling import decide as decide_module
+from common.sampling import logit_rows
 from common.sampling.logit_rows import LogitRows
 
 EPSILON = 2.0**-52
@@ -209,7 +209,7 @@ def test_only_rows_on_the_way_are_processed(rule, monkeypatch):
 def test_gumbel_noise_is_numpys_within_two_units_in_the_last_place(seed):
     positions, tokens = torch.arange(40)[:, None] * 1_000, torch.arange(4_000)[None].repeat(40, 1)
     expected = noise_module.gumbel(seed, positions.numpy(), tokens.numpy())
-    found = decide_module.gumbel(seed, positions, tokens)
+    found = logit_rows.gumbel(seed, positions, tokens)
     assert found.dtype == torch.float64
     assert found.shape == tokens.shape
     assert (np.abs(found.numpy() - expected) <= 2 * EPSILON * np.maximum(1, np.abs(expected))).all()
@@ -217,12 +217,12 @@ def test_gumbel_noise_is_numpys_within_two_units_in_the_last_place(seed):
 
 @pytest.mark.parametrize("bits", [0, 1, 2**51, 2**52 - 1])
 def test_extreme_bits_give_numpys_finite_noise(monkeypatch, bits):
-    for module in (decide_module, noise_module):
+    for module in (logit_rows, noise_module):
         monkeypatch.setattr(module, "random_bits", lambda seed, purpose, position, index: index * 0 + bits)
     expected = noise_module.gumbel(0, 0, [1])[0]
-    assert abs(float(decide_module.gumbel(0, 0, torch.tensor([1]))) - expected) <= 2 * EPSILON * max(1, abs(expected))
+    assert abs(float(logit_rows.gumbel(0, 0, torch.tensor([1]))) - expected) <= 2 * EPSILON * max(1, abs(expected))
 
 
 def test_a_position_may_be_a_plain_number():
     tokens = torch.tensor([3, 4, 99])
-    assert torch.equal(decide_module.gumbel(7, 12, tokens), decide_module.gumbel(7, torch.tensor([12]), tokens))
+    assert torch.equal(logit_rows.gumbel(7, 12, tokens), logit_rows.gumbel(7, torch.tensor([12]), tokens))

@@ -1,11 +1,11 @@
-from netem.experiments.clients import Run, make_report
+from netem.experiments.clients import ClientsRun, make_report
 from tests.client.demo.answers import answer, counted
 
 
 def report(together, **counters):
-    alone = Run(1, [answer((1, 2))] * 3, 6.0, counted())
+    alone = ClientsRun(1, [answer((1, 2))] * 3, 6.0, counted())
     return make_report(
-        {"one after the other": alone, "together": Run(3, [answer(together)] * 3, 2.0, counted(**counters))}
+        {"one after the other": alone, "together": ClientsRun(3, [answer(together)] * 3, 2.0, counted(**counters))}
     )
 
 

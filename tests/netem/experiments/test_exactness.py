@@ -41,8 +41,11 @@ def test_missing_prompts_are_named(tmp_path):
 
 
 def test_only_differences_are_faults():
-    seen = Counter(identical=3, tokens=8, passes=4)
-    tally = {("tiny", "eager"): seen + Counter({"near-tie": 1}), ("lookup", "patient"): seen + Counter(different=1)}
+    counted = Counter(identical=3, tokens=8, passes=4)
+    tally = {
+        ("tiny", "eager"): counted + Counter({"near-tie": 1}),
+        ("lookup", "patient"): counted + Counter(different=1),
+    }
     report = make_report(tally, 4)
     assert report.rows[0] == ["tiny", "eager", "4", "3", "1", "0", "2.00"]
     (fault,) = report.faults

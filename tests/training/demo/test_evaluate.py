@@ -10,7 +10,7 @@ import pytest
 from training.demo.architecture import Shape, new_model
 from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
-from training.demo.evaluate import Scores, evaluate, is_right
+from training.demo.evaluate import Scores, evaluate, is_right, loops
 from training.demo.prompts import (
     FURTHER_HELD_OUT_FAMILIES,
     HELD_OUT_FAMILIES,
@@ -26,7 +26,7 @@ from training.demo.smalltalk import TOPICS
 from training.demo.split import is_held_out_prompt
 from training.demo.talks.categories import CATEGORIES, judged_sets
 from training.demo.tokenizer import train_tokenizer
-from training.demo.training_loop import LoopSettings, Progress
+from training.demo.training_loop import TargetLoopSettings, TargetProgress
 
 TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
 SETS = {"code", HELD_OUT_FAMILIES, FURTHER_HELD_OUT_FAMILIES, *judged_sets()}
@@ -49,9 +49,11 @@ def test_an_untrained_model_scores_nothing(scores: Scores) -> None:
 
 
 def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores: Scores) -> None:
-    progress = Progress(10, 60.0, 40960, 30000, 2.5, 6.0)
+    progress = TargetProgress(10, 60.0, 40960, 30000, 2.5, 6.0)
     public = [source.file for source in SOURCES]
-    card = target_card(Trained(1234567, LoopSettings(tokens=60), progress, "Seed 3, long ago."), scores, 7, public)
+    card = target_card(
+        Trained(1234567, TargetLoopSettings(tokens=60), progress, "Seed 3, long ago."), scores, 7, public
+    )
     assert "1,234,567 parameters" in card
     assert "40,960 tokens" in card
     assert "CC BY 4.0" in card
@@ -59,7 +61,7 @@ def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores:
     assert all(f"\n| {name} | 4 | " in card for name in SETS)
     assert "Seed 3, long ago." in recipe_of(card)
     assert "## Measured" not in recipe_of(card)
-    fresh = target_card(Trained(1234567, LoopSettings(tokens=60), progress), scores, 7, [])
+    fresh = target_card(Trained(1234567, TargetLoopSettings(tokens=60), progress), scores, 7, [])
     assert "generators in" in fresh
     assert "persona" not in fresh
     assert "went on from" not in fresh
@@ -144,3 +146,20 @@ def test_no_constant_passes_the_tests_of_a_judged_prompt() -> None:
 def test_unseen_questions_are_not_those_of_small_talk() -> None:
     asked = {ask for topic in TOPICS for ask in topic.asks}
     assert not asked & {question.lower().rstrip("?.") for question in UNSEEN_QUESTIONS}
+
+
+@pytest.mark.parametrize(
+    ("ids", "looping"),
+    [
+        (list(range(300)), False),
+        ([5] * 24, False),
+        ([5] * 25, True),
+        ([1, 2, 3] * 9, True),
+        ([1, 2, 3] * 3 + list(range(10, 60)), False),
+        (list(range(30)) * 3, False),
+        (list(range(30)) * 4, True),
+        ([], False),
+    ],
+)
+def test_loops(ids: list[int], looping: bool) -> None:
+    assert loops(ids) is looping

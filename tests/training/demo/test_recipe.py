@@ -11,12 +11,12 @@ from common.protocol.errors import MisuseError
 from training import cli
 from training.demo import recipe
 from training.demo.architecture import Shape, new_model
-from training.demo.batching import Feed
+from training.demo.batching import CorpusBatches
 from training.demo.corpus import Corpus, sample_texts
 from training.demo.recipe import DemoSettings, RecipeError, Watcher, open_work, train_target
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import train_tokenizer
-from training.demo.training_loop import LoopSettings
+from training.demo.training_loop import TargetLoopSettings
 
 TINY = Shape(layers=1, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
 SILENT = Watcher(lambda stage: None, lambda progress, budget: None)
@@ -32,8 +32,8 @@ def test_a_warm_start_begins_with_the_given_weights_and_keeps_their_history(
     (tmp_path / "given" / "README.md").write_text(
         "# A model\n\n## Recipe\n\nMade by hand.\n\n## Measured\n\nNothing.\n"
     )
-    feed = Feed(Corpus(3), tokenizer)
-    nothing = LoopSettings(tokens=0)
+    feed = CorpusBatches(Corpus(3), tokenizer)
+    nothing = TargetLoopSettings(tokens=0)
     saved = {}
     for name, start in (("warm", tmp_path / "given"), ("cold", None)):
         work = open_work(tmp_path / name, DemoSettings(3, 1, False, warm=start is not None), resume=False)

@@ -12,12 +12,19 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from training.demo.answering import greedy_answers
 from training.demo.architecture import Shape, new_model
-from training.demo.batching import Feed, group, to_batch
+from training.demo.batching import CorpusBatches, group, to_batch
 from training.demo.corpus import Corpus, sample_texts
-from training.demo.losses import answer_loss
+from training.demo.recipe import answer_loss
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import Encoded, train_tokenizer
-from training.demo.training_loop import LoopSettings, Progress, active_time, new_optimisers, rate_factor, run
+from training.demo.training_loop import (
+    TargetLoopSettings,
+    TargetProgress,
+    active_time,
+    new_optimisers,
+    rate_factor,
+    run,
+)
 
 TINY = Shape(layers=2, hidden=16, intermediate=32, heads=2, key_value_heads=1, head=8)
 
@@ -28,20 +35,20 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="module")
-def feed(tokenizer: PreTrainedTokenizerFast) -> Feed:
-    return Feed(Corpus(3), tokenizer, tokens=512, block=4, row_lengths=(64, 128, 256, 512))
+def feed(tokenizer: PreTrainedTokenizerFast) -> CorpusBatches:
+    return CorpusBatches(Corpus(3), tokenizer, tokens=512, block=4, row_lengths=(64, 128, 256, 512))
 
 
 class StopEarlyError(Exception):
     """Breaks a run off between two steps."""
 
 
-def train(feed: Feed, steps: int, folder: Path, tokens: int) -> LlamaForCausalLM:
+def train(feed: CorpusBatches, steps: int, folder: Path, tokens: int) -> LlamaForCausalLM:
     """Train from the folder's checkpoint until `steps` steps of a plan for `tokens` tokens are made."""
     model = new_model(TINY, feed.tokenizer, seed=1)
-    settings = LoopSettings(tokens, warmup_steps=2, save_every_steps=1)
+    settings = TargetLoopSettings(tokens, warmup_steps=2, save_every_steps=1)
 
-    def stop_early(progress: Progress) -> None:
+    def stop_early(progress: TargetProgress) -> None:
         if progress.step > steps:
             raise StopEarlyError
 
@@ -50,7 +57,7 @@ def train(feed: Feed, steps: int, folder: Path, tokens: int) -> LlamaForCausalLM
     return model
 
 
-def test_a_resumed_run_equals_an_unbroken_one(feed: Feed, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_unbroken_one(feed: CorpusBatches, tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "broken").mkdir()
     unbroken = train(feed, steps=100, folder=tmp_path / "whole", tokens=3000)
@@ -60,7 +67,7 @@ def test_a_resumed_run_equals_an_unbroken_one(feed: Feed, tmp_path: Path) -> Non
         assert torch.equal(one, other)
 
 
-def test_a_run_on_its_plateau_may_be_made_longer(feed: Feed, tmp_path: Path) -> None:
+def test_a_run_on_its_plateau_may_be_made_longer(feed: CorpusBatches, tmp_path: Path) -> None:
     for name in ("long", "extended"):
         (tmp_path / name).mkdir()
     long = train(feed, steps=4, folder=tmp_path / "long", tokens=200_000)
@@ -70,17 +77,17 @@ def test_a_run_on_its_plateau_may_be_made_longer(feed: Feed, tmp_path: Path) -> 
         assert torch.equal(one, other)
 
 
-def test_every_parameter_has_one_optimiser_and_matrices_of_layers_have_muon(feed: Feed) -> None:
+def test_every_parameter_has_one_optimiser_and_matrices_of_layers_have_muon(feed: CorpusBatches) -> None:
     model = new_model(TINY, feed.tokenizer, seed=1)
-    muon, adamw = new_optimisers(model, LoopSettings(tokens=1), torch.float32)
+    muon, adamw = new_optimisers(model, TargetLoopSettings(tokens=1), torch.float32)
     trained = {id(p): kind for kind in (muon, adamw) for group in kind.param_groups for p in group["params"]}
     for name, parameter in model.named_parameters():
         assert trained.pop(id(parameter)) is (muon if ".layers." in name and parameter.ndim == 2 else adamw)
     assert not trained
 
 
-def test_batches_depend_on_the_step_alone(feed: Feed) -> None:
-    again = Feed(feed.corpus, feed.tokenizer, feed.tokens, feed.block, feed.row_lengths)
+def test_batches_depend_on_the_step_alone(feed: CorpusBatches) -> None:
+    again = CorpusBatches(feed.corpus, feed.tokenizer, feed.tokens, feed.block, feed.row_lengths)
     forwards = [feed.batch(step) for step in range(8)]
     backwards = [again.batch(step) for step in reversed(range(8))]
     for one, other in zip(forwards, reversed(backwards), strict=True):
@@ -104,7 +111,7 @@ def test_a_row_learns_the_answer_and_its_end_alone() -> None:
     assert batch.targets.tolist() == [20, 21, 22]
 
 
-def test_padding_changes_no_loss(feed: Feed) -> None:
+def test_padding_changes_no_loss(feed: CorpusBatches) -> None:
     model = new_model(TINY, feed.tokenizer, seed=2)
     item = Encoded([*range(5, 25)], [index > 8 for index in range(20)])
     tight, loose = to_batch([item], columns=20, rows=1), to_batch([item], columns=64, rows=3)
@@ -118,15 +125,15 @@ def test_a_pause_does_not_count_as_used_time() -> None:
 
 
 def test_the_rates_warm_up_stay_and_decay_to_zero() -> None:
-    settings = LoopSettings(tokens=1000, warmup_steps=10, decay_share=0.5)
+    settings = TargetLoopSettings(tokens=1000, warmup_steps=10, decay_share=0.5)
     factors = [
-        rate_factor(settings, Progress(step=step, tokens=tokens))
+        rate_factor(settings, TargetProgress(step=step, tokens=tokens))
         for step, tokens in ((0, 0), (9, 10), (50, 500), (75, 750), (100, 1000))
     ]
     assert factors == pytest.approx([0.1, 1.0, 1.0, 0.5, 0.0])
 
 
-def test_a_saved_folder_loads_in_float32_and_answers(feed: Feed, tmp_path: Path) -> None:
+def test_a_saved_folder_loads_in_float32_and_answers(feed: CorpusBatches, tmp_path: Path) -> None:
     model = new_model(TINY, feed.tokenizer, seed=4)
     save_model(model, feed.tokenizer, tmp_path)
     loaded, tokenizer = load_model(tmp_path)
@@ -142,4 +149,4 @@ def test_a_saved_folder_loads_in_float32_and_answers(feed: Feed, tmp_path: Path)
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        LoopSettings(tokens=1).tokens = 2  # type: ignore[misc]
+        TargetLoopSettings(tokens=1).tokens = 2  # type: ignore[misc]

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from tests.families import make_checkpoint
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.trainer import TrainSettings, train_draft
 from training.progress import TrainingBar
@@ -29,7 +29,7 @@ class FakeRecipe:
     kind = "fake"
     needs = FeatureNeeds(hidden=(0,))
 
-    def __init__(self, target: Target, halts_in: int = 0) -> None:
+    def __init__(self, target: FrozenTarget, halts_in: int = 0) -> None:
         self.tuning = Tuning(rate=1e-2, weight_decay=0.1)
         self.module = nn.Sequential(nn.Dropout(0.2), nn.Linear(target.config.hidden_size, target.config.vocab_size))
         self.module.register_buffer("seen", torch.zeros((), dtype=torch.int64))

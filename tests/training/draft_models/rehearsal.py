@@ -5,17 +5,17 @@ from pathlib import Path
 import torch
 
 from tests.families import make_checkpoint
-from training.draft_models.features import Target, features, load_target
+from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.recipe import Batch, Evaluation, LossParts, Moment, Recipe
 
 PROMPTS = [[11, 45, 7, 201], [99, 45, 7, 3, 8, 120], [17, 33, 5]]
 
 
-def random_target(folder: Path, family: str = "llama", dtype: str = "float32") -> Target:
+def random_target(folder: Path, family: str = "llama", dtype: str = "float32") -> FrozenTarget:
     return load_target(str(make_checkpoint(folder / "target", family)), torch.device("cpu"), dtype)
 
 
-def random_batch(target: Target, rows: int = 3, columns: int = 24, seed: int = 0) -> Batch:
+def random_batch(target: FrozenTarget, rows: int = 3, columns: int = 24, seed: int = 0) -> Batch:
     """The target's greedy text behind four random tokens, learned from the fifth on, the second row padded."""
     generator = torch.Generator().manual_seed(seed)
     start = torch.randint(2, 258, (rows, 4), generator=generator)
@@ -29,18 +29,18 @@ def random_batch(target: Target, rows: int = 3, columns: int = 24, seed: int = 0
     return Batch(ids, learn, lengths)
 
 
-def lose(recipe: Recipe, target: Target, batch: Batch, moment: Moment | None = None, seed: int = 0) -> LossParts:
+def lose(recipe: Recipe, target: FrozenTarget, batch: Batch, moment: Moment | None = None, seed: int = 0) -> LossParts:
     torch.manual_seed(seed)
     return recipe.loss(batch, features(target, batch, recipe.needs), moment or Moment(0, 1))
 
 
-def measure(recipe: Recipe, target: Target, prompts: list[list[int]], new_tokens: int) -> Evaluation:
+def measure(recipe: Recipe, target: FrozenTarget, prompts: list[list[int]], new_tokens: int) -> Evaluation:
     """As the loop does it."""
     with target.attention_kept(), torch.no_grad():
         return recipe.evaluate(prompts, new_tokens)
 
 
-def train(recipe: Recipe, target: Target, batch: Batch, steps: int, rate: float) -> list[float]:
+def train(recipe: Recipe, target: FrozenTarget, batch: Batch, steps: int, rate: float) -> list[float]:
     """The losses of `steps` steps on one batch."""
     optimizer = torch.optim.Adam(recipe.module.parameters(), lr=rate)
     recipe.module.train()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from training.draft_models.batches import Feed, to_batch
+from training.draft_models.batches import SampleBatches, to_batch
 from training.draft_models.chat import Sample
 
 TOKENS = 256
@@ -22,18 +22,18 @@ def make_samples(count: int = 300) -> list[Sample]:
 
 def test_batches_depend_on_their_number_alone() -> None:
     samples = make_samples()
-    forwards, backwards = Feed(samples, TOKENS, seed=4), Feed(samples, TOKENS, seed=4)
+    forwards, backwards = SampleBatches(samples, TOKENS, seed=4), SampleBatches(samples, TOKENS, seed=4)
     numbers = range(3 * forwards.batches_per_epoch)
     expected = [forwards.batch(number) for number in numbers]
     for number in reversed(numbers):
         found = backwards.batch(number)
         assert torch.equal(found.ids, expected[number].ids)
         assert torch.equal(found.learn, expected[number].learn)
-    assert not torch.equal(Feed(samples, TOKENS, seed=5).batch(0).ids, expected[0].ids)
+    assert not torch.equal(SampleBatches(samples, TOKENS, seed=5).batch(0).ids, expected[0].ids)
 
 
 def test_every_epoch_holds_every_sample_once_in_another_order() -> None:
-    feed = Feed(make_samples(), TOKENS, seed=1)
+    feed = SampleBatches(make_samples(), TOKENS, seed=1)
     orders = []
     number = 0
     for _ in range(3):
@@ -47,7 +47,7 @@ def test_every_epoch_holds_every_sample_once_in_another_order() -> None:
 
 
 def test_batches_stay_within_their_size_and_hold_little_padding() -> None:
-    feed = Feed(make_samples(), TOKENS, seed=1)
+    feed = SampleBatches(make_samples(), TOKENS, seed=1)
     batches = [feed.batch(number) for number in range(feed.batches_per_epoch)]
     assert all(batch.ids.numel() <= TOKENS for batch in batches)
     filled = sum(int(batch.lengths.sum()) for batch in batches)
@@ -55,7 +55,7 @@ def test_batches_stay_within_their_size_and_hold_little_padding() -> None:
 
 
 def test_a_row_longer_than_a_batch_comes_alone() -> None:
-    feed = Feed(make_samples(20), tokens=8, seed=1)
+    feed = SampleBatches(make_samples(20), tokens=8, seed=1)
     assert {len(feed.batch(number).ids) for number in range(20)} <= {1, 2}
 
 

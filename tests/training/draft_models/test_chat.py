@@ -8,19 +8,19 @@ from transformers import PreTrainedTokenizerFast
 from common.protocol.errors import MisuseError
 from tests.families import CHAT_TEMPLATE, END_TOKEN, make_tokenizer
 from tests.training.draft_models.templates import CHATML, FORGETTING, LLAMA3, MISTRAL
-from training.draft_models.chat import Chat, RefusedError, Sample
+from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError
 from training.draft_models.records import Turn
 
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello <b>\n"), Turn("user", "Naïve?"), Turn("assistant", "Ja, 日本!"))
 
 
-def chat(template: str | None) -> Chat:
+def chat(template: str | None) -> ChatRenderer:
     tokenizer: PreTrainedTokenizerFast = make_tokenizer()
     tokenizer.chat_template = template
-    return Chat(tokenizer, frozenset([tokenizer.convert_tokens_to_ids(END_TOKEN)]))
+    return ChatRenderer(tokenizer, frozenset([tokenizer.convert_tokens_to_ids(END_TOKEN)]))
 
 
-def learned(sample: Sample, renderer: Chat) -> list[str]:
+def learned(sample: Sample, renderer: ChatRenderer) -> list[str]:
     """The text of each run of answer tokens."""
     runs: list[list[int]] = []
     for index, (token, answer) in enumerate(zip(sample.ids.tolist(), sample.answers.tolist(), strict=True)):
@@ -31,7 +31,7 @@ def learned(sample: Sample, renderer: Chat) -> list[str]:
     return [str(renderer.tokenizer.decode(run)) for run in runs]
 
 
-def samples(renderer: Chat, turns: tuple[Turn, ...]) -> list[Sample]:
+def samples(renderer: ChatRenderer, turns: tuple[Turn, ...]) -> list[Sample]:
     return renderer.samples([renderer.mark(turns)])[0]
 
 
@@ -66,7 +66,7 @@ def test_a_prompt_ends_where_the_answer_starts() -> None:
 
 
 def test_what_a_template_refuses_is_told_apart() -> None:
-    with pytest.raises(RefusedError, match="alternate"):
+    with pytest.raises(TemplateRefusedError, match="alternate"):
         chat(MISTRAL).mark((TALK[0], TALK[0], TALK[1]))
 
 

@@ -9,11 +9,11 @@ from common.protocol.errors import MisuseError
 from tests.families import END_TOKEN, make_tokenizer
 from tests.training.draft_models.templates import MISTRAL
 from training.draft_models.data import Data, DataSettings, held_out, held_out_prompts, load_data
-from training.draft_models.records import Conversation, Record, Text, Turn
+from training.draft_models.records import ConversationRecord, Record, TextRecord, Turn
 
 
-def conversation(ask: str, answer: str = "Yes.") -> Conversation:
-    return Conversation((Turn("user", ask), Turn("assistant", answer)), "here")
+def conversation(ask: str, answer: str = "Yes.") -> ConversationRecord:
+    return ConversationRecord((Turn("user", ask), Turn("assistant", answer)), "here")
 
 
 def load(
@@ -40,7 +40,7 @@ def test_nothing_left_is_one_sentence() -> None:
 def test_conversations_that_the_template_refuses_are_counted() -> None:
     tokenizer = make_tokenizer()
     tokenizer.chat_template = MISTRAL
-    twice = Conversation((Turn("user", "a"), Turn("user", "b"), Turn("assistant", "c")), "here")
+    twice = ConversationRecord((Turn("user", "a"), Turn("user", "b"), Turn("assistant", "c")), "here")
     data = load([twice, conversation("x")], tokenizer=tokenizer)
     assert data.counts.unusable == 1
     assert "refused by the chat template" in data.counts.sentences(512)[1]
@@ -48,7 +48,7 @@ def test_conversations_that_the_template_refuses_are_counted() -> None:
 
 def test_texts_share_windows_and_long_ones_are_cut_into_several() -> None:
     tokenizer = make_tokenizer()
-    texts: list[Record] = [Text(letter * size, "here") for letter, size in (("x", 20), ("y", 20), ("z", 120))]
+    texts: list[Record] = [TextRecord(letter * size, "here") for letter, size in (("x", 20), ("y", 20), ("z", 120))]
     data = load(texts, max_length=50)
     shown = [str(tokenizer.decode(sample.ids.tolist())) for sample in data.samples]
     assert shown == ["x" * 20 + "\n\n" + "y" * 20 + "\n\n", "z" * 50, "z" * 50, "z" * 20 + "\n\n"]
@@ -70,7 +70,7 @@ def test_a_window_opens_as_the_tokenizer_opens_texts() -> None:
             return found
 
     tokenizer.__class__ = Opening
-    (sample,) = load([Text("hello", "here")], tokenizer=tokenizer).samples
+    (sample,) = load([TextRecord("hello", "here")], tokenizer=tokenizer).samples
     assert sample.ids[0] == begin
     assert sample.answers.tolist() == [False, *([True] * (len(sample.ids) - 1))]
 
@@ -78,13 +78,13 @@ def test_a_window_opens_as_the_tokenizer_opens_texts() -> None:
 def test_plain_text_needs_no_chat_template_but_conversations_do() -> None:
     tokenizer = make_tokenizer()
     tokenizer.chat_template = None
-    assert load([Text("hello", "here")], tokenizer=tokenizer).counts.samples == 1
+    assert load([TextRecord("hello", "here")], tokenizer=tokenizer).counts.samples == 1
     with pytest.raises(MisuseError, match="no chat template"):
-        load([Text("hello", "here"), conversation("x")], tokenizer=tokenizer)
+        load([TextRecord("hello", "here"), conversation("x")], tokenizer=tokenizer)
 
 
 def test_what_is_held_out_is_not_trained_on() -> None:
-    data = load([*(conversation(f"question {n % 50}") for n in range(200)), Text("story", "here")], held=True)
+    data = load([*(conversation(f"question {n % 50}") for n in range(200)), TextRecord("story", "here")], held=True)
     assert data.counts.samples + data.counts.held_out == 201
     assert data.counts.held_out >= 4
     trained = {tuple(sample.ids[: int(sample.answers.argmax())].tolist()) for sample in data.samples}
@@ -105,7 +105,11 @@ def test_the_held_out_share_depends_on_content_and_seed() -> None:
 
 def test_prompts_of_a_file_end_before_the_answer() -> None:
     tokenizer = make_tokenizer()
-    records: list[Record] = [conversation("Hi"), Conversation((Turn("user", "Hi"),), "here"), Text("x" * 30, "here")]
+    records: list[Record] = [
+        conversation("Hi"),
+        ConversationRecord((Turn("user", "Hi"),), "here"),
+        TextRecord("x" * 30, "here"),
+    ]
     asked, same, text = held_out_prompts(records, tokenizer, frozenset([0]), max_length=100)
     assert asked == same
     assert str(tokenizer.decode(asked)) == "<|turn|>user\nHi<|end|><|turn|>assistant\n"
@@ -113,6 +117,6 @@ def test_prompts_of_a_file_end_before_the_answer() -> None:
 
 
 def test_an_epoch_of_windows_and_conversations_learns_both() -> None:
-    data = load([conversation("Hi"), Text("story", "here")])
+    data = load([conversation("Hi"), TextRecord("story", "here")])
     assert (data.counts.conversations, data.counts.windows, data.counts.samples) == (1, 1, 2)
     assert data.counts.learned == sum(sample.learned for sample in data.samples) > 0

@@ -10,14 +10,14 @@ from transformers import DynamicCache
 
 from common.models.packed import PackedModel
 from tests.families import FAMILIES, SLIDING_WINDOW, make_checkpoint
-from training.draft_models.features import Target, features, load_target
+from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.recipe import Batch, FeatureNeeds, Features
 
 LENGTHS = (40, 23)
 EVERYTHING = FeatureNeeds(key_values=True, hidden=(0, 1, 3), logits=True)
 
 
-def load(tmp_path: Path, family: str) -> Target:
+def load(tmp_path: Path, family: str) -> FrozenTarget:
     return load_target(str(make_checkpoint(tmp_path / family, family)), torch.device("cpu"), "float64")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.protocol.errors import MisuseError
-from training.draft_models.records import Conversation, Record, Text, Turn, read_records
+from training.draft_models.records import ConversationRecord, Record, TextRecord, Turn, read_records
 
 HELLO = (Turn("user", "Hi"), Turn("assistant", "Hello!"))
 
@@ -21,7 +21,7 @@ def read(folder: Path, name: str, content: str, answers_needed: bool = True) -> 
 
 
 def turns(record: Record) -> tuple[Turn, ...]:
-    assert isinstance(record, Conversation)
+    assert isinstance(record, ConversationRecord)
     return record.turns
 
 
@@ -51,7 +51,7 @@ def test_every_format_gives_the_same_conversation(tmp_path: Path, value: dict[st
 def test_a_json_file_may_hold_lines(tmp_path: Path) -> None:
     records = read(tmp_path, "data.json", '{"instruction": "Hi", "output": "Hello!"}\n{"text": "Once."}\n')
     assert turns(records[0]) == HELLO
-    assert isinstance(records[1], Text)
+    assert isinstance(records[1], TextRecord)
 
 
 def test_the_input_is_a_second_paragraph(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_input_is_a_second_paragraph(tmp_path: Path) -> None:
 
 def test_paragraphs_know_their_lines(tmp_path: Path) -> None:
     records = read(tmp_path, "a.txt", "\none\ntwo\n\n \nthree")
-    assert [(record.content, record.where[-1]) for record in records if isinstance(record, Text)] == [
+    assert [(record.content, record.where[-1]) for record in records if isinstance(record, TextRecord)] == [
         ("one\ntwo", "2"),
         ("three", "6"),
     ]

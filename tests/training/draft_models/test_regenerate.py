@@ -9,17 +9,17 @@ import torch
 
 from tests.families import make_checkpoint
 from training.draft_models import regenerate
-from training.draft_models.chat import Chat, Sample
-from training.draft_models.features import Target, load_target
-from training.draft_models.records import Conversation, Turn
+from training.draft_models.chat import ChatRenderer, Sample
+from training.draft_models.features import FrozenTarget, load_target
+from training.draft_models.records import ConversationRecord, Turn
 from training.draft_models.regenerate import Dialogue, Regeneration, questions, until_end
 
 ASK, SAY = Turn("user", "Hi"), Turn("assistant", "Hello")
-TALKS = [Conversation((ASK, SAY), "a"), Conversation((Turn("user", "A longer question"), SAY, ASK), "b")]
+TALKS = [ConversationRecord((ASK, SAY), "a"), ConversationRecord((Turn("user", "A longer question"), SAY, ASK), "b")]
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
+def target(tmp_path_factory: pytest.TempPathFactory) -> FrozenTarget:
     path = make_checkpoint(tmp_path_factory.mktemp("target"), "qwen2", seed=1)
     return load_target(str(path), torch.device("cpu"), "float64")
 
@@ -29,18 +29,18 @@ def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regenerate, "ANSWER_TOKENS", 12)
 
 
-def make(target: Target, folder: Path, rows: int = 2) -> tuple[Regeneration, Chat]:
-    return Regeneration(target, folder / "made.jsonl", 200, rows), Chat(target.tokenizer, target.end_tokens)
+def make(target: FrozenTarget, folder: Path, rows: int = 2) -> tuple[Regeneration, ChatRenderer]:
+    return Regeneration(target, folder / "made.jsonl", 200, rows), ChatRenderer(target.tokenizer, target.end_tokens)
 
 
-def assert_greedy(target: Target, sample: Sample) -> None:
+def assert_greedy(target: FrozenTarget, sample: Sample) -> None:
     with torch.no_grad():
         chosen = target.model(input_ids=torch.tensor([sample.ids.tolist()])).logits[0].argmax(-1).numpy()
     assert sample.answers.any()
     assert (chosen[:-1][sample.answers[1:]] == sample.ids[1:][sample.answers[1:]]).all()
 
 
-def test_answers_are_the_targets_own_whatever_is_beside_them(target: Target, tmp_path: Path) -> None:
+def test_answers_are_the_targets_own_whatever_is_beside_them(target: FrozenTarget, tmp_path: Path) -> None:
     regeneration, chat = make(target, tmp_path)
     found = regeneration(chat, TALKS)
     for (sample, *_), conversation in zip(found, TALKS, strict=True):
@@ -48,7 +48,7 @@ def test_answers_are_the_targets_own_whatever_is_beside_them(target: Target, tmp
         assert sample.ids[: int(sample.answers.argmax())].tolist() == chat.prompt(conversation.turns[:1])
 
 
-def test_no_answer_is_made_twice(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_is_made_twice(target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     regeneration, chat = make(target, tmp_path)
     found = regeneration(chat, TALKS[:1])
     content = regeneration.cache.read_bytes()
@@ -61,7 +61,7 @@ def test_no_answer_is_made_twice(target: Target, tmp_path: Path, monkeypatch: py
     assert again[1][0].answers.tolist() == both[1][0].answers.tolist()
 
 
-def test_answers_of_another_target_are_not_taken(target: Target, tmp_path: Path) -> None:
+def test_answers_of_another_target_are_not_taken(target: FrozenTarget, tmp_path: Path) -> None:
     regeneration, chat = make(target, tmp_path)
     regeneration(chat, TALKS[:1])
     text = regeneration.cache.read_text().replace(target.fingerprint, "f" * 64)
@@ -82,7 +82,7 @@ def test_a_sample_that_continues_another_takes_its_place() -> None:
 
 
 def test_dialogues_go_on_after_an_answer_that_ended(
-    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     regeneration, chat = make(target, tmp_path)
     end = min(target.end_tokens)

@@ -18,7 +18,7 @@ from common.protocol.errors import MisuseError, OutriderError
 from tests.training.draft_models.fake_recipe import FakeRecipe, equal, make_inputs, weights
 from training.draft_models import trainer
 from training.draft_models.checkpoint import WorkFolder
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Features, LossParts, Moment
 from training.draft_models.trainer import TrainSettings, train_draft, within
 from training.progress import TrainingBar
@@ -51,7 +51,7 @@ class Ran:
             self.measured = train_draft(settings, lambda target: self.build(target, changes), bar)
         self.printed = stream.getvalue()
 
-    def build(self, target: Target, changes: dict[str, Any]) -> FakeRecipe:
+    def build(self, target: FrozenTarget, changes: dict[str, Any]) -> FakeRecipe:
         self.recipe = FakeRecipe(target)
         for name, value in changes.items():
             setattr(self.recipe, name, value)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from random import Random
 
 from training.demo.talks.lexicon import COLOURS, FOODS, JOBS, THINGS, cities, names, words
-from training.demo.talks.questions import REFUSAL, Question
+from training.demo.talks.questions import REFUSAL, PassageQuestion
 
-Told = tuple[str, Question]
+Told = tuple[str, PassageQuestion]
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
@@ -47,7 +47,7 @@ def neighbour(rng: Random) -> Told:
         said, right = f"Before {other} comes {one}.", one
         ask = ask.format(other)
     numbers = (one, other) if right.isdigit() else (right,)
-    return list_text(rng, options), Question(ask, (said,), numbers, rest(options, one, other))
+    return list_text(rng, options), PassageQuestion(ask, (said,), numbers, rest(options, one, other))
 
 
 def nth(rng: Random) -> Told:
@@ -55,13 +55,13 @@ def nth(rng: Random) -> Told:
     options = items(rng, rng.randint(3, 6))
     if rng.random() < 0.2:
         ask = rng.choice(("What is the last word of the list?", "Which word comes last?"))
-        return list_text(rng, options), Question(ask, (f"The last word is {options[-1]}.",), (options[-1],),
+        return list_text(rng, options), PassageQuestion(ask, (f"The last word is {options[-1]}.",), (options[-1],),
                                                  rest(options, options[-1]))  # fmt: skip
     index = rng.randrange(len(options))
     ask = rng.choice(("What is the {} word of the list?", "Which word comes {} in the list?")).format(ORDINALS[index])
     counted = " ".join(f"{ORDINALS[n].capitalize()}: {option}." for n, option in enumerate(options[: index + 1]))
     said = (counted, f"So the {ORDINALS[index]} word is {options[index]}.")
-    return list_text(rng, options), Question(ask, said, (options[index],), rest(options, options[index]))
+    return list_text(rng, options), PassageQuestion(ask, said, (options[index],), rest(options, options[index]))
 
 
 def length(rng: Random) -> Told:
@@ -69,7 +69,9 @@ def length(rng: Random) -> Told:
     options = items(rng, rng.randint(2, 7))
     ask = rng.choice(("How many words are in the list?", "How long is the list?"))
     counted = " ".join(f"{n}: {option}." for n, option in enumerate(options, 1))
-    return list_text(rng, options), Question(ask, (counted, f"So the number is {len(options)}."), (str(len(options)),))
+    return list_text(rng, options), PassageQuestion(
+        ask, (counted, f"So the number is {len(options)}."), (str(len(options)),)
+    )
 
 
 def member(rng: Random) -> Told:
@@ -81,7 +83,7 @@ def member(rng: Random) -> Told:
     ask = rng.choice(("Is {} in the list?", "Does the list contain {}?")).format(asked)
     right, wrong = ("yes", "no") if yes else ("no", "yes")
     seen = f"The list {'names' if yes else 'does not name'} {asked}."
-    return list_text(rng, options), Question(ask, (seen, f"So the answer is {right}."), (right,), (wrong,))
+    return list_text(rng, options), PassageQuestion(ask, (seen, f"So the answer is {right}."), (right,), (wrong,))
 
 
 def pairs(rng: Random) -> Told:
@@ -99,15 +101,17 @@ def pairs(rng: Random) -> Told:
     if chance < 0.2:
         ask = rng.choice(("What is {}?", "Which value belongs to {}?")).format(keys[-1])
         ending = f"The text {REFUSAL} what {keys[-1]} is."
-        return text, Question(ask, (ending,), (REFUSAL,), rest(values[:count]))
+        return text, PassageQuestion(ask, (ending,), (REFUSAL,), rest(values[:count]))
     if chance < 0.45:
         ask = rng.choice(("What stands before {}?", "Which key has the value {}?")).format(values[index])
         ending = f"The key of {values[index]} is {keys[index]}."
         right = (keys[index], values[index]) if values[index].isdigit() else (keys[index],)
-        return text, Question(ask, (ending,), right, rest(keys[:count], keys[index]))
+        return text, PassageQuestion(ask, (ending,), right, rest(keys[:count], keys[index]))
     ask = rng.choice(("What is {}?", "Which value belongs to {}?", "Look up {}.", "What is said of {}?"))
     ending = f"{keys[index]} is {values[index]}."
-    return text, Question(ask.format(keys[index]), (ending,), (values[index],), rest(values[:count], values[index]))
+    return text, PassageQuestion(
+        ask.format(keys[index]), (ending,), (values[index],), rest(values[:count], values[index])
+    )
 
 
 def line_with(rng: Random) -> Told:
@@ -118,7 +122,7 @@ def line_with(rng: Random) -> Told:
     if sum(asked in line.split() for line in lines) > 1:
         return line_with(rng)
     ask = rng.choice(("Which line contains {}?", "Find the line with {}.", "Copy the line that has {} in it."))
-    return "\n".join(lines), Question(ask.format(asked), (chosen,), (chosen,), rest(lines, chosen))
+    return "\n".join(lines), PassageQuestion(ask.format(asked), (chosen,), (chosen,), rest(lines, chosen))
 
 
 def chain(rng: Random) -> Told:
@@ -131,7 +135,7 @@ def chain(rng: Random) -> Told:
     one, middle, end = keys[start : start + 3]
     ask = f"Where do you end if you start at {one}?"
     said = (f"{one} leads to {middle}.", f"{middle} leads to {end}.", f"So the end is {end}.")
-    return text, Question(ask, said, (end,), rest(keys, end))
+    return text, PassageQuestion(ask, said, (end,), rest(keys, end))
 
 
 def between(rng: Random) -> Told:
@@ -141,4 +145,4 @@ def between(rng: Random) -> Told:
     one, middle, other = options[index - 1 : index + 2]
     ask = f"Which word stands between {one} and {other}?"
     said = (f"After {one} comes {middle}.", f"After {middle} comes {other}.", f"So the answer is {middle}.")
-    return list_text(rng, options), Question(ask, said, (middle,), rest(options, middle))
+    return list_text(rng, options), PassageQuestion(ask, said, (middle,), rest(options, middle))

@@ -9,10 +9,10 @@ from itertools import pairwise
 from random import Random
 
 from training.demo.talks.lexicon import PLACES, PORTABLE, ROOMS, THINGS, people
-from training.demo.talks.questions import REFUSAL, Question
+from training.demo.talks.questions import REFUSAL, PassageQuestion
 from training.demo.talks.talk import listed
 
-Told = tuple[str, Question]
+Told = tuple[str, PassageQuestion]
 LINKS = ("After that", "Then", "Next", "Later")
 ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
@@ -32,12 +32,12 @@ def way(rng: Random) -> Told:
     if kind == "many":
         steps = " ".join(f"{n}: the {stop}." for n, stop in enumerate(stops, 1))
         ask = f"How many places did {who.name} go to?"
-        return text, Question(ask, (steps, f"So the number is {len(stops)}."), (str(len(stops)),))
+        return text, PassageQuestion(ask, (steps, f"So the number is {len(stops)}."), (str(len(stops)),))
     if kind == "missing":
         absent = rng.choice([place for place in PLACES if place not in stops])
         ask = f"Where did {who.name} go after the {absent}?"
         ending = f"The text {REFUSAL} that {who.name} went to the {absent}."
-        return text, Question(ask, (ending,), (REFUSAL,), tuple(stops))
+        return text, PassageQuestion(ask, (ending,), (REFUSAL,), tuple(stops))
     if kind == "number":
         number = rng.randrange(len(stops))
         ask = f"Which was the {ORDINALS[number]} place that {who.name} went to?"
@@ -46,24 +46,24 @@ def way(rng: Random) -> Told:
     if kind in ("first", "last"):
         place = stops[0 if kind == "first" else -1]
         ask = f"Where did {who.name} go {kind}?"
-        return text, Question(ask, (f"{who.name} went to the {place} {kind}.",), (place,), without(stops, place))
+        return text, PassageQuestion(ask, (f"{who.name} went to the {place} {kind}.",), (place,), without(stops, place))
     index = rng.randrange(len(stops) - 1)
     one, other = stops[index], stops[index + 1]
     if kind == "after":
         ask = rng.choice(("Where did {n} go after the {p}?", "Which place did {n} go to right after the {p}?"))
         ending = f"After the {one} {who.name} went to the {other}."
-        return text, Question(ask.format(n=who.name, p=one), (ending,), (other,), without(stops, one, other))
+        return text, PassageQuestion(ask.format(n=who.name, p=one), (ending,), (other,), without(stops, one, other))
     ask = rng.choice(("Where was {n} right before the {p}?", "Which place did {n} go to right before the {p}?"))
     ending = f"Before the {other} {who.name} went to the {one}."
-    return text, Question(ask.format(n=who.name, p=other), (ending,), (one,), without(stops, one, other))
+    return text, PassageQuestion(ask.format(n=who.name, p=other), (ending,), (one,), without(stops, one, other))
 
 
 def without(options: list[str], *right: str) -> tuple[str, ...]:
     return tuple(option for option in options if option not in right)
 
 
-def concluded(ask: str, evidence: tuple[str, ...], told: str, right: str, options: list[str]) -> Question:
-    return Question(ask, (*evidence, f"So the answer is {told}."), (right,), without(options, right))
+def concluded(ask: str, evidence: tuple[str, ...], told: str, right: str, options: list[str]) -> PassageQuestion:
+    return PassageQuestion(ask, (*evidence, f"So the answer is {told}."), (right,), without(options, right))
 
 
 def race(rng: Random) -> Told:
@@ -81,7 +81,7 @@ def race(rng: Random) -> Told:
         yes = runners.index(one) < runners.index(other)
         right, wrong = ("yes", "no") if yes else ("no", "yes")
         ask = f"Did {one} come in before {other}?"
-        return text, Question(ask, (*steps, f"So the answer is {right}."), (right,), (wrong,))
+        return text, PassageQuestion(ask, (*steps, f"So the answer is {right}."), (right,), (wrong,))
     ask = {"won": "Who won the race?", "last": "Who came in last?", "second": "Who came in second?"}[kind]
     right = runners[{"won": 0, "last": -1, "second": 1}[kind]]
     return text, concluded(ask, steps, right, right, runners)
@@ -109,16 +109,16 @@ def moves(rng: Random) -> Told:
     if rng.random() < 0.15:
         absent = rng.choice([other for other in PORTABLE if other != thing])
         ending = f"The text {REFUSAL} where the {absent} is."
-        return text, Question(f"Where is the {absent} now?", (ending,), (REFUSAL,), tuple(rooms))
+        return text, PassageQuestion(f"Where is the {absent} now?", (ending,), (REFUSAL,), tuple(rooms))
     if rng.random() < 0.5:
         room = now[carrier.name]
         steps = (f"{carrier.name} has the {thing}.", f"{carrier.name} is in the {room}.")
         ask = rng.choice((f"Where is the {thing} now?", f"In which room is the {thing}?"))
         ending = f"So the {thing} is in the {room}."
-        return text, Question(ask, (*steps, ending), (room,), without(rooms, room))
+        return text, PassageQuestion(ask, (*steps, ending), (room,), without(rooms, room))
     name = rng.choice(who).name
     ask = rng.choice((f"Where is {name} now?", f"In which room is {name} at the end?"))
-    return text, Question(ask, (f"{name} is in the {now[name]}.",), (now[name],), without(rooms, now[name]))
+    return text, PassageQuestion(ask, (f"{name} is in the {now[name]}.",), (now[name],), without(rooms, now[name]))
 
 
 def all_of_one_day(rng: Random) -> Told:
@@ -133,11 +133,11 @@ def all_of_one_day(rng: Random) -> Told:
     kind = rng.choice(("who", "what", "all"))
     if kind == "who":
         ending = f"The one who {verb} the {thing} is {name}."
-        return text, Question(f"Who {verb} the {thing}?", (ending,), (name,), without(names, name))
+        return text, PassageQuestion(f"Who {verb} the {thing}?", (ending,), (name,), without(names, name))
     if kind == "what":
         base = {"bought": "buy", "sold": "sell", "lost": "lose", "found": "find", "mended": "mend", "painted": "paint",
                 "cleaned": "clean"}[verb]  # fmt: skip
         ending = f"{name} {verb} the {thing}."
-        return text, Question(f"What did {name} {base}?", (ending,), (thing,), without(things, thing))
+        return text, PassageQuestion(f"What did {name} {base}?", (ending,), (thing,), without(things, thing))
     ask = "Which people does the text name?"
-    return text, Question(ask, (f"The text names {listed(names)}.",), tuple(names), tuple(things))
+    return text, PassageQuestion(ask, (f"The text names {listed(names)}.",), tuple(names), tuple(things))

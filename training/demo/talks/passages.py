@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from random import Random
 
-from training.demo.talks.scenes import Field, Scene, Subject
+from training.demo.talks.scenes import FactKind, PassageKind, PassageSubject
 from training.demo.talks.talk import a, capital
 
 IDLE = (
@@ -25,8 +25,8 @@ IDLE = (
 class Fact:
     """One fact of a passage; a fact that the text leaves out is not drawn at all."""
 
-    subject: Subject
-    field: Field
+    subject: PassageSubject
+    field: FactKind
     value: str
 
     @property
@@ -39,16 +39,16 @@ class Fact:
 class Passage:
     """Everything that one passage tells, in the order in which it tells it, and its text."""
 
-    scene: Scene
-    subjects: tuple[Subject, ...]
-    fields: tuple[Field, ...]
+    scene: PassageKind
+    subjects: tuple[PassageSubject, ...]
+    fields: tuple[FactKind, ...]
     facts: tuple[Fact, ...]
     text: str
 
-    def find(self, subject: Subject, field: Field) -> Fact | None:
+    def find(self, subject: PassageSubject, field: FactKind) -> Fact | None:
         return next((fact for fact in self.facts if fact.subject == subject and fact.field is field), None)
 
-    def of(self, field: Field) -> list[Fact]:
+    def of(self, field: FactKind) -> list[Fact]:
         return [fact for fact in self.facts if fact.field is field]
 
 
@@ -56,7 +56,7 @@ def filled(pattern: str, subject: str, value: str = "", other: str = "", possess
     return pattern.format(s=subject, v=value, a=a(value) if value else "", o=other, p=possessive or f"{subject}'s")
 
 
-def draw_passage(rng: Random, scene: Scene) -> Passage:
+def draw_passage(rng: Random, scene: PassageKind) -> Passage:
     """Two to four subjects with one to three facts each; at times two share a value, and at times one fact is left
     out."""
     count = rng.choice((2, 3, 3, 4))

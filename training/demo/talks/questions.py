@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from random import Random
 
 from training.demo.talks.passages import Fact, Passage, filled
-from training.demo.talks.scenes import Field, Order, Subject
+from training.demo.talks.scenes import Comparison, FactKind, PassageSubject
 from training.demo.talks.talk import capital, listed
 
 REFUSAL = "does not say"
 
 
 @dataclass(frozen=True)
-class Question:
+class PassageQuestion:
     """What is asked, the sentences that answer it (the last one concludes), what the conclusion must hold and what it
     may not."""
 
@@ -30,27 +30,27 @@ class Question:
     wrong: tuple[str, ...] = ()
 
 
-Asker = Callable[[Random, Passage], "Question | None"]
+Asker = Callable[[Random, Passage], "PassageQuestion | None"]
 
 
-def others(passage: Passage, field: Field, *right: str) -> tuple[str, ...]:
+def others(passage: Passage, field: FactKind, *right: str) -> tuple[str, ...]:
     """The values of the field that would be mistaken for the right ones; numbers are told apart by the check itself."""
     return tuple(
         {fact.value: None for fact in passage.of(field) if fact.value not in right and not fact.value.isdigit()}
     )
 
 
-def other_names(passage: Passage, *right: Subject) -> tuple[str, ...]:
+def other_names(passage: Passage, *right: PassageSubject) -> tuple[str, ...]:
     return tuple(subject.name for subject in passage.subjects if subject not in right)
 
 
-def refused(passage: Passage, ask: str, unsaid: str, *evidence: str, wrong: tuple[str, ...] = ()) -> Question:
-    return Question(ask, (*evidence, f"The text {REFUSAL} {unsaid}."), (REFUSAL,), wrong)
+def refused(passage: Passage, ask: str, unsaid: str, *evidence: str, wrong: tuple[str, ...] = ()) -> PassageQuestion:
+    return PassageQuestion(ask, (*evidence, f"The text {REFUSAL} {unsaid}."), (REFUSAL,), wrong)
 
 
-def verdict(ask: str, evidence: list[str], yes: bool) -> Question:
+def verdict(ask: str, evidence: list[str], yes: bool) -> PassageQuestion:
     right, wrong = ("yes", "no") if yes else ("no", "yes")
-    return Question(ask, (*evidence, f"So the answer is {right}."), (right,), (wrong, REFUSAL))
+    return PassageQuestion(ask, (*evidence, f"So the answer is {right}."), (right,), (wrong, REFUSAL))
 
 
 def told(passage: Passage, rng: Random) -> Fact:
@@ -61,14 +61,14 @@ def unique(passage: Passage, fact: Fact) -> bool:
     return sum(other.value == fact.value for other in passage.of(fact.field)) == 1
 
 
-def direct(rng: Random, passage: Passage) -> Question:
+def direct(rng: Random, passage: Passage) -> PassageQuestion:
     """A fact of a named subject."""
     fact = told(passage, rng)
     ask = capital(filled(rng.choice(fact.field.asks), fact.subject.name))
-    return Question(ask, (f"{fact.said}.",), (fact.value,), others(passage, fact.field, fact.value))
+    return PassageQuestion(ask, (f"{fact.said}.",), (fact.value,), others(passage, fact.field, fact.value))
 
 
-def missing(rng: Random, passage: Passage) -> Question:
+def missing(rng: Random, passage: Passage) -> PassageQuestion:
     """A fact that the text leaves out: of this subject, of all, or of somebody whom it does not name."""
     absent = [(s, f) for s in passage.subjects for f in passage.scene.fields if passage.find(s, f) is None]
     near = [(subject, field) for subject, field in absent if field in passage.fields]
@@ -80,19 +80,19 @@ def missing(rng: Random, passage: Passage) -> Question:
     return refused(passage, ask, filled(field.unsaid, subject.name), wrong=others(passage, field))
 
 
-def reverse(rng: Random, passage: Passage) -> Question | None:
+def reverse(rng: Random, passage: Passage) -> PassageQuestion | None:
     """Who has a value. The value stands beside the answer, where it is easy to find again."""
     fact = told(passage, rng)
     if not unique(passage, fact):
         return None
     ask = capital(filled(rng.choice(fact.field.reverse), "", fact.value))
     which = capital(filled(fact.field.which, "", fact.value))
-    return Question(
+    return PassageQuestion(
         ask, (f"{which} is {fact.subject.name}.",), (fact.subject.name,), other_names(passage, fact.subject)
     )
 
 
-def reverse_missing(rng: Random, passage: Passage) -> Question | None:
+def reverse_missing(rng: Random, passage: Passage) -> PassageQuestion | None:
     """Who has a value that nobody has."""
     field = rng.choice(passage.fields)
     value = field.values(rng, 1)[0]
@@ -103,7 +103,7 @@ def reverse_missing(rng: Random, passage: Passage) -> Question | None:
     return refused(passage, ask, unsaid[0].lower() + unsaid[1:], wrong=other_names(passage))
 
 
-def hop(rng: Random, passage: Passage) -> Question | None:
+def hop(rng: Random, passage: Passage) -> PassageQuestion | None:
     """A fact of the one that has another value: first who that is, then the fact."""
     known = told(passage, rng)
     fields = [field for field in passage.scene.fields if field is not known.field]
@@ -117,10 +117,10 @@ def hop(rng: Random, passage: Passage) -> Question | None:
     if fact is None:
         unsaid = filled(sought.unsaid, known.subject.name)
         return refused(passage, ask, unsaid, bridge, wrong=others(passage, sought))
-    return Question(ask, (bridge, f"{fact.said}."), (fact.value,), others(passage, sought, fact.value))
+    return PassageQuestion(ask, (bridge, f"{fact.said}."), (fact.value,), others(passage, sought, fact.value))
 
 
-def yes_or_no(rng: Random, passage: Passage) -> Question:
+def yes_or_no(rng: Random, passage: Passage) -> PassageQuestion:
     """Whether a subject has a value, which is its own or another one's."""
     fact = told(passage, rng)
     asked = fact.value if rng.random() < 0.5 else rng.choice(passage.of(fact.field)).value
@@ -128,7 +128,7 @@ def yes_or_no(rng: Random, passage: Passage) -> Question:
     return verdict(ask, [f"{fact.said}."], asked == fact.value)
 
 
-def same(rng: Random, passage: Passage) -> Question | None:
+def same(rng: Random, passage: Passage) -> PassageQuestion | None:
     """Whether two subjects share a value."""
     field = rng.choice(passage.fields)
     facts = passage.of(field)
@@ -141,7 +141,7 @@ def same(rng: Random, passage: Passage) -> Question | None:
     return verdict(ask, [f"{one.said}.", f"{other.said}."], one.value == other.value)
 
 
-def count(rng: Random, passage: Passage) -> Question | None:
+def count(rng: Random, passage: Passage) -> PassageQuestion | None:
     """How many subjects share a value: one line of evidence for each."""
     fact = told(passage, rng)
     if len(passage.of(fact.field)) < len({other.subject.name for other in passage.facts}):
@@ -150,10 +150,10 @@ def count(rng: Random, passage: Passage) -> Question | None:
     if len(found) == 1 and rng.random() < 0.5:
         return None
     ask = filled(fact.field.many, "", fact.value)
-    return Question(ask, (*(f"{f.said}." for f in found), f"So the number is {len(found)}."), (str(len(found)),))
+    return PassageQuestion(ask, (*(f"{f.said}." for f in found), f"So the number is {len(found)}."), (str(len(found)),))
 
 
-def numbered(rng: Random, passage: Passage) -> tuple[Order, list[Fact]] | None:
+def numbered(rng: Random, passage: Passage) -> tuple[Comparison, list[Fact]] | None:
     """The facts of a field whose numbers compare, with no two alike."""
     fields = [field for field in passage.fields if field.order and len(passage.of(field)) > 1]
     if not fields:
@@ -165,7 +165,7 @@ def numbered(rng: Random, passage: Passage) -> tuple[Order, list[Fact]] | None:
     return field.order, facts
 
 
-def compared(rng: Random, passage: Passage) -> Question | None:
+def compared(rng: Random, passage: Passage) -> PassageQuestion | None:
     """Which of two is more: both numbers, which of them is greater, and whose it is."""
     found = numbered(rng, passage)
     if found is None:
@@ -176,10 +176,10 @@ def compared(rng: Random, passage: Passage) -> Question | None:
     ask = capital(filled(order.who_more, one.subject.name, other=other.subject.name))
     evidence = (f"{one.said}.", f"{other.said}.", f"{high.value} is more than {low.value}.")
     ending = f"So the answer is {high.subject.name}."
-    return Question(ask, (*evidence, ending), (high.subject.name,), other_names(passage, high.subject))
+    return PassageQuestion(ask, (*evidence, ending), (high.subject.name,), other_names(passage, high.subject))
 
 
-def is_more(rng: Random, passage: Passage) -> Question | None:
+def is_more(rng: Random, passage: Passage) -> PassageQuestion | None:
     """Whether one is more than the other, as yes or no."""
     found = numbered(rng, passage)
     if found is None:
@@ -192,7 +192,7 @@ def is_more(rng: Random, passage: Passage) -> Question | None:
     return verdict(ask, [f"{one.said}.", f"{other.said}.", f"{one.value} {link} {other.value}."], yes)
 
 
-def extreme(rng: Random, passage: Passage) -> Question | None:
+def extreme(rng: Random, passage: Passage) -> PassageQuestion | None:
     """The most or the least of all: every number, the greatest or smallest of them, and whose it is."""
     found = numbered(rng, passage)
     if found is None:
@@ -205,11 +205,11 @@ def extreme(rng: Random, passage: Passage) -> Question | None:
     ask = order.most if most else order.least
     evidence = [f"{fact.said}." for fact in facts]
     step = f"The {'highest' if most else 'lowest'} number is {best.value}."
-    return Question(ask, (*evidence, step, f"So the answer is {best.subject.name}."), (best.subject.name,),
+    return PassageQuestion(ask, (*evidence, step, f"So the answer is {best.subject.name}."), (best.subject.name,),
                     other_names(passage, best.subject))  # fmt: skip
 
 
-def gap(rng: Random, passage: Passage) -> Question | None:
+def gap(rng: Random, passage: Passage) -> PassageQuestion | None:
     """By how much one is more than the other: both numbers and their difference."""
     found = numbered(rng, passage)
     if found is None:
@@ -220,10 +220,10 @@ def gap(rng: Random, passage: Passage) -> Question | None:
     difference = int(high.value) - int(low.value)
     ask = capital(filled(order.gap, high.subject.name, other=low.subject.name))
     evidence = (f"{high.said}.", f"{low.said}.", f"{high.value} - {low.value} = {difference}.")
-    return Question(ask, (*evidence, f"So the answer is {difference}."), (str(difference),))
+    return PassageQuestion(ask, (*evidence, f"So the answer is {difference}."), (str(difference),))
 
 
-def above(rng: Random, passage: Passage) -> Question | None:
+def above(rng: Random, passage: Passage) -> PassageQuestion | None:
     """All whose number is at least a bound, each compared before the answer."""
     found = numbered(rng, passage)
     if found is None:
@@ -241,6 +241,6 @@ def above(rng: Random, passage: Passage) -> Question | None:
     ]
     ask = filled(order.above, "", str(bound))
     ending = f"So the answer is {listed([fact.subject.name for fact in chosen])}."
-    return Question(ask, (*(capital(line) for line in lines), ending),
+    return PassageQuestion(ask, (*(capital(line) for line in lines), ending),
                     tuple(fact.subject.name for fact in chosen),
                     other_names(passage, *(fact.subject for fact in chosen)))  # fmt: skip

@@ -11,7 +11,7 @@ from random import Random
 
 from training.demo.talks import lookup, order, questions
 from training.demo.talks.passages import Passage, draw_passage
-from training.demo.talks.questions import Asker, Question
+from training.demo.talks.questions import Asker, PassageQuestion
 from training.demo.talks.scenes import SCENES
 from training.demo.talks.talk import Category, Maker, Talk, mixture
 
@@ -27,18 +27,18 @@ LEADS = (
 SHORT_LEADS = ("{text}\n\n{ask}", "{text}\n{ask}", "{ask}\n\n{text}", "Question: {ask}\n\n{text}")
 
 
-def as_talk(rng: Random, leads: tuple[str, ...], text: str, question: Question, *more: Question) -> Talk:
+def as_talk(rng: Random, leads: tuple[str, ...], text: str, question: PassageQuestion, *more: PassageQuestion) -> Talk:
     """The first question stands with the text; further ones follow alone, as turns of the same talk."""
     prompt = rng.choice(leads).format(text=text, ask=question.ask)
     turns = {prompt: " ".join(question.answer)} | {later.ask: " ".join(later.answer) for later in more}
     return Talk("", tuple(turns.items()), question.result, question.wrong)
 
 
-def story(told: Callable[[Random], tuple[str, Question]], leads: tuple[str, ...] = LEADS) -> Maker:
+def story(told: Callable[[Random], tuple[str, PassageQuestion]], leads: tuple[str, ...] = LEADS) -> Maker:
     return lambda rng: as_talk(rng, leads, *told(rng))
 
 
-def exercise(told: Callable[[Random], tuple[str, Question]]) -> Maker:
+def exercise(told: Callable[[Random], tuple[str, PassageQuestion]]) -> Maker:
     return story(told, SHORT_LEADS)
 
 
@@ -76,7 +76,7 @@ def facts(asker: Asker, *scenes: str) -> Maker:
     return make
 
 
-def follow_ups(rng: Random, passage: Passage, scene: str) -> list[Question]:
+def follow_ups(rng: Random, passage: Passage, scene: str) -> list[PassageQuestion]:
     kinds = [(asker, weight) for asker, scenes, weight in FACTS.values() if scene in scenes]
     askers = rng.choices([asker for asker, _ in kinds], [weight for _, weight in kinds], k=rng.choice((0, 1, 2, 3)))
     asked = [asker(rng, passage) for asker in askers]

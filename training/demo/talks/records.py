@@ -22,7 +22,7 @@ Row = dict[str, str | int]
 
 
 @dataclass(frozen=True)
-class Subject:
+class RecordKind:
     """A kind of record: its columns and ways to tell a row in a sentence. `number` is the column that sorts."""
 
     columns: tuple[str, ...]
@@ -31,31 +31,31 @@ class Subject:
 
 
 SUBJECTS = {
-    "people": Subject(
+    "people": RecordKind(
         ("name", "age", "city"),
         ("{name} is {age} years old and lives in {city}.", "{name} lives in {city} and is {age}.",
          "{name} from {city} is {age} years old.", "At the age of {age}, {name} has moved to {city}."),
         "age",
     ),
-    "staff": Subject(
+    "staff": RecordKind(
         ("name", "job", "years"),
         ("{name} has worked as {a_job} for {years} years.", "{name} is {a_job} with {years} years of work.",
          "For {years} years {name} has been {a_job}."),
         "years",
     ),
-    "stock": Subject(
+    "stock": RecordKind(
         ("item", "count", "price"),
         ("There are {count} {item} at {price} dollars each.", "We have {count} {item}, each for {price} dollars.",
          "The {item} cost {price} dollars each and {count} are left."),
         "price",
     ),
-    "visits": Subject(
+    "visits": RecordKind(
         ("name", "day", "hour"),
         ("{name} comes on {day} at {hour}.", "On {day} at {hour} we expect {name}.",
          "{name} has booked {day}, {hour} o'clock."),
         "hour",
     ),
-    "players": Subject(
+    "players": RecordKind(
         ("name", "sport", "points"),
         ("{name} has {points} points in {sport}.", "In {sport}, {name} made {points} points.",
          "{name} does {sport} and has {points} points."),
@@ -173,7 +173,7 @@ def make_records(layouts: tuple[str, ...], *changes: tuple[str, ...]) -> Callabl
     return make
 
 
-def kept(rng: Random, rows: list[Row], subject: Subject) -> tuple[list[Row], str, list[str]]:
+def kept(rng: Random, rows: list[Row], subject: RecordKind) -> tuple[list[Row], str, list[str]]:
     """The rows on one side of a bound, each compared with it."""
     column, label = subject.number, subject.columns[0]
     numbers = sorted(int(row[column]) for row in rows)
@@ -194,7 +194,7 @@ def kept(rng: Random, rows: list[Row], subject: Subject) -> tuple[list[Row], str
     return chosen, f"only with {column} {'above' if above else 'below'} {bound}", lines
 
 
-def ranked(rng: Random, rows: list[Row], subject: Subject) -> tuple[list[Row], str, list[str]]:
+def ranked(rng: Random, rows: list[Row], subject: RecordKind) -> tuple[list[Row], str, list[str]]:
     """The rows by their number; the numbers are put in order before."""
     column = subject.number
     highest = rng.random() < 0.5

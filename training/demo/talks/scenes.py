@@ -31,7 +31,7 @@ Values = Callable[[Random, int], list[str]]
 
 
 @dataclass(frozen=True)
-class Order:
+class Comparison:
     """How one asks about the numbers of a field: who has more, whether {s} has more than {o}, who has most and least,
     by how much {s} exceeds {o}, and who has more than {v}."""
 
@@ -44,7 +44,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Field:
+class FactKind:
     """One kind of fact. `said` is how answers put it, `shapes` how passages do, `unsaid` follows "The text does not
     say", `which` names the one that has the value and `reverse` asks for it (the first of
     them so that it can also follow "does not say"), `many` asks how many have it."""
@@ -60,11 +60,11 @@ class Field:
     yes: str
     same: str
     many: str
-    order: Order | None = None
+    order: Comparison | None = None
 
 
 @dataclass(frozen=True)
-class Subject:
+class PassageSubject:
     """One entity of a passage: what it is called, and its pronouns."""
 
     name: str
@@ -73,11 +73,11 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Scene:
+class PassageKind:
     """A kind of passage: its subjects, its fields."""
 
-    subjects: Callable[[Random, int], list[Subject]]
-    fields: tuple[Field, ...]
+    subjects: Callable[[Random, int], list[PassageSubject]]
+    fields: tuple[FactKind, ...]
 
 
 def some(options: tuple[str, ...]) -> Values:
@@ -88,12 +88,12 @@ def numbers(low: int, high: int) -> Values:
     return lambda rng, count: [str(number) for number in rng.sample(range(low, high), count)]
 
 
-def persons(rng: Random, count: int) -> list[Subject]:
-    return [Subject(who.name, who.they, who.their) for who in people(rng, count)]
+def persons(rng: Random, count: int) -> list[PassageSubject]:
+    return [PassageSubject(who.name, who.they, who.their) for who in people(rng, count)]
 
 
-def labelled(pattern: str, values: Values) -> Callable[[Random, int], list[Subject]]:
-    return lambda rng, count: [Subject(pattern.format(value), "it", "its") for value in values(rng, count)]
+def labelled(pattern: str, values: Values) -> Callable[[Random, int], list[PassageSubject]]:
+    return lambda rng, count: [PassageSubject(pattern.format(value), "it", "its") for value in values(rng, count)]
 
 
 EVENTS = (
@@ -108,7 +108,7 @@ SHOPS = (
 )  # fmt: skip
 VENUES = tuple(place for place in PLACES if place not in ("market", "bakery", "forest", "tower"))
 
-CITY = Field(
+CITY = FactKind(
     "city", cities, "{s} lives in {v}",
     ("{s} lives in {v}", "{p} home is in {v}", "{s} has a flat in {v}", "{v} is where {s} lives",
      "{s} moved to {v} long ago and still lives there"),
@@ -117,17 +117,17 @@ CITY = Field(
     "Does {s} live in {v}?", "Do {s} and {o} live in the same city?",
     "How many people live in {v}?",
 )  # fmt: skip
-AGE = Field(
+AGE = FactKind(
     "age", numbers(12, 90), "{s} is {v} years old",
     ("{s} is {v} years old", "{p} age is {v}", "{s} has just turned {v}", "{s} was born {v} years ago"),
     ("How old is {s}?", "What is the age of {s}?", "How many years old is {s}?"),
     "how old {s} is", "the person who is {v} years old", ("Who is {v} years old?", "Who is {v}?"),
     "Is {s} {v} years old?", "Do {s} and {o} have the same age?",
     "How many people are {v} years old?",
-    Order("Who is older, {s} or {o}?", "Is {s} older than {o}?", "Who is the oldest?", "Who is the youngest?",
+    Comparison("Who is older, {s} or {o}?", "Is {s} older than {o}?", "Who is the oldest?", "Who is the youngest?",
           "How many years older is {s} than {o}?", "Who is more than {v} years old?"),
 )  # fmt: skip
-JOB = Field(
+JOB = FactKind(
     "job", some(JOBS), "{s} works as {a}",
     ("{s} works as {a}", "{s} is {a}", "{s} makes a living as {a}", "{s} became {a} years ago and still is one"),
     ("What is the job of {s}?", "What does {s} do for a living?", "Which job does {s} have?"),
@@ -135,7 +135,7 @@ JOB = Field(
     "Does {s} work as {a}?", "Do {s} and {o} have the same job?",
     "How many people work as {a}?",
 )  # fmt: skip
-PET = Field(
+PET = FactKind(
     "pet", some(PETS), "{s} has {a}",
     ("{s} has {a}", "{s} keeps {a} at home", "{p} pet is {a}", "{s} takes care of {a}"),
     ("Which pet does {s} have?", "Which animal does {s} have?", "What kind of pet does {s} keep?"),
@@ -143,7 +143,7 @@ PET = Field(
     "Does {s} have {a}?", "Do {s} and {o} have the same kind of pet?",
     "How many people have {a}?",
 )  # fmt: skip
-FOOD = Field(
+FOOD = FactKind(
     "food", some(FOODS), "{s} likes to eat {v}",
     ("{s} likes to eat {v}", "{p} favourite food is {v}", "{s} loves to eat {v}", "{s} is very fond of {v}"),
     ("What does {s} like to eat?", "Which food does {s} like?", "What is the favourite food of {s}?"),
@@ -151,7 +151,7 @@ FOOD = Field(
     "Does {s} like to eat {v}?", "Do {s} and {o} like to eat the same food?",
     "How many people like to eat {v}?",
 )  # fmt: skip
-HOBBY = Field(
+HOBBY = FactKind(
     "hobby", some(HOBBIES), "the hobby of {s} is {v}",
     ("{p} hobby is {v}", "{s} enjoys {v}", "{p} great joy is {v}", "in the evenings {s} has time for {v}"),
     ("What is the hobby of {s}?", "Which hobby does {s} have?", "What does {s} do in the evenings?"),
@@ -161,8 +161,8 @@ HOBBY = Field(
 )  # fmt: skip
 
 
-def colour_field(thing: str) -> Field:
-    return Field(
+def colour_field(thing: str) -> FactKind:
+    return FactKind(
         "colour", some(COLOURS), f"the {thing} of {{s}} is {{v}}",
         (f"{{p}} {thing} is {{v}}", f"{{s}} has {{a}} {thing}", f"{{s}} bought {{a}} {thing}"),
         (f"What colour is the {thing} of {{s}}?", f"Which colour does the {thing} of {{s}} have?"),
@@ -173,7 +173,7 @@ def colour_field(thing: str) -> Field:
     )  # fmt: skip
 
 
-DAY = Field(
+DAY = FactKind(
     "day", some(DAYS), "{s} is on {v}",
     ("{s} is on {v}", "{s} takes place on {v}", "on {v} you can go to {s}", "the day of {s} is {v}"),
     ("On which day is {s}?", "Which day is {s} on?", "On what day does {s} take place?"),
@@ -181,7 +181,7 @@ DAY = Field(
     "Is {s} on {v}?", "Are {s} and {o} on the same day?",
     "How many events are on {v}?",
 )  # fmt: skip
-HOUR = Field(
+HOUR = FactKind(
     "hour", numbers(1, 12), "{s} starts at {v} o'clock",
     ("{s} starts at {v} o'clock", "{s} begins at {v} o'clock", "at {v} o'clock {s} starts"),
     ("When does {s} start?", "At what time does {s} begin?", "At which hour does {s} start?"),
@@ -189,11 +189,11 @@ HOUR = Field(
     ("Which event starts at {v} o'clock?", "What begins at {v} o'clock?"),
     "Does {s} start at {v} o'clock?", "Do {s} and {o} start at the same time?",
     "How many events start at {v} o'clock?",
-    Order("Which starts later, {s} or {o}?", "Does {s} start later than {o}?", "Which event starts last?",
+    Comparison("Which starts later, {s} or {o}?", "Does {s} start later than {o}?", "Which event starts last?",
           "Which event starts first?", "How many hours later than {o} does {s} start?",
           "Which events start after {v} o'clock?"),
 )  # fmt: skip
-VENUE = Field(
+VENUE = FactKind(
     "venue", some(VENUES), "{s} is at the {v}",
     ("{s} is at the {v}", "{s} takes place at the {v}", "you find {s} at the {v}", "the {v} is the place of {s}"),
     ("Where is {s}?", "Where does {s} take place?", "At which place is {s}?"),
@@ -201,7 +201,7 @@ VENUE = Field(
     "Is {s} at the {v}?", "Are {s} and {o} in the same place?",
     "How many events are at the {v}?",
 )  # fmt: skip
-PRICE = Field(
+PRICE = FactKind(
     "price", numbers(2, 60), "{s} costs {v} dollars",
     ("{s} costs {v} dollars", "a ticket for {s} costs {v} dollars", "you pay {v} dollars for {s}",
      "the price of {s} is {v} dollars"),
@@ -209,11 +209,12 @@ PRICE = Field(
     "how much {s} costs", "the one that costs {v} dollars", ("Which one costs {v} dollars?", "What costs {v} dollars?"),
     "Does {s} cost {v} dollars?", "Do {s} and {o} cost the same?",
     "How many of them cost {v} dollars?",
-    Order("Which is more expensive, {s} or {o}?", "Is {s} more expensive than {o}?", "Which is the most expensive?",
+    Comparison("Which is more expensive, {s} or {o}?", "Is {s} more expensive than {o}?",
+          "Which is the most expensive?",
           "Which is the cheapest?", "How many dollars more expensive is {s} than {o}?",
           "What costs more than {v} dollars?"),
 )  # fmt: skip
-OWNER = Field(
+OWNER = FactKind(
     "owner", names, "{s} belongs to {v}",
     ("{s} belongs to {v}", "{v} owns {s}", "the owner of {s} is {v}"),
     ("Who owns {s}?", "To whom does {s} belong?", "Who is the owner of {s}?"),
@@ -221,18 +222,18 @@ OWNER = Field(
     "Does {s} belong to {v}?", "Do {s} and {o} belong to the same person?",
     "How many of them belong to {v}?",
 )  # fmt: skip
-OPENS = Field(
+OPENS = FactKind(
     "opens", numbers(5, 13), "{s} opens at {v} o'clock",
     ("{s} opens at {v} o'clock", "you can enter {s} from {v} o'clock on", "at {v} o'clock {s} opens"),
     ("When does {s} open?", "At what time does {s} open?", "From which hour on is {s} open?"),
     "when {s} opens", "the shop that opens at {v} o'clock", ("Which shop opens at {v} o'clock?",),
     "Does {s} open at {v} o'clock?", "Do {s} and {o} open at the same time?",
     "How many shops open at {v} o'clock?",
-    Order("Which opens later, {s} or {o}?", "Does {s} open later than {o}?", "Which shop opens last?",
+    Comparison("Which opens later, {s} or {o}?", "Does {s} open later than {o}?", "Which shop opens last?",
           "Which shop opens first?", "How many hours later than {o} does {s} open?",
           "Which shops open after {v} o'clock?"),
 )  # fmt: skip
-CLOSED = Field(
+CLOSED = FactKind(
     "closed", some(DAYS), "{s} is closed on {v}",
     ("{s} is closed on {v}", "on {v} nobody can shop at {s}", "{s} never opens on {v}"),
     ("On which day is {s} closed?", "When is {s} closed?"),
@@ -240,7 +241,7 @@ CLOSED = Field(
     "Is {s} closed on {v}?", "Are {s} and {o} closed on the same day?",
     "How many shops are closed on {v}?",
 )  # fmt: skip
-DOOR = Field(
+DOOR = FactKind(
     "door", some(COLOURS), "the door of {s} is {v}",
     ("the door of {s} is {v}", "{s} has {a} door", "{p} door is {v}"),
     ("What colour is the door of {s}?", "Which colour does the door of {s} have?"),
@@ -248,7 +249,7 @@ DOOR = Field(
     "Is the door of {s} {v}?", "Do {s} and {o} have doors of the same colour?",
     "How many shops have {a} door?",
 )  # fmt: skip
-CONTENT = Field(
+CONTENT = FactKind(
     "content", some(COUNTED), "{s} holds {v}",
     ("{s} holds {v}", "{s} is full of {v}", "there are {v} in {s}", "you find {v} in {s}"),
     ("What does {s} hold?", "What is in {s}?", "What can you find in {s}?"),
@@ -256,7 +257,7 @@ CONTENT = Field(
     "Does {s} hold {v}?", "Do {s} and {o} hold the same?",
     "How many boxes hold {v}?",
 )  # fmt: skip
-ROOM = Field(
+ROOM = FactKind(
     "room", some(ROOMS), "{s} stands in the {v}",
     ("{s} stands in the {v}", "{s} is in the {v}", "you can see {s} in the {v}"),
     ("Where is {s}?", "In which room does {s} stand?", "Where does {s} stand?"),
@@ -264,29 +265,29 @@ ROOM = Field(
     "Does {s} stand in the {v}?", "Do {s} and {o} stand in the same room?",
     "How many boxes stand in the {v}?",
 )  # fmt: skip
-WEIGHT = Field(
+WEIGHT = FactKind(
     "weight", numbers(2, 50), "{s} weighs {v} pounds",
     ("{s} weighs {v} pounds", "the weight of {s} is {v} pounds", "{p} weight is {v} pounds"),
     ("How much does {s} weigh?", "What is the weight of {s}?", "How many pounds does {s} weigh?"),
     "how much {s} weighs", "the box that weighs {v} pounds", ("Which box weighs {v} pounds?",),
     "Does {s} weigh {v} pounds?", "Do {s} and {o} weigh the same?",
     "How many boxes weigh {v} pounds?",
-    Order("Which is heavier, {s} or {o}?", "Is {s} heavier than {o}?", "Which box is the heaviest?",
+    Comparison("Which is heavier, {s} or {o}?", "Is {s} heavier than {o}?", "Which box is the heaviest?",
           "Which box is the lightest?", "How many pounds heavier is {s} than {o}?",
           "Which boxes weigh more than {v} pounds?"),
 )  # fmt: skip
-LEAVES = Field(
+LEAVES = FactKind(
     "leaves", numbers(1, 13), "{s} leaves at {v} o'clock",
     ("{s} leaves at {v} o'clock", "{s} departs at {v} o'clock", "at {v} o'clock {s} leaves"),
     ("When does {s} leave?", "At what time does {s} depart?", "At which hour does {s} leave?"),
     "when {s} leaves", "the train that leaves at {v} o'clock", ("Which train leaves at {v} o'clock?",),
     "Does {s} leave at {v} o'clock?", "Do {s} and {o} leave at the same time?",
     "How many trains leave at {v} o'clock?",
-    Order("Which leaves later, {s} or {o}?", "Does {s} leave later than {o}?", "Which train leaves last?",
+    Comparison("Which leaves later, {s} or {o}?", "Does {s} leave later than {o}?", "Which train leaves last?",
           "Which train leaves first?", "How many hours later than {o} does {s} leave?",
           "Which trains leave after {v} o'clock?"),
 )  # fmt: skip
-PLATFORM = Field(
+PLATFORM = FactKind(
     "platform", numbers(1, 30), "{s} waits on platform {v}",
     ("{s} waits on platform {v}", "{s} stands on platform {v}", "platform {v} is for {s}"),
     ("On which platform does {s} wait?", "Which platform does {s} leave from?", "What is the platform of {s}?"),
@@ -294,7 +295,7 @@ PLATFORM = Field(
     "Does {s} wait on platform {v}?", "Do {s} and {o} wait on the same platform?",
     "How many trains wait on platform {v}?",
 )  # fmt: skip
-DRIVER = Field(
+DRIVER = FactKind(
     "driver", names, "the driver of {s} is {v}",
     ("the driver of {s} is {v}", "{v} drives {s}", "{v} is the driver of {s}"),
     ("Who drives {s}?", "Who is the driver of {s}?", "What is the name of the driver of {s}?"),
@@ -303,10 +304,10 @@ DRIVER = Field(
     "How many trains have the driver {v}?",
 )  # fmt: skip
 
-SCENES: dict[str, Callable[[Random], Scene]] = {
-    "people": lambda rng: Scene(persons, (CITY, AGE, JOB, PET, FOOD, HOBBY, colour_field(rng.choice(THINGS)))),
-    "events": lambda rng: Scene(labelled("the {}", some(EVENTS)), (DAY, HOUR, VENUE, PRICE)),
-    "shops": lambda rng: Scene(labelled("the {}", some(SHOPS)), (OWNER, OPENS, CLOSED, DOOR)),
-    "boxes": lambda rng: Scene(labelled("the {} box", some(COLOURS)), (OWNER, CONTENT, ROOM, WEIGHT)),
-    "trains": lambda rng: Scene(labelled("the train to {}", cities), (LEAVES, PLATFORM, DRIVER, PRICE)),
+SCENES: dict[str, Callable[[Random], PassageKind]] = {
+    "people": lambda rng: PassageKind(persons, (CITY, AGE, JOB, PET, FOOD, HOBBY, colour_field(rng.choice(THINGS)))),
+    "events": lambda rng: PassageKind(labelled("the {}", some(EVENTS)), (DAY, HOUR, VENUE, PRICE)),
+    "shops": lambda rng: PassageKind(labelled("the {}", some(SHOPS)), (OWNER, OPENS, CLOSED, DOOR)),
+    "boxes": lambda rng: PassageKind(labelled("the {} box", some(COLOURS)), (OWNER, CONTENT, ROOM, WEIGHT)),
+    "trains": lambda rng: PassageKind(labelled("the train to {}", cities), (LEAVES, PLATFORM, DRIVER, PRICE)),
 }

@@ -22,7 +22,7 @@ GOODS = ("pen", "cup", "ball", "toy", "hat", "lamp", "scarf", "plant", "book", "
 
 
 @dataclass(frozen=True)
-class Step:
+class WorkingStep:
     """One line of working: what is worked out, and how, such as "9 + 5 = 14"."""
 
     what: str
@@ -30,16 +30,16 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Problem:
+class WordProblem:
     """A story that ends in a question, its steps, and the sentence without "so" that answers it."""
 
     story: str
-    steps: tuple[Step, ...]
+    steps: tuple[WorkingStep, ...]
     conclusion: str
     result: int
 
 
-def solution(problem: Problem, request: str) -> str:
+def solution(problem: WordProblem, request: str) -> str:
     """The layout follows the request, so that a model that sees the prompt can know it."""
     steps = problem.steps
     so = f"{'Answer:' if request == BRIEF else 'So'} {problem.conclusion}."
@@ -53,13 +53,13 @@ def solution(problem: Problem, request: str) -> str:
     return " ".join([*(f"{o} {step.what}: {step.how}." for o, step in zip(openers, steps, strict=False)), so])
 
 
-def changing_amount(rng: Random) -> Problem:
+def changing_amount(rng: Random) -> WordProblem:
     """One amount that grows and shrinks; two to four events."""
     hero, friend = rng.sample(PEOPLE, 2)
     thing = rng.choice(COUNTED)
     start = now = rng.randint(6, 40)
     told = [f"{hero.name} has {start} {thing}."]
-    steps: list[Step] = []
+    steps: list[WorkingStep] = []
     kinds = rng.sample(("gain", "lose", "packs", "half", "double", "give"), rng.choice((2, 2, 3, 3, 4)))
     for kind in kinds:
         before = now
@@ -68,41 +68,41 @@ def changing_amount(rng: Random) -> Problem:
             more = rng.randint(3, 25)
             now += more
             told.append(f"{who} {rng.choice(('buys', 'finds', 'gets'))} {more} more.")
-            steps.append(Step(f"the {thing} after {hero.they} gets {more} more", f"{before} + {more} = {now}"))
+            steps.append(WorkingStep(f"the {thing} after {hero.they} gets {more} more", f"{before} + {more} = {now}"))
         elif kind in ("lose", "give") and now > 3:
             less = rng.randint(2, min(20, now - 1))
             now -= less
             told.append(f"{who} loses {less}." if kind == "lose" else f"{who} gives {less} to {friend.name}.")
             gone = "are lost" if kind == "lose" else f"go to {friend.name}"
-            steps.append(Step(f"what is left when {less} {gone}", f"{before} - {less} = {now}"))
+            steps.append(WorkingStep(f"what is left when {less} {gone}", f"{before} - {less} = {now}"))
         elif kind == "packs":
             packs, each, box = rng.randint(2, 6), rng.randint(2, 10), rng.choice(CONTAINERS)
             now += packs * each
             told.append(f"{who} buys {packs} {box} with {each} {thing} in each.")
-            steps.append(Step(f"the {thing} in the {box}", f"{packs} * {each} = {packs * each}"))
-            steps.append(Step("the new total", f"{before} + {packs * each} = {now}"))
+            steps.append(WorkingStep(f"the {thing} in the {box}", f"{packs} * {each} = {packs * each}"))
+            steps.append(WorkingStep("the new total", f"{before} + {packs * each} = {now}"))
         elif kind == "double" and now <= 50:
             now *= 2
             told.append(f"Then the number of {hero.their} {thing} doubles.")
-            steps.append(Step("the doubled number", f"{before} * 2 = {now}"))
+            steps.append(WorkingStep("the doubled number", f"{before} * 2 = {now}"))
         elif kind == "half" and now % 2 == 0:
             now //= 2
             told.append(f"{who} puts half of them away.")
-            steps.append(Step("the other half", f"{before} / 2 = {now}"))
+            steps.append(WorkingStep("the other half", f"{before} / 2 = {now}"))
     if not steps:
         return changing_amount(rng)
     ask = rng.choice((f"How many {thing} does {hero.name} have now?", f"How many {thing} does {hero.name} have left?"))
-    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"{hero.name} now has {now} {thing}", now)
+    return WordProblem(f"{' '.join(told)} {ask}", tuple(steps), f"{hero.name} now has {now} {thing}", now)
 
 
-def comparing_people(rng: Random) -> Problem:
+def comparing_people(rng: Random) -> WordProblem:
     """Three people, each amount said by means of another one's."""
     first, second, third = rng.sample(PEOPLE, 3)
     thing = rng.choice(COUNTED)
     one = rng.randint(4, 30)
     told = [f"{first.name} has {one} {thing}."]
 
-    def related(person: Person, other: Person, base: int) -> tuple[int, str, Step]:
+    def related(person: Person, other: Person, base: int) -> tuple[int, str, WorkingStep]:
         kind = rng.choice(("more", "fewer", "times", "half"))
         if kind == "half" and base % 2 == 0:
             said, value, how = "half as many", base // 2, f"{base} / 2 = {base // 2}"
@@ -116,7 +116,7 @@ def comparing_people(rng: Random) -> Problem:
             more = rng.randint(2, 20)
             said, value, how = f"{more} more", base + more, f"{base} + {more} = {base + more}"
         link = "as" if said.endswith("many") else "than"
-        return value, f"{person.name} has {said} {link} {other.name}.", Step(f"what {person.name} has", how)
+        return value, f"{person.name} has {said} {link} {other.name}.", WorkingStep(f"what {person.name} has", how)
 
     two, said_two, step_two = related(second, first, one)
     base, base_value = rng.choice(((first, one), (second, two)))
@@ -128,23 +128,23 @@ def comparing_people(rng: Random) -> Problem:
         high, low = ((third, three), (first, one)) if three > one else ((first, one), (third, three))
         result = high[1] - low[1]
         ask = f"How many more {thing} does {high[0].name} have than {low[0].name}?"
-        steps.append(Step("the difference", f"{high[1]} - {low[1]} = {result}"))
+        steps.append(WorkingStep("the difference", f"{high[1]} - {low[1]} = {result}"))
         end = f"{high[0].name} has {result} more {thing} than {low[0].name}"
     elif goal == "pair":
         result = two + three
         ask = f"How many {thing} do {second.name} and {third.name} have together?"
-        steps.append(Step("the sum of both", f"{two} + {three} = {result}"))
+        steps.append(WorkingStep("the sum of both", f"{two} + {three} = {result}"))
         end = f"{second.name} and {third.name} have {result} {thing} together"
     else:
         result = one + two + three
         ask = f"How many {thing} do they have in all?"
-        steps.append(Step("the first two together", f"{one} + {two} = {one + two}"))
-        steps.append(Step("all three together", f"{one + two} + {three} = {result}"))
+        steps.append(WorkingStep("the first two together", f"{one} + {two} = {one + two}"))
+        steps.append(WorkingStep("all three together", f"{one + two} + {three} = {result}"))
         end = f"they have {result} {thing} in all"
-    return Problem(f"{' '.join(told)} {ask}", tuple(steps), end, result)
+    return WordProblem(f"{' '.join(told)} {ask}", tuple(steps), end, result)
 
 
-def shopping(rng: Random) -> Problem:
+def shopping(rng: Random) -> WordProblem:
     """Unit prices, amounts, perhaps a discount, and change."""
     hero = rng.choice(PEOPLE)
     goods = rng.sample(GOODS, 2)
@@ -157,10 +157,10 @@ def shopping(rng: Random) -> Problem:
         f"{hero.name} buys {amounts[0]} {goods[0]}s and {amounts[1]} {goods[1]}s."
     )
     steps = [
-        Step(f"the price of the {good}s", f"{amount} * {price} = {cost}")
+        WorkingStep(f"the price of the {good}s", f"{amount} * {price} = {cost}")
         for good, amount, price, cost in zip(goods, amounts, prices, costs, strict=True)
     ]
-    steps.append(Step("the price of everything", f"{costs[0]} + {costs[1]} = {total}"))
+    steps.append(WorkingStep("the price of everything", f"{costs[0]} + {costs[1]} = {total}"))
     goal = rng.choice(("total", "change", "left", "coupon"))
     if goal == "total":
         ask, end, result = "How much does that cost?", f"{hero.name} pays {total} dollars", total
@@ -169,7 +169,7 @@ def shopping(rng: Random) -> Problem:
         result = total - off
         told += f" A coupon takes {off} dollars off."
         ask, end = f"How much does {hero.they} pay?", f"{hero.name} pays {result} dollars"
-        steps.append(Step("the price after the coupon", f"{total} - {off} = {result}"))
+        steps.append(WorkingStep("the price after the coupon", f"{total} - {off} = {result}"))
     else:
         given = min(x for x in (20, 50, 80, 100, 120, 150, 200) if x > total)
         result = given - total
@@ -179,11 +179,11 @@ def shopping(rng: Random) -> Problem:
         else:
             told = f"{hero.name} has {given} dollars. {told}"
             ask, end = f"How much money does {hero.they} have left?", f"{hero.name} has {result} dollars left"
-        steps.append(Step("what remains", f"{given} - {total} = {result}"))
-    return Problem(f"{told} {ask}", tuple(steps), end, result)
+        steps.append(WorkingStep("what remains", f"{given} - {total} = {result}"))
+    return WordProblem(f"{told} {ask}", tuple(steps), end, result)
 
 
-def sharing(rng: Random) -> Problem:
+def sharing(rng: Random) -> WordProblem:
     """Containers are emptied, some go away, the rest is divided without a remainder."""
     hero = rng.choice(PEOPLE)
     thing, box = rng.choice(COUNTED), rng.choice(CONTAINERS)
@@ -193,18 +193,18 @@ def sharing(rng: Random) -> Problem:
     sharers, share = rng.choice(fair)
     gone = total - sharers * share
     told = f"{hero.name} has {groups} {box} with {each} {thing} in each."
-    steps = [Step(f"all the {thing}", f"{groups} * {each} = {total}")]
+    steps = [WorkingStep(f"all the {thing}", f"{groups} * {each} = {total}")]
     if gone:
         told += f" {rng.choice(('Of these, {} are broken.', 'Then {} get lost.', 'First {} are sold.')).format(gone)}"
-        steps.append(Step("what is left", f"{total} - {gone} = {sharers * share}"))
+        steps.append(WorkingStep("what is left", f"{total} - {gone} = {sharers * share}"))
     who = rng.choice(("children", "friends", "families", "neighbours"))
-    steps.append(Step(f"the share of each of the {sharers} {who}", f"{sharers * share} / {sharers} = {share}"))
+    steps.append(WorkingStep(f"the share of each of the {sharers} {who}", f"{sharers * share} / {sharers} = {share}"))
     told += f" {'The rest is' if gone else 'They are'} shared equally by {sharers} {who}."
     ask = "How many does each of them get?"
-    return Problem(f"{told} {ask}", tuple(steps), f"each one gets {share} {thing}", share)
+    return WordProblem(f"{told} {ask}", tuple(steps), f"each one gets {share} {thing}", share)
 
 
-def rates(rng: Random) -> Problem:
+def rates(rng: Random) -> WordProblem:
     """So many a day or an hour, for some time, towards a goal."""
     hero = rng.choice(PEOPLE)
     verb, thing, unit = rng.choice(
@@ -215,36 +215,36 @@ def rates(rng: Random) -> Problem:
     rate, time, extra = rng.randint(3, 15), rng.randint(2, 9), rng.randint(2, 15)
     done = rate * time
     told = f"{hero.name} {verb} {rate} {thing} every {unit} for {time} {unit}s."
-    steps = [Step(f"the {thing} in {time} {unit}s", f"{rate} * {time} = {done}")]
+    steps = [WorkingStep(f"the {thing} in {time} {unit}s", f"{rate} * {time} = {done}")]
     goal = rng.choice(("plus", "remaining", "second rate", "how long"))
     if goal == "plus":
         result = done + extra
         told += f" On {rng.choice(DAYS)} {hero.they} adds {extra} more {thing}."
-        steps.append(Step(f"the sum with the {extra} more", f"{done} + {extra} = {result}"))
+        steps.append(WorkingStep(f"the sum with the {extra} more", f"{done} + {extra} = {result}"))
         ask, end = f"How many {thing} is that in all?", f"the total is {result} {thing}"
     elif goal == "remaining":
         result = extra + rng.randint(0, 20)
         told += f" {capital(hero.their)} goal is {done + result} {thing}."
-        steps.append(Step("what is missing", f"{done + result} - {done} = {result}"))
+        steps.append(WorkingStep("what is missing", f"{done + result} - {done} = {result}"))
         ask, end = f"How many {thing} are still missing?", f"{hero.name} still needs {result} {thing}"
     elif goal == "how long":
         more = rng.randint(2, 6)
         told += f" {capital(hero.their)} goal is {done + rate * more} {thing}."
         result = more
-        steps.append(Step("what is missing", f"{done + rate * more} - {done} = {rate * more}"))
-        steps.append(Step(f"the {unit}s for that", f"{rate * more} / {rate} = {more}"))
+        steps.append(WorkingStep("what is missing", f"{done + rate * more} - {done} = {rate * more}"))
+        steps.append(WorkingStep(f"the {unit}s for that", f"{rate * more} / {rate} = {more}"))
         ask, end = f"How many more {unit}s does {hero.they} need?", f"{hero.name} needs {more} more {unit}s"
     else:
         rate2, time2 = rng.randint(2, 12), rng.randint(2, 6)
         result = done + rate2 * time2
         told += f" After that it is only {rate2} {thing} every {unit} for {time2} {unit}s."
-        steps.append(Step(f"the {thing} in the other {time2} {unit}s", f"{rate2} * {time2} = {rate2 * time2}"))
-        steps.append(Step("both together", f"{done} + {rate2 * time2} = {result}"))
+        steps.append(WorkingStep(f"the {thing} in the other {time2} {unit}s", f"{rate2} * {time2} = {rate2 * time2}"))
+        steps.append(WorkingStep("both together", f"{done} + {rate2 * time2} = {result}"))
         ask, end = f"How many {thing} is that in all?", f"the total is {result} {thing}"
-    return Problem(f"{told} {ask}", tuple(steps), end, result)
+    return WordProblem(f"{told} {ask}", tuple(steps), end, result)
 
 
-def ages(rng: Random) -> Problem:
+def ages(rng: Random) -> WordProblem:
     """Two people whose ages hang together, asked for in some years or as a sum."""
     one, other = rng.sample(PEOPLE, 2)
     age, years = rng.randint(4, 30), rng.randint(2, 12)
@@ -253,58 +253,58 @@ def ages(rng: Random) -> Problem:
         times, word = rng.choice(((2, "twice"), (3, "three times")))
         older = age * times
         told += f" {other.name} is {word} as old."
-        steps = [Step(f"the age of {other.name}", f"{age} * {times} = {older}")]
+        steps = [WorkingStep(f"the age of {other.name}", f"{age} * {times} = {older}")]
     else:
         gap = rng.randint(2, 20)
         older = age + gap
         told += f" {other.name} is {gap} years older."
-        steps = [Step(f"the age of {other.name}", f"{age} + {gap} = {older}")]
+        steps = [WorkingStep(f"the age of {other.name}", f"{age} + {gap} = {older}")]
     if rng.random() < 0.5:
         result = older + years
         told += f" How old is {other.name} in {years} years?"
-        steps.append(Step(f"the age in {years} years", f"{older} + {years} = {result}"))
-        return Problem(told, tuple(steps), f"{other.name} is {result} years old then", result)
+        steps.append(WorkingStep(f"the age in {years} years", f"{older} + {years} = {result}"))
+        return WordProblem(told, tuple(steps), f"{other.name} is {result} years old then", result)
     result = age + older
     told += " How many years are they old together?"
-    steps.append(Step("both ages together", f"{age} + {older} = {result}"))
-    return Problem(told, tuple(steps), f"together they are {result} years old", result)
+    steps.append(WorkingStep("both ages together", f"{age} + {older} = {result}"))
+    return WordProblem(told, tuple(steps), f"together they are {result} years old", result)
 
 
-def teams(rng: Random) -> Problem:
+def teams(rng: Random) -> WordProblem:
     """Groups of people who each bring something, some of which gets lost."""
     thing = rng.choice(COUNTED)
     groups, people, each = rng.randint(2, 6), rng.randint(2, 6), rng.randint(2, 5)
     everybody, brought = groups * people, groups * people * each
     told = f"{groups} teams of {people} children meet. Each child brings {each} {thing}."
     steps = [
-        Step("all the children", f"{groups} * {people} = {everybody}"),
-        Step(f"all the {thing}", f"{everybody} * {each} = {brought}"),
+        WorkingStep("all the children", f"{groups} * {people} = {everybody}"),
+        WorkingStep(f"all the {thing}", f"{everybody} * {each} = {brought}"),
     ]
     result = brought
     if rng.random() < 0.5:
         gone = rng.randint(1, brought - 1)
         result = brought - gone
         told += f" They lose {gone} of them."
-        steps.append(Step("what is left", f"{brought} - {gone} = {result}"))
+        steps.append(WorkingStep("what is left", f"{brought} - {gone} = {result}"))
     told += f" How many {thing} do they have?"
-    return Problem(told, tuple(steps), f"they have {result} {thing}", result)
+    return WordProblem(told, tuple(steps), f"they have {result} {thing}", result)
 
 
-def bus(rng: Random) -> Problem:
+def bus(rng: Random) -> WordProblem:
     """Passengers of a bus that get on and off at one or two stops."""
     now = rng.randint(8, 40)
     told, steps = [f"A bus leaves with {now} passengers."], []
     for place in ("first", "second")[: rng.choice((1, 2))]:
         off, on = rng.randint(1, now - 1), rng.randint(2, 15)
         told.append(f"At the {place} stop {off} get off and {on} get on.")
-        steps.append(Step(f"who stays at the {place} stop", f"{now} - {off} = {now - off}"))
-        steps.append(Step(f"the passengers after the {place} stop", f"{now - off} + {on} = {now - off + on}"))
+        steps.append(WorkingStep(f"who stays at the {place} stop", f"{now} - {off} = {now - off}"))
+        steps.append(WorkingStep(f"the passengers after the {place} stop", f"{now - off} + {on} = {now - off + on}"))
         now += on - off
     ask = "How many passengers are on the bus now?"
-    return Problem(f"{' '.join(told)} {ask}", tuple(steps), f"there are now {now} passengers", now)
+    return WordProblem(f"{' '.join(told)} {ask}", tuple(steps), f"there are now {now} passengers", now)
 
 
-def asked(problems: Callable[[Random], Problem]) -> Maker:
+def asked(problems: Callable[[Random], WordProblem]) -> Maker:
     """Talks about problems of one kind; the result is the number of the last sentence."""
 
     def make(rng: Random) -> Talk:

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from training.demo.instance import Draw, Sketch, Wording, sketch
+from training.demo.instance import InstanceDraw, Sketch, Wording, sketch
 from training.demo.parts import Condition, Transform, other_character_condition, vowel_condition
 from training.demo.registry import register
 from training.demo.tasks.aggregates import AGGREGATES, TAKE, Aggregate
-from training.demo.tasks.grid_sources import BY_VALUE, CHARACTER, ELEMENTS, NATURAL, NUMBER, WORD, Elements, Kind, some
+from training.demo.tasks.grid_sources import (
+    BY_VALUE,
+    CHARACTER,
+    ELEMENTS,
+    NATURAL,
+    NUMBER,
+    WORD,
+    Elements,
+    GridKind,
+    some,
+)
 
 FITTING = {"number": (NUMBER, NATURAL), "word": (WORD, BY_VALUE), "character": (CHARACTER,)}
 
@@ -64,11 +74,11 @@ def modes_of(aggregate: Aggregate, source: Elements) -> tuple[str, ...]:
     return tuple(mode for mode in aggregate.modes if mode in ("kept", "both"))
 
 
-def compose(name: str, aggregate: Aggregate, source: Elements, kind: Kind) -> None:
+def compose(name: str, aggregate: Aggregate, source: Elements, kind: GridKind) -> None:
     """Register one family."""
     modes = modes_of(aggregate, source)
 
-    def make(draw: Draw) -> Sketch:
+    def make(draw: InstanceDraw) -> Sketch:
         mode = draw.pick(modes)
         keep = kind.condition(draw) if mode in ("kept", "both") else None
         change = kind.change(draw) if mode in ("changed", "both") else None
@@ -92,7 +102,7 @@ def compose(name: str, aggregate: Aggregate, source: Elements, kind: Kind) -> No
 
 
 def words(
-    draw: Draw,
+    draw: InstanceDraw,
     source: Elements,
     aggregate: Aggregate,
     keep: Condition | None,
@@ -158,7 +168,7 @@ def first_line(aggregate: Aggregate, source: Elements, mode: str) -> str:
 
 
 def worded(
-    draw: Draw, aggregate: Aggregate, source: Elements, keep: Condition | None, slots: dict[str, Any]
+    draw: InstanceDraw, aggregate: Aggregate, source: Elements, keep: Condition | None, slots: dict[str, Any]
 ) -> Wording:
     verb, rest = draw.pick(((aggregate.verb, aggregate.rest), *aggregate.says))
     plan = aggregate.plan if aggregate.plan[0].isupper() else f"First take the {{taken}}; then {aggregate.plan}."
@@ -177,8 +187,8 @@ def register_all() -> None:
             name = family_name(aggregate, source)
             kind = source.kind
             if name == "remove_characters":
-                compose("remove_vowels", aggregate, source, Kind(kind.type, vowel_condition, kind.change))
-                kind = Kind(kind.type, some(other_character_condition), kind.change)
+                compose("remove_vowels", aggregate, source, GridKind(kind.type, vowel_condition, kind.change))
+                kind = GridKind(kind.type, some(other_character_condition), kind.change)
             compose(name, aggregate, source, kind)
 
 

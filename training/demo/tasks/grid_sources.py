@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.demo import inputs
-from training.demo.instance import Draw, Inputs
+from training.demo.instance import Inputs, InstanceDraw
 from training.demo.parts import (
     Condition,
     Transform,
@@ -26,24 +26,24 @@ from training.demo.parts import (
 
 
 @dataclass(frozen=True)
-class Kind:
+class GridKind:
     """What the elements of a source are: their type, and the conditions and changes that fit them."""
 
     type: str
-    condition: Callable[[Draw], Condition]
-    change: Callable[[Draw], Transform]
+    condition: Callable[[InstanceDraw], Condition]
+    change: Callable[[InstanceDraw], Transform]
 
 
-def some(make: Callable[[Draw], Condition]) -> Callable[[Draw], Condition]:
+def some(make: Callable[[InstanceDraw], Condition]) -> Callable[[InstanceDraw], Condition]:
     """Conditions as `make` draws them, their opposites, and pairs of them."""
     return lambda draw: composed(draw, make)
 
 
-NUMBER = Kind("int", some(number_condition), number_transform)
-NATURAL = Kind("int", some(natural_condition), number_transform)
-WORD = Kind("str", some(word_condition), word_transform)
-CHARACTER = Kind("str", some(character_condition), character_transform)
-BY_VALUE = Kind("str", some(number_condition), word_transform)
+NUMBER = GridKind("int", some(number_condition), number_transform)
+NATURAL = GridKind("int", some(natural_condition), number_transform)
+WORD = GridKind("str", some(word_condition), word_transform)
+CHARACTER = GridKind("str", some(character_condition), character_transform)
+BY_VALUE = GridKind("str", some(number_condition), word_transform)
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Elements:
     """
 
     slug: str
-    kind: Kind
+    kind: GridKind
     parameter: str
-    inputs: Callable[[Draw], Inputs]
+    inputs: Callable[[InstanceDraw], Inputs]
     one: str
     many: str
     place: str
@@ -91,7 +91,7 @@ class Elements:
     least_k: int = 0
     most_k: int = 0
 
-    def constants(self, draw: Draw) -> dict[str, Any]:
+    def constants(self, draw: InstanceDraw) -> dict[str, Any]:
         return {"k": draw.constant(self.least_k, self.most_k)} if self.most_k else {}
 
     @property
@@ -100,7 +100,7 @@ class Elements:
         return self.place.replace(" a ", " the ").replace(" each ", " the ")
 
 
-def non_negative(draw: Draw) -> Inputs:
+def non_negative(draw: InstanceDraw) -> Inputs:
     return inputs.number(draw, low=0)
 
 

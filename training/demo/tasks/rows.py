@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from training.demo.instance import Draw, Sketch, Wording, sketch
+from training.demo.instance import InstanceDraw, Sketch, Wording, sketch
 from training.demo.parts import Condition, composed, number_condition, number_transform, word_condition, word_transform
 from training.demo.registry import register
 from training.demo.tasks.loops import Body
-from training.demo.tasks.sources import Source
+from training.demo.tasks.sources import LoopSource
 
 Slots = dict[str, Any]
-Part = Callable[[Draw], Slots]
+Part = Callable[[InstanceDraw], Slots]
 
 
 def row(
-    name: str, source: Source, parts: Sequence[Part], body: Body, wording: Wording, before: Sequence[Part] = ()
+    name: str, source: LoopSource, parts: Sequence[Part], body: Body, wording: Wording, before: Sequence[Part] = ()
 ) -> None:
     """Register the family `name`. Its parts are drawn after the parameter, in order; those in `before` before it."""
 
-    def make(draw: Draw) -> Sketch:
+    def make(draw: InstanceDraw) -> Sketch:
         slots: Slots = {"noun": source.noun, "type": source.type}
         for part in before:
             slots |= part(draw)
@@ -45,7 +45,7 @@ def given(**slots: str) -> Part:
     return lambda draw: slots
 
 
-def drawn(slot: str, make: Callable[[Draw], object]) -> Part:
+def drawn(slot: str, make: Callable[[InstanceDraw], object]) -> Part:
     return lambda draw: {slot: make(draw)}
 
 
@@ -61,7 +61,7 @@ def constant(slot: str, low: int, high: int) -> Part:
 def limits(lowest: int, highest: int, nearest: int, farthest: int) -> Part:
     """`low` between `lowest` and `highest`, and `high` above it by `nearest` to `farthest`."""
 
-    def draw_limits(draw: Draw) -> Slots:
+    def draw_limits(draw: InstanceDraw) -> Slots:
         low = draw.constant(lowest, highest)
         return {"low": low, "high": draw.constant(low + nearest, low + farthest)}
 
@@ -73,10 +73,10 @@ def choice(slots: str, *options: Sequence[object]) -> Part:
     return lambda draw: dict(zip(slots.split(), draw.pick(options), strict=True))
 
 
-def condition(make: Callable[[Draw], Condition], nouns: str) -> Part:
+def condition(make: Callable[[InstanceDraw], Condition], nouns: str) -> Part:
     """`keep`, and in `kept` the nouns that it describes, such as "even numbers"."""
 
-    def draw_condition(draw: Draw) -> Slots:
+    def draw_condition(draw: InstanceDraw) -> Slots:
         chosen = make(draw)
         kept = chosen.nouns(nouns) if chosen.attributive else f"{nouns} that {chosen.many}"
         return {"keep": chosen, "kept": kept}
@@ -89,4 +89,4 @@ KEEP_SOME_NUMBERS = condition(lambda draw: composed(draw, number_condition), "nu
 KEEP_WORD = condition(word_condition, "words")
 CHANGE_NUMBER = drawn("change", number_transform)
 CHANGE_WORD = drawn("change", word_transform)
-LETTER = drawn("letter", Draw.letter)
+LETTER = drawn("letter", InstanceDraw.letter)

@@ -5,7 +5,7 @@ What may live here: rows about a single value. It may not know any text layout.
 
 from __future__ import annotations
 
-from training.demo.instance import Draw, Wording
+from training.demo.instance import InstanceDraw, Wording
 from training.demo.parts import number_condition, number_transform, word_condition, word_transform
 from training.demo.tasks.loops import CHANGED, TEST, straight
 from training.demo.tasks.rows import (
@@ -34,7 +34,7 @@ LABELS = choice(
 LEVELS = choice("lower middle upper", ("low", "medium", "high"), ("small", "middle", "large"), ("C", "B", "A"))
 
 
-def divisors(draw: Draw) -> Slots:
+def divisors(draw: InstanceDraw) -> Slots:
     """Two numbers to divide by, and the words that stand for them."""
     first, second = draw.rng.sample(range(2, 10), 2)
     one, two = draw.pick((("Fizz", "Buzz"), ("Ping", "Pong"), ("Tick", "Tock"), ("Red", "Blue"), ("Foo", "Bar")))
@@ -42,7 +42,7 @@ def divisors(draw: Draw) -> Slots:
     return {"first": first, "second": second, "one": one, "two": two}
 
 
-def dividend(draw: Draw) -> Slots:
+def dividend(draw: InstanceDraw) -> Slots:
     """A number to divide, and what stands for its division by zero."""
     k, default = draw.rng.randint(10, 60), draw.rng.randint(-1, 5)
     draw.constants.append(0)

@@ -6,7 +6,7 @@ What may live here: rows in which the order of a list matters. It may not know a
 from __future__ import annotations
 
 from training.demo import inputs
-from training.demo.instance import Draw, Wording
+from training.demo.instance import InstanceDraw, Wording
 from training.demo.tasks.loops import Body, collect, count, running, stop
 from training.demo.tasks.rows import Slots, choice, constant, integer, limits, row
 from training.demo.tasks.sources import LIMIT, NUMBERS
@@ -15,12 +15,12 @@ NEIGHBOURS = NUMBERS.over("for index in range(1, len({name})):")
 PAIR = "{name}[index] {sign} {name}[index - 1]"
 
 
-def window(draw: Draw) -> Slots:
+def window(draw: InstanceDraw) -> Slots:
     size = draw.rng.randint(2, 5)
     return {"size": size, "overlap": size - 1}
 
 
-def stride(draw: Draw) -> Slots:
+def stride(draw: InstanceDraw) -> Slots:
     step, start = draw.rng.randint(2, 6), draw.rng.randint(0, 3)
     return {"step": step, "start": start, "second": start + step}
 

@@ -24,7 +24,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.layer_sizes import target_layer
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.token_counts import TokenCounts
@@ -36,7 +36,7 @@ _NOISE_LENGTH = 512
 
 
 @dataclass(frozen=True)
-class LossWeights:
+class EagleLossWeights:
     """Of the smooth-L1 distance to the target's features, of the cross-entropy with the target's distribution, and of
     that with the tokens themselves."""
 
@@ -50,8 +50,8 @@ class EagleRecipe:
 
     def __init__(
         self,
-        target: Target,
-        weights: LossWeights = LossWeights(),
+        target: FrozenTarget,
+        weights: EagleLossWeights = EagleLossWeights(),
         noise: float = 0.2,
         intermediate: int | None = None,
         draft_vocabulary: int | None = None,
@@ -62,7 +62,7 @@ class EagleRecipe:
 
         Raises MisuseError for what makes no draft.
         """
-        if min(weights.feature, weights.soft, weights.hard, noise) < 0 or weights == LossWeights(0, 0, 0):
+        if min(weights.feature, weights.soft, weights.hard, noise) < 0 or weights == EagleLossWeights(0, 0, 0):
             raise MisuseError("the weights of losses and the noise must not be below 0, nor all weights 0")
         self.needs = FeatureNeeds(hidden=(0,))
         self.tuning = Tuning(rate=2e-3)
@@ -134,7 +134,7 @@ class EagleRecipe:
         return TreeDrafter(network)
 
 
-def _layer(target: Target, intermediate: int | None) -> LayerShape:
+def _layer(target: FrozenTarget, intermediate: int | None) -> LayerShape:
     """A layer of the target's sizes, as EAGLE's is: without input norm and biases. Raises MisuseError for a width below
     1."""
     if intermediate is not None and intermediate < 1:
@@ -144,14 +144,14 @@ def _layer(target: Target, intermediate: int | None) -> LayerShape:
 
 
 def build(
-    target: Target,
-    feature_weight: float = LossWeights.feature,
-    soft_weight: float = LossWeights.soft,
-    hard_weight: float = LossWeights.hard,
+    target: FrozenTarget,
+    feature_weight: float = EagleLossWeights.feature,
+    soft_weight: float = EagleLossWeights.soft,
+    hard_weight: float = EagleLossWeights.hard,
     noise: float = 0.2,
     intermediate: int | None = None,
     draft_vocabulary: int | None = None,
 ) -> EagleRecipe:
     """As `EagleRecipe`."""
-    weights = LossWeights(feature_weight, soft_weight, hard_weight)
+    weights = EagleLossWeights(feature_weight, soft_weight, hard_weight)
     return EagleRecipe(target, weights, noise, intermediate, draft_vocabulary)

@@ -22,7 +22,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.protocol.errors import MisuseError
 from training.draft_models.accept_length import accept_length
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.recipes.independent_sizes import sized_config
 from training.draft_models.saved_target import save_target
@@ -35,7 +35,7 @@ class IndependentRecipe:
 
     def __init__(
         self,
-        target: Target,
+        target: FrozenTarget,
         layers: int | None = None,
         hidden: int | None = None,
         parameters: int | None = None,
@@ -92,7 +92,7 @@ class IndependentRecipe:
 
 
 def build(
-    target: Target,
+    target: FrozenTarget,
     layers: int | None = None,
     hidden: int | None = None,
     parameters: int | None = None,

@@ -14,14 +14,14 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig
 from common.models.checkpoint import load_config
 from common.models.families import head_size
 from common.protocol.errors import MisuseError
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 
 DEFAULT_LAYERS = 2
 _MULTIPLE = 8  # of the feed-forward part's width
 
 
 def sized_config(
-    target: Target, layers: int | None = None, hidden: int | None = None, parameters: int | None = None
+    target: FrozenTarget, layers: int | None = None, hidden: int | None = None, parameters: int | None = None
 ) -> PreTrainedConfig:
     """The target's configuration with `layers` layers and a hidden size of `hidden`, by default the one whose
     parameters, the embedding counted once, come next to `parameters`; by default as many as two target layers have.
@@ -54,7 +54,7 @@ def count(config: PreTrainedConfig) -> int:
         return sum(each.numel() for each in family.from_config(config).parameters())
 
 
-def _config(target: Target, layers: int, hidden: int) -> PreTrainedConfig:
+def _config(target: FrozenTarget, layers: int, hidden: int) -> PreTrainedConfig:
     config: Any = load_config(target.directory)
     like: Any = target.config
     size = head_size(like)
@@ -74,6 +74,6 @@ def _config(target: Target, layers: int, hidden: int) -> PreTrainedConfig:
     return config  # type: ignore[no-any-return]
 
 
-def _layer_parameters(target: Target) -> int:
+def _layer_parameters(target: FrozenTarget) -> int:
     body: Any = target.model.model
     return sum(each.numel() for each in body.layers[0].parameters())

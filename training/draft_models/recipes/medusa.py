@@ -26,7 +26,7 @@ from common.protocol.messages import StateRequest
 from common.rounds import RoundsAnswer
 from training.draft_models.accept_length import answer_all, mean_accept_length, packed_target
 from training.draft_models.calibration import measure_accuracies, whole_sequences
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.saved_target import save_target
 
@@ -68,7 +68,12 @@ class MedusaRecipe:
     kind = KIND
 
     def __init__(
-        self, target: Target, heads: int = 4, blocks: int = 1, shared_head: bool = False, train_target: bool = False
+        self,
+        target: FrozenTarget,
+        heads: int = 4,
+        blocks: int = 1,
+        shared_head: bool = False,
+        train_target: bool = False,
     ):
         """`heads` places are drafted, each from `blocks` residual blocks and a head of its own, or with
         `shared_head` the target's. `train_target` is Medusa-2. Raises MisuseError below one head or block.
@@ -155,7 +160,7 @@ class MedusaRecipe:
             "ends in": "the target's head" if config.shared_head else "a head of its own",
         }
 
-    def draft_for(self, target: Target, accuracies: torch.Tensor | None = None) -> MedusaDraft:
+    def draft_for(self, target: FrozenTarget, accuracies: torch.Tensor | None = None) -> MedusaDraft:
         """A copy of the heads in the target's dtype, with these accuracies or the ones they began with."""
         config = self.draft.config
         if accuracies is not None:
@@ -165,7 +170,7 @@ class MedusaRecipe:
         return draft.to(target.head.get_parameter("weight"))
 
     def _answer(
-        self, target: Target, prompts: Sequence[Sequence[int]], new_tokens: int, table: torch.Tensor
+        self, target: FrozenTarget, prompts: Sequence[Sequence[int]], new_tokens: int, table: torch.Tensor
     ) -> list[RoundsAnswer]:
         draft = self.draft_for(target, table)
         return answer_all(
@@ -186,14 +191,14 @@ def _trainable(model: PreTrainedModel) -> PreTrainedModel:
     return trainable
 
 
-def _with_model(target: Target, backbone: PreTrainedModel) -> Target:
+def _with_model(target: FrozenTarget, backbone: PreTrainedModel) -> FrozenTarget:
     """For measuring, a copy in the target's dtype: a `PackedModel` takes its model over."""
     model: Any = deepcopy(backbone)
     return replace(target, model=model.to(target.model.dtype).requires_grad_(False))
 
 
 def build(
-    target: Target, heads: int = 4, blocks: int = 1, shared_head: bool = False, train_target: bool = False
+    target: FrozenTarget, heads: int = 4, blocks: int = 1, shared_head: bool = False, train_target: bool = False
 ) -> MedusaRecipe:
     """As `MedusaRecipe`."""
     return MedusaRecipe(target, heads, blocks, shared_head, train_target)

@@ -29,7 +29,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.recipes.moa_sizes import DEFAULT_SIZE, moa_config, warm_start
@@ -40,14 +40,14 @@ from training.draft_models.token_counts import TokenCounts
 
 
 @dataclass(frozen=True)
-class LossWeights:
+class MoaLossWeights:
     """Of the divergence from the target's distribution, and of the distance to its hidden states."""
 
     divergence: float = 1.0
     distance: float = 0.1
 
 
-PUBLISHED_WEIGHTS = LossWeights(divergence=0.1, distance=1.0)
+PUBLISHED_WEIGHTS = MoaLossWeights(divergence=0.1, distance=1.0)
 
 
 class MoaRecipe:
@@ -55,7 +55,7 @@ class MoaRecipe:
 
     def __init__(
         self,
-        target: Target,
+        target: FrozenTarget,
         depths: Sequence[int],
         size: float,
         mixer: str,
@@ -87,7 +87,7 @@ class MoaRecipe:
         self._size = size
         self._published = published
         self._lags = replace(PUBLISHED if published else LagSettings(), missing=missing, alone=alone)
-        self._weights = PUBLISHED_WEIGHTS if published else LossWeights()
+        self._weights = PUBLISHED_WEIGHTS if published else MoaLossWeights()
         self._tails = {depth: _frozen_tail(target, depth) for depth in depths}
         if not published:
             for depth, draft in self.drafts.items():
@@ -188,7 +188,7 @@ class MoaRecipe:
 
 
 def build(
-    target: Target,
+    target: FrozenTarget,
     layers: Sequence[int] = (0, 1, 3),
     size: float = DEFAULT_SIZE,
     mixer: str | None = None,
@@ -206,7 +206,7 @@ def _distance(predicted: torch.Tensor, wanted: torch.Tensor, learn: torch.Tensor
     return smooth_l1_loss(predicted[learn].float(), wanted[learn].float())
 
 
-def _frozen_tail(target: Target, depth: int) -> PreTrainedModel:
+def _frozen_tail(target: FrozenTarget, depth: int) -> PreTrainedModel:
     with TemporaryDirectory() as folder:
         write_tail(target.directory, depth, Path(folder))
         return load_tail(Path(folder), depth, target.device, target.model.dtype)

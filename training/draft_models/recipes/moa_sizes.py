@@ -15,7 +15,7 @@ from common.draft_models.lsa import MIXERS
 from common.draft_models.moa import MoaConfig, MoaDraft
 from common.models.quantised import plain_weight
 from common.protocol.errors import MisuseError
-from training.draft_models.features import Target
+from training.draft_models.features import FrozenTarget
 from training.draft_models.layer_sizes import layer_parameters, target_layer
 
 DEFAULT_SIZE = 1.25
@@ -25,7 +25,9 @@ _MIXED_HEADS = 4  # of the published layer self-attention, where the state is na
 _MIXED_HEAD_DIM = 64
 
 
-def moa_config(target: Target, depths: tuple[int, ...], size: float, mixer: str, final_norm: bool = True) -> MoaConfig:
+def moa_config(
+    target: FrozenTarget, depths: tuple[int, ...], size: float, mixer: str, final_norm: bool = True
+) -> MoaConfig:
     """`size`: trainable parameters for one N, in layers of the target; self- and cross-attention share them alike.
     `mixer`: of `common.draft_models.lsa`.
 
@@ -52,7 +54,7 @@ def moa_config(target: Target, depths: tuple[int, ...], size: float, mixer: str,
 
 
 @torch.no_grad()
-def warm_start(draft: MoaDraft, target: Target, depth: int) -> None:
+def warm_start(draft: MoaDraft, target: FrozenTarget, depth: int) -> None:
     """Starts self-attention from the target's first layer, whose input is the same, and cross-attention from the last
     layer that the draft replaces. Feed-forward parts keep the target's largest units. Before the head stands the
     target's final norm."""

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from netem.experiments.law.cells import SHAPES, TIMINGS, TOKENS, Sampled, sample
-from netem.experiments.law.measure import FALSE_ALARM, Row, make_report, p_values
+from netem.experiments.law.conditions import SHAPES, TIMINGS, TOKENS, RankCounts, sample
+from netem.experiments.law.measure import FALSE_ALARM, ConditionResult, make_report, p_values
 from netem.experiments.law.tables import CHANCES, make_tables
 from netem.experiments.report import write_report
 
@@ -18,15 +18,17 @@ CELLS = (("next door", SHAPE), ("passes of twelve tokens", WIDE))
 def test_when_groups_come_does_not_follow_from_what_was_drawn(timing: str, shape: str) -> None:
     """With levels that are held back the first of these gives the likeliest token about 0.54 for 0.6."""
     (chosen,) = (each for each in TIMINGS if each.name == timing)
-    sampled = sample(chosen, SHAPES[shape], make_tables(seed=0), ANSWERS, seed=0)
-    assert sum(sampled.passes) < 0.95 * (TOKENS + 1) * ANSWERS, "drafts are of use"
-    assert min(p_values(sampled)[1:]) > FALSE_ALARM / (len(CELLS) * (TOKENS - 1))
+    counted = sample(chosen, SHAPES[shape], make_tables(seed=0), ANSWERS, seed=0)
+    assert sum(counted.passes) < 0.95 * (TOKENS + 1) * ANSWERS, "drafts are of use"
+    assert min(p_values(counted)[1:]) > FALSE_ALARM / (len(CELLS) * (TOKENS - 1))
 
 
 def test_a_report_names_what_does_not_follow_the_law(tmp_path) -> None:
     honest = np.round(1000 * np.array([CHANCES] * TOKENS)).astype(int)
     biased = honest + np.array([[0] * 5, [-90, 90, 0, 0, 0], [0] * 5])
-    report = make_report([Row(TIMINGS[0], SHAPE, counted(honest)), Row(TIMINGS[1], WIDE, counted(biased))])
+    report = make_report(
+        [ConditionResult(TIMINGS[0], SHAPE, counted(honest)), ConditionResult(TIMINGS[1], WIDE, counted(biased))]
+    )
     assert {fault.partition(" does")[0] for fault in report.faults} == {
         "token 2 at 'next door, faster' with the tree 'eight wide, eight children'",
         "token 2 at 'next door, faster' with the tree 'all'",
@@ -50,12 +52,12 @@ def test_a_deviation_too_small_for_every_row_is_seen_in_all_of_them_together() -
     slightly = np.round(1000 * np.array([CHANCES] * TOKENS)).astype(int) + np.array(
         [[0] * 5, [-40, 40, 0, 0, 0], [0] * 5]
     )
-    rows = [Row(timing, SHAPE, counted(slightly)) for timing in TIMINGS]
+    rows = [ConditionResult(timing, SHAPE, counted(slightly)) for timing in TIMINGS]
     assert [fault.partition(" does")[0] for fault in make_report(rows).faults] == [
         f"token 2 at 'all' with the tree '{SHAPE}'",
         "token 2 at 'all' with the tree 'all'",
     ]
 
 
-def counted(counts: np.ndarray) -> Sampled:
-    return Sampled(counts, [3] * 1000)
+def counted(counts: np.ndarray) -> RankCounts:
+    return RankCounts(counts, [3] * 1000)

@@ -1,13 +1,15 @@
 import pytest
 
+from common.draft_models.moa import load_moa
+from common.models.checkpoint import load_causal_lm
 from common.protocol.errors import MisuseError
 from netem.experiments.offline import disconnect
-from netem.experiments.offline.alone import Written
-from netem.experiments.offline.asked import Asked
-from netem.experiments.offline.disconnect import Extent, agreed, grade_all
-from netem.experiments.offline.disconnect_report import API_CLIENT, TARGET, Cut, Kept, make_report
+from netem.experiments.offline.answered_tasks import AnsweredTask
+from netem.experiments.offline.disconnect import DisconnectWorkload, agreed, grade_all, own_parameters
+from netem.experiments.offline.disconnect_report import API_CLIENT, TARGET, CutResult, DraftResult, make_report
+from netem.experiments.offline.offline_drafting import OfflineAnswer
 from netem.experiments.tasks.grading import Grades, Unjudged
-from netem.experiments.tasks.sandbox import Outcome, Verdict
+from netem.experiments.tasks.sandbox import ProgramOutcome, ProgramVerdict
 from netem.experiments.tasks.tasks import Task
 from tests.netem.experiments.one_device.running import check, run_quick
 
@@ -15,29 +17,29 @@ RIGHT, WRONG = "def f(x):\n    return x", "def f(x):\n    return x + 1"
 LEAST = 6
 
 
-def asked(own=(1, 2, 3, 4)):
-    return Asked(Task("one", "f", "code", lambda answer: [answer, "assert f(1) == 1"]), (5,), own)
+def answered(own=(1, 2, 3, 4)):
+    return AnsweredTask(Task("one", "f", "code", lambda answer: [answer, "assert f(1) == 1"]), (5,), own)
 
 
 def graded(passed, failed, unjudged=0):
-    verdicts = [Verdict(Outcome.PASSED)] * passed + [Verdict(Outcome.FAILED)] * failed
+    verdicts = [ProgramVerdict(ProgramOutcome.PASSED)] * passed + [ProgramVerdict(ProgramOutcome.FAILED)] * failed
     return Grades((*verdicts, *[Unjudged("full")] * unjudged))
 
 
 def kept(name, passed, failed, unjudged=0):
-    written = [Written((1, 2, 3, 4, 5), 3, 0.1)] * (passed + failed)
-    return Kept(name, 1, 77, {2: Cut(graded(passed, failed, unjudged), written, [1] * len(written))})
+    written = [OfflineAnswer((1, 2, 3, 4, 5), 3, 0.1)] * (passed + failed)
+    return DraftResult(name, 1, 77, {2: CutResult(graded(passed, failed, unjudged), written, [1] * len(written))})
 
 
 def test_answers_of_all_are_judged_by_their_own_tasks():
-    one, other = grade_all([asked(), asked()], [[RIGHT, WRONG], [RIGHT, RIGHT]])
-    assert [verdict.outcome for verdict in one.verdicts] == [Outcome.PASSED, Outcome.FAILED]
+    one, other = grade_all([answered(), answered()], [[RIGHT, WRONG], [RIGHT, RIGHT]])
+    assert [verdict.outcome for verdict in one.verdicts] == [ProgramOutcome.PASSED, ProgramOutcome.FAILED]
     assert other.pass_at_1.value == 1.0
 
 
 def test_agreement_with_the_target_is_counted_behind_the_cut():
-    answers = [Written((1, 2, 3, 9), 2, 0.0), Written((1, 2, 3, 4), 2, 0.0), Written((1, 2), 0, 0.0)]
-    assert agreed(answers, [asked()] * 3, cut=2) == [1, 2, 0]
+    answers = [OfflineAnswer((1, 2, 3, 9), 2, 0.0), OfflineAnswer((1, 2, 3, 4), 2, 0.0), OfflineAnswer((1, 2), 0, 0.0)]
+    assert agreed(answers, [answered()] * 3, cut=2) == [1, 2, 0]
 
 
 def test_the_report_holds_every_draft_against_the_target_and_an_api_client():
@@ -59,7 +61,7 @@ def test_answers_that_could_not_be_judged_are_told():
 
 
 async def test_tiny_models_are_cut_and_go_on(request_for, monkeypatch):
-    monkeypatch.setattr(disconnect, "QUICK", Extent(2, least=1, most=LEAST, cuts=(1, 2)))
+    monkeypatch.setattr(disconnect, "QUICK", DisconnectWorkload(2, least=1, most=LEAST, cuts=(1, 2)))
     report = await run_quick(disconnect, request_for("lookup", "draft", "moa:1"))
     assert [row[0] for row in report.rows] == [TARGET, "lookup", "draft", "moa, N=1", API_CLIENT]
     twin = report.results["drafts"]["draft"]["cuts"]["1"]
@@ -67,6 +69,23 @@ async def test_tiny_models_are_cut_and_go_on(request_for, monkeypatch):
 
 
 async def test_a_target_without_long_answers_is_misuse(request_for, monkeypatch):
-    monkeypatch.setattr(disconnect, "QUICK", Extent(2, least=9, most=LEAST, cuts=(1,)))
+    monkeypatch.setattr(disconnect, "QUICK", DisconnectWorkload(2, least=9, most=LEAST, cuts=(1,)))
     with pytest.raises(MisuseError, match="nothing to cut"):
         await run_quick(disconnect, request_for("lookup"))
+
+
+def parameter_count(module):
+    return sum(parameter.numel() for parameter in module.state_dict().values())
+
+
+def test_a_draft_of_several_depths_counts_the_clients_half_of_its_own(drafts):
+    for depth in (0, 1):
+        draft = drafts[f"moa, N={depth}"]
+        assert own_parameters(draft) == parameter_count(load_moa(draft.directory, depth)[0]) > 0
+
+
+def test_an_independent_draft_counts_whole_and_lookup_has_nothing(drafts):
+    draft = drafts["draft"]
+    stored = {each.data_ptr(): each.numel() for each in load_causal_lm(draft.directory).state_dict().values()}
+    assert own_parameters(draft) == sum(stored.values())
+    assert own_parameters(drafts["lookup"]) == 0

@@ -3,9 +3,9 @@ import pytest
 from client.link.offline import OfflineOptions
 from common.protocol.errors import MisuseError
 from netem.experiments.offline import reconnect
-from netem.experiments.offline.reconnect import Extent
-from netem.experiments.offline.reconnect_report import Absence, make_report
-from netem.experiments.offline.screen import Seen
+from netem.experiments.offline.reconnect import ReconnectWorkload
+from netem.experiments.offline.reconnect_report import OutageResult, make_report
+from netem.experiments.offline.screen import OutageObservation
 from netem.links.profile import Direction, LinkProfile
 from tests.netem.experiments.one_device.running import check, run_quick
 
@@ -13,11 +13,11 @@ LINK = LinkProfile("plain", "a delay alone", Direction(delay_ms=20), Direction(d
 
 
 def absence(lasts=2.0, offered=10, survived=4, pause=0.1, repaired=0.1, identical=True):
-    return Absence("moa", lasts, Seen(offered, survived, pause, repaired), 1, identical)
+    return OutageResult("moa", lasts, OutageObservation(offered, survived, pause, repaired), 1, identical)
 
 
-def report_of(*absences):
-    return make_report(absences, LINK, 1, (25,), OfflineOptions(), "eager")
+def report_of(*results):
+    return make_report(results, LINK, 1, (25,), OfflineOptions(), "eager")
 
 
 def test_outages_of_one_length_are_one_row():
@@ -36,7 +36,7 @@ def test_another_text_is_a_fault():
 
 
 async def test_a_draft_that_is_the_target_loses_nothing(request_for, monkeypatch):
-    monkeypatch.setattr(reconnect, "QUICK", Extent(1, least=1, most=60, moments=(5,), outages=(0.5, 3)))
+    monkeypatch.setattr(reconnect, "QUICK", ReconnectWorkload(1, least=1, most=60, moments=(5,), outages=(0.5, 3)))
     report = await run_quick(reconnect, request_for("draft", "moa:1"))
     short, long = report.results["outages"][:2]
     assert (short["draft"], short["seconds"], long["seconds"]) == ("draft", 0.5, 3)
@@ -47,6 +47,6 @@ async def test_a_draft_that_is_the_target_loses_nothing(request_for, monkeypatch
 
 
 async def test_models_without_long_answers_are_misuse(request_for, monkeypatch):
-    monkeypatch.setattr(reconnect, "QUICK", Extent(1, least=9, most=4, moments=(2,), outages=(1,)))
+    monkeypatch.setattr(reconnect, "QUICK", ReconnectWorkload(1, least=9, most=4, moments=(2,), outages=(1,)))
     with pytest.raises(MisuseError, match="none of these prompts"):
         await run_quick(reconnect, request_for("draft"))

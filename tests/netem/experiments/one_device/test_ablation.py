@@ -3,9 +3,9 @@ import pytest
 from common.draft_kinds import DRAFT_KINDS
 from common.protocol.errors import MisuseError
 from netem.experiments.one_device import ablation
-from netem.experiments.one_device.ablation import Extent, make_report, make_steps
+from netem.experiments.one_device.ablation import Workload, make_ablation_rows, make_report
 from netem.experiments.one_device.compared_drafts import ComparedDraft
-from tests.netem.experiments.one_device.measured import measured
+from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
 NAMES = ("eagle", "ca", "lsa")
@@ -17,7 +17,7 @@ def test_each_row_is_held_against_the_one_before_and_the_first():
         name: {"code": [measured(accept_length, levels=4)] * 2}
         for name, accept_length in zip(NAMES, (1, 2, 4), strict=True)
     }
-    report = make_report(make_steps(drafts, answers, layers=12, seed=0), {"code": 2}, max_new_tokens=9)
+    report = make_report(make_ablation_rows(drafts, answers, layers=12, seed=0), {"code": 2}, max_new_tokens=9)
     check(report)
     assert [row[0] for row in report.rows] == list(NAMES)
     assert [row[2][:4] for row in report.rows] == ["", "2.00", "2.00"]
@@ -26,7 +26,7 @@ def test_each_row_is_held_against_the_one_before_and_the_first():
 
 
 async def test_tiny_drafts_are_rows_in_order(request_for, monkeypatch):
-    monkeypatch.setattr(ablation, "QUICK", Extent(prompts=1, tokens=4))
+    monkeypatch.setattr(ablation, "QUICK", Workload(prompts=1, tokens=4))
     report = await run_quick(ablation, request_for("moa:1", "eagle"))
     assert [row[0] for row in report.rows] == ["moa, N=1", "eagle"]
 

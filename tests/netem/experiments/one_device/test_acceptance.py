@@ -5,7 +5,7 @@ import pytest
 
 from common.protocol.messages import Draw
 from common.protocol.views import Proposal
-from netem.experiments.one_device.acceptance import Outcomes, Watch, calibration_error, fit
+from netem.experiments.one_device.acceptance import OfferOutcomes, OfferRecorder, calibration_error, fit
 
 
 def outcomes_of(base, slope, count=20_000):
@@ -34,11 +34,11 @@ def test_true_probabilities_are_calibrated_and_others_are_not():
 
 
 def test_only_siblings_that_were_tried_on_the_answers_path_are_judged():
-    watch, outcomes = Watch(), Outcomes()
+    recorder, outcomes = OfferRecorder(), OfferOutcomes()
     draw = Draw((5, 6, 7), (2, 1, 1))
-    watch._groups[(1, 2)] = [Proposal(0, token, -1.0, draw) for token in (6, 5, 7)]
-    watch._groups[(1, 9)] = [Proposal(0, 5, -1.0, draw)]
-    watch.judge([1], [2, 5], outcomes)
+    recorder._groups[(1, 2)] = [Proposal(0, token, -1.0, draw) for token in (6, 5, 7)]
+    recorder._groups[(1, 9)] = [Proposal(0, 5, -1.0, draw)]
+    recorder.judge([1], [2, 5], outcomes)
     assert [hit for _, hit in outcomes.drawn["first"]] == [False]
     assert [hit for _, hit in outcomes.drawn["second"]] == [True]
     assert outcomes.drawn["later"] == []

@@ -17,7 +17,7 @@ def bench_and_drafts(folder):
     request = Request(seed=0, quick=True, models=folder)
     drafts = find_drafts(request)
     with open_bench(find_model_paths(request), drafts) as bench:
-        yield bench, {compared.name: compared for compared in drafts}
+        yield bench, {draft.name: draft for draft in drafts}
 
 
 @pytest.mark.parametrize("name", ["lookup", "draft", "eagle", "moa, N=0", "moa, N=1"])

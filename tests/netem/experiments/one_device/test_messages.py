@@ -2,9 +2,9 @@ import pytest
 
 from common.draft_kinds import DRAFT_KINDS
 from netem.experiments.one_device import messages
+from netem.experiments.one_device.byte_counts import ANSWER, NODES, PROMPT, TOKENS, ByteCounts
 from netem.experiments.one_device.compared_drafts import ComparedDraft
-from netem.experiments.one_device.ledger import ANSWER, NODES, PROMPT, TOKENS, Ledger
-from netem.experiments.one_device.messages import MessagesExtent, MessagesMeasurement, computed_rows, make_report
+from netem.experiments.one_device.messages import MessageSizes, Workload, computed_rows, make_report
 from tests.netem.experiments.one_device.running import check, run_quick
 
 
@@ -18,16 +18,14 @@ def test_the_computed_rows_have_the_published_sizes():
 
 
 def test_a_measurement_is_told_by_kind_and_token():
-    ledger = Ledger()
-    ledger.prompt_length = 10
+    counts = ByteCounts()
+    counts.prompt_length = 10
     for part, size in ((PROMPT, 350), (ANSWER, 140)):
-        ledger.positions[part, "lsa"] = size // 35
-        ledger.state_bytes[part, "lsa"] = size
-    ledger.down[TOKENS] = 24
-    ledger.up[NODES] = 48
-    row = MessagesMeasurement(
-        ComparedDraft("moa, N=0", DRAFT_KINDS["moa"], None), "int8", {"lsa": 32}, ledger, committed=4
-    )
+        counts.positions[part, "lsa"] = size // 35
+        counts.state_bytes[part, "lsa"] = size
+    counts.down[TOKENS] = 24
+    counts.up[NODES] = 48
+    row = MessageSizes(ComparedDraft("moa, N=0", DRAFT_KINDS["moa"], None), "int8", {"lsa": 32}, counts, committed=4)
     report = make_report([row], {"code": 1}, max_new_tokens=4)
     check(report)
     assert report.rows[0][1:] == ["moa, N=0, int8", "32", "lsa 35", "lsa 35", "1.09", "6.0", "12.0", "0.0"]
@@ -35,7 +33,7 @@ def test_a_measurement_is_told_by_kind_and_token():
 
 
 async def test_the_whole_stack_is_counted(request_for, monkeypatch):
-    monkeypatch.setattr(messages, "QUICK", MessagesExtent(prompts=1, tokens=6))
+    monkeypatch.setattr(messages, "QUICK", Workload(prompts=1, tokens=6))
     report = await run_quick(messages, request_for("lookup", "moa:1"))
     measured = report.results["measured"]
     assert list(measured) == ["lookup", "moa, N=1 int8", "moa, N=1 float16"]

@@ -4,7 +4,7 @@ import pytest
 
 from netem.experiments.one_device import quality
 from netem.experiments.one_device.prompts import Prompt
-from netem.experiments.one_device.quality import TARGET, Extent, Tally, judge, make_report
+from netem.experiments.one_device.quality import TARGET, Tally, Workload, judge, make_report
 from tests.netem.experiments.one_device.running import check, run_quick
 
 
@@ -41,7 +41,7 @@ def test_a_difference_that_is_no_near_tie_is_a_fault():
 
 
 async def test_tiny_drafts_write_what_generate_writes(request_for, monkeypatch):
-    monkeypatch.setattr(quality, "QUICK", Extent(prompts=1, tokens=5))
+    monkeypatch.setattr(quality, "QUICK", Workload(prompts=1, tokens=5))
     report = await run_quick(quality, request_for("lookup", "moa:1"))
     assert [row[0] for row in report.rows] == [TARGET, "lookup", "moa, N=1"]
     assert [row[-3:] for row in report.rows] == [["7", "0", "0"]] * 3

@@ -1,7 +1,7 @@
 import pytest
 
 from netem.experiments.one_device.scores import bootstrap_for, differing, make_score
-from tests.netem.experiments.one_device.measured import measured
+from tests.netem.experiments.one_device.fake_answers import measured
 
 ANSWERS = {"code": [measured(4), measured(4)], "chat": [measured(2), measured(2)]}
 

@@ -3,11 +3,11 @@ from dataclasses import replace
 from common.draft_kinds import DRAFT_KINDS
 from netem.experiments.one_device import single_device
 from netem.experiments.one_device.compared_drafts import ComparedDraft
-from netem.experiments.one_device.single_device import Extent, make_report, make_rows
-from tests.netem.experiments.one_device.measured import measured
+from netem.experiments.one_device.single_device import Workload, make_report, make_rows
+from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
-COMPARED = [ComparedDraft(name, DRAFT_KINDS[name], None) for name in ("lookup", "eagle", "moa")]
+DRAFTS = [ComparedDraft(name, DRAFT_KINDS[name], None) for name in ("lookup", "eagle", "moa")]
 SIZES = {"code": 2, "chat": 2}
 
 
@@ -17,7 +17,7 @@ def answers(accept_length, tokens=tuple(range(9))):
 
 def rows(**wrong):
     by_name = {"lookup": answers(1), "eagle": answers(2), "moa": answers(4)} | wrong
-    return make_rows(COMPARED, by_name, answers(1), layers=12, seed=0)
+    return make_rows(DRAFTS, by_name, answers(1), layers=12, seed=0)
 
 
 def test_rows_are_held_against_the_rival():
@@ -32,7 +32,7 @@ def test_rows_are_held_against_the_rival():
 
 
 def test_without_the_rival_there_are_no_ratios():
-    alone = make_rows(COMPARED[::2], {"lookup": answers(1), "moa": answers(4)}, answers(1), layers=12, seed=0)
+    alone = make_rows(DRAFTS[::2], {"lookup": answers(1), "moa": answers(4)}, answers(1), layers=12, seed=0)
     report = make_report(alone, SIZES, max_new_tokens=9)
     check(report)
     assert [row[5] for row in report.rows] == ["", ""]
@@ -42,12 +42,12 @@ def test_answers_of_another_text_are_a_fault():
     report = make_report(rows(moa=answers(4, tokens=(*range(8), 99))), SIZES, max_new_tokens=9)
     assert report.faults == ["4 of 4 answers with moa differ from plain decoding"]
     assert any("4 with moa" in remark for remark in report.remarks)
-    few = [replace(row, different=1 if row.compared.name == "moa" else 0) for row in rows()]
+    few = [replace(row, different=1 if row.draft.name == "moa" else 0) for row in rows()]
     assert make_report(few, {"code": 100, "chat": 100}, max_new_tokens=9).faults == []
 
 
 async def test_tiny_drafts_are_measured(request_for, monkeypatch):
-    monkeypatch.setattr(single_device, "QUICK", Extent(prompts=1, tokens=5))
+    monkeypatch.setattr(single_device, "QUICK", Workload(prompts=1, tokens=5))
     report = await run_quick(single_device, request_for("lookup", "draft", "eagle", "moa:1"))
     assert [row[0] for row in report.rows] == ["lookup", "draft", "eagle", "moa, N=1"]
     assert report.faults == []

@@ -6,16 +6,16 @@ from netem.experiments.one_device import states
 from netem.experiments.one_device.compared_drafts import ComparedDraft
 from netem.experiments.one_device.states import (
     StateSetting,
-    StatesExtent,
+    StatesWorkload,
     bytes_per_round,
     chosen,
     make_points,
     make_report,
 )
-from tests.netem.experiments.one_device.measured import measured
+from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
-EXTENT = StatesExtent(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
+WORKLOAD = StatesWorkload(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
 MOA = ComparedDraft("moa", DRAFT_KINDS["moa"], None)
 
 
@@ -44,7 +44,7 @@ def test_every_point_is_held_against_its_study_s_first():
     ]
     accepted = (4, 2, 8, 4, 2, 2, 4)
     answers = {setting: {"code": [measured(each)]} for setting, each in zip(settings, accepted, strict=True)}
-    report = make_report(make_points(answers, seed=0), {"code": 1}, EXTENT)
+    report = make_report(make_points(answers, seed=0), {"code": 1}, WORKLOAD)
     check(report)
     assert [row[-1][:4] for row in report.rows] == ["1.00", "0.50", "1.00", "0.50", "0.25", "1.00", "2.00"]
     assert any("moa at 4 Mbit/s +100.0%" in remark for remark in report.remarks)
@@ -52,7 +52,7 @@ def test_every_point_is_held_against_its_study_s_first():
 
 
 async def test_tiny_drafts_meet_every_setting(request_for, monkeypatch):
-    monkeypatch.setattr(states, "QUICK", EXTENT)
+    monkeypatch.setattr(states, "QUICK", WORKLOAD)
     report = await run_quick(states, request_for("moa:1"))
     whats = {(row[0], row[2]) for row in report.rows}
     assert {what for study, what in whats if study == "bits"} == {

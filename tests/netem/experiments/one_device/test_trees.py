@@ -1,6 +1,6 @@
 from netem.experiments.one_device import trees
 from netem.experiments.one_device.bench import Tree
-from netem.experiments.one_device.trees import TreesExtent, grid
+from netem.experiments.one_device.trees import TreeWorkload, grid
 from tests.netem.experiments.one_device.running import run_quick
 
 
@@ -15,7 +15,7 @@ def test_a_grid_has_no_tree_twice():
 
 
 async def test_every_draft_is_measured_with_every_tree(request_for, monkeypatch):
-    monkeypatch.setattr(trees, "QUICK", TreesExtent(prompts=1, tokens=7, trees=grid((1, 4), (1, 3), (62,))))
+    monkeypatch.setattr(trees, "QUICK", TreeWorkload(prompts=1, tokens=7, trees=grid((1, 4), (1, 3), (62,))))
     report = await run_quick(trees, request_for("draft"))
     assert [row[1:4] for row in report.rows] == [["1", "1", "1"], ["1", "3", "3"], ["4", "1", "4"], ["4", "3", "12"]]
     # The target itself as a draft is always right, so that depth alone decides: six tokens in three passes, or two.

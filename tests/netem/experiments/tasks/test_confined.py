@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from netem.experiments.tasks.sandbox import Outcome, run
+from netem.experiments.tasks.sandbox import ProgramOutcome, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox stands on Linux")
 
@@ -55,7 +55,10 @@ def test_walls_keep_files_as_they_are(behind_walls: Path) -> None:
 
 def test_programs_run_behind_the_walls(behind_walls: Path) -> None:
     network = "/proc/self/ns/net"
-    assert run([f"import os\nassert os.readlink({network!r}) != {os.readlink(network)!r}"]).outcome is Outcome.PASSED
+    assert (
+        run([f"import os\nassert os.readlink({network!r}) != {os.readlink(network)!r}"]).outcome
+        is ProgramOutcome.PASSED
+    )
 
 
 @pytest.mark.parametrize(

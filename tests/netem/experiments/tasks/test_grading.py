@@ -6,23 +6,23 @@ import pytest
 
 from common.protocol.errors import MisuseError
 from netem.experiments.tasks.grading import Unjudged, grade, wilson
-from netem.experiments.tasks.sandbox import Outcome, SandboxError, Verdict
+from netem.experiments.tasks.sandbox import ProgramOutcome, ProgramVerdict, SandboxError
 from netem.experiments.tasks.tasks import Program, Task
 
 TASK = Task("sum", "Add.", "code", lambda answer: [answer])
 
 
-def as_the_answer_says(program: Program) -> Verdict:
+def as_the_answer_says(program: Program) -> ProgramVerdict:
     (answer,) = program
     if answer == "broken":
         raise SandboxError("the sandbox is full of water")
-    return Verdict(Outcome(answer))
+    return ProgramVerdict(ProgramOutcome(answer))
 
 
 def test_answers_are_judged_in_the_sandbox() -> None:
     grades = grade([(TASK, "assert 1 + 1 == 2"), (TASK, "assert 1 + 1 == 3, 'no'"), (TASK, "pass")])
-    passed = Verdict(Outcome.PASSED)
-    assert grades.verdicts == (passed, Verdict(Outcome.FAILED, "AssertionError: no"), passed)
+    passed = ProgramVerdict(ProgramOutcome.PASSED)
+    assert grades.verdicts == (passed, ProgramVerdict(ProgramOutcome.FAILED, "AssertionError: no"), passed)
     assert grades.pass_at_1.value == pytest.approx(2 / 3)
 
 
@@ -47,9 +47,9 @@ def test_without_a_single_verdict_there_is_no_share() -> None:
 def test_as_many_at_once_as_there_are_workers() -> None:
     together = threading.Barrier(3, timeout=20)
 
-    def meet(_: Program) -> Verdict:
+    def meet(_: Program) -> ProgramVerdict:
         together.wait()
-        return Verdict(Outcome.PASSED)
+        return ProgramVerdict(ProgramOutcome.PASSED)
 
     assert grade([(TASK, "")] * 6, workers=3, judge=meet).judged == 6
 

@@ -9,27 +9,27 @@ import pytest
 from common.protocol.errors import MisuseError
 from netem.experiments.tasks.humaneval import (
     STOPS,
-    Problem,
+    HumanEvalProblem,
     chat_task,
     completion_task,
     read_problems,
     until_stop,
 )
-from netem.experiments.tasks.sandbox import Outcome, run
+from netem.experiments.tasks.sandbox import ProgramOutcome, run
 from netem.experiments.tasks.tasks import Task
 from tests.netem.experiments.tasks.problems import BACK, LINES, TRIPLE, written
 
 
 @pytest.fixture
-def problems(tmp_path: Path) -> list[Problem]:
+def problems(tmp_path: Path) -> list[HumanEvalProblem]:
     return read_problems(written(tmp_path, LINES))
 
 
-def outcome(task: Task, answer: str) -> Outcome:
+def outcome(task: Task, answer: str) -> ProgramOutcome:
     return run(task.program(answer)).outcome
 
 
-def test_plain_and_compressed_files_say_the_same(tmp_path: Path, problems: list[Problem]) -> None:
+def test_plain_and_compressed_files_say_the_same(tmp_path: Path, problems: list[HumanEvalProblem]) -> None:
     compressed = tmp_path / "problems.jsonl.gz"
     compressed.write_bytes(gzip.compress("\n\n".join(LINES).encode()))
     assert read_problems(compressed) == problems
@@ -38,7 +38,7 @@ def test_plain_and_compressed_files_say_the_same(tmp_path: Path, problems: list[
     assert problems[1].before == BACK["prompt"].partition("\ndef back")[0]
 
 
-def test_the_head_goes_as_it_is_to_base_models_and_fenced_to_chat_models(problems: list[Problem]) -> None:
+def test_the_head_goes_as_it_is_to_base_models_and_fenced_to_chat_models(problems: list[HumanEvalProblem]) -> None:
     completion, chat = completion_task(problems[0]), chat_task(problems[0])
     assert (completion.prompt, completion.raw, completion.stops) == (TRIPLE["prompt"], True, STOPS)
     assert f"```python\n{TRIPLE['prompt'].strip()}\n```" in chat.prompt
@@ -46,17 +46,17 @@ def test_the_head_goes_as_it_is_to_base_models_and_fenced_to_chat_models(problem
     assert (chat.raw, chat.stops) == (False, ())
 
 
-def test_solutions_pass_and_empty_bodies_fail(problems: list[Problem]) -> None:
+def test_solutions_pass_and_empty_bodies_fail(problems: list[HumanEvalProblem]) -> None:
     for problem in problems:
-        assert outcome(completion_task(problem), problem.solution) is Outcome.PASSED
-        assert outcome(completion_task(problem), "") is Outcome.FAILED
+        assert outcome(completion_task(problem), problem.solution) is ProgramOutcome.PASSED
+        assert outcome(completion_task(problem), "") is ProgramOutcome.FAILED
 
 
 @pytest.mark.parametrize("after", ["\nprint(triple(3))", "\nif True:\n    1 / 0", "\n# end\n1 /", "\ndef triple(_): 0"])
-def test_what_follows_the_function_is_not_judged(problems: list[Problem], after: str) -> None:
+def test_what_follows_the_function_is_not_judged(problems: list[HumanEvalProblem], after: str) -> None:
     task = completion_task(problems[0])
-    assert outcome(task, problems[0].solution + after) is Outcome.PASSED
-    assert outcome(task, "    1 / 0" + after) is Outcome.FAILED
+    assert outcome(task, problems[0].solution + after) is ProgramOutcome.PASSED
+    assert outcome(task, "    1 / 0" + after) is ProgramOutcome.FAILED
 
 
 def test_a_completion_ends_at_its_first_stop() -> None:
@@ -64,15 +64,15 @@ def test_a_completion_ends_at_its_first_stop() -> None:
     assert until_stop("    a") == "    a"
 
 
-def test_a_chat_answer_has_the_head_in_front(problems: list[Problem]) -> None:
+def test_a_chat_answer_has_the_head_in_front(problems: list[HumanEvalProblem]) -> None:
     whole = "def triple(numbers: List[int]) -> List[int]:\n    return [3 * each for each in numbers]"
     task = chat_task(problems[0])
-    assert outcome(task, f"Sure!\n```python\n{whole}\n```\nDone.") is Outcome.PASSED
-    assert outcome(task, f"```python\nfrom __future__ import annotations\n{whole}\n```") is Outcome.PASSED
-    assert outcome(task, whole) is Outcome.PASSED
-    assert outcome(task, f"```python\n{whole.replace('triple', 'other')}\n```") is Outcome.FAILED
+    assert outcome(task, f"Sure!\n```python\n{whole}\n```\nDone.") is ProgramOutcome.PASSED
+    assert outcome(task, f"```python\nfrom __future__ import annotations\n{whole}\n```") is ProgramOutcome.PASSED
+    assert outcome(task, whole) is ProgramOutcome.PASSED
+    assert outcome(task, f"```python\n{whole.replace('triple', 'other')}\n```") is ProgramOutcome.FAILED
     back = "def back(text):\n    return text[-1:] + text[:-1]"
-    assert outcome(chat_task(problems[1]), f"```\n{back}\n```") is Outcome.PASSED
+    assert outcome(chat_task(problems[1]), f"```\n{back}\n```") is ProgramOutcome.PASSED
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from netem.experiments.tasks import confined, sandbox
-from netem.experiments.tasks.sandbox import Limits, Outcome, SandboxError, Verdict, run, verdict
+from netem.experiments.tasks.sandbox import ProgramOutcome, ProgramVerdict, SandboxError, SandboxLimits, run, verdict
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox stands on Linux")
 
-PASSED = Verdict(Outcome.PASSED)
+PASSED = ProgramVerdict(ProgramOutcome.PASSED)
 
 
 def error_of(*program: str) -> str:
     judged = run(program)
-    assert judged.outcome is Outcome.FAILED
+    assert judged.outcome is ProgramOutcome.FAILED
     return judged.error
 
 
@@ -63,19 +63,21 @@ def test_guarded_code_is_no_answer() -> None:
 )
 def test_wall_time_ends_it(program: str) -> None:
     started = time.monotonic()
-    assert run([program], Limits(seconds=1)) == Verdict(Outcome.TIMED_OUT)
+    assert run([program], SandboxLimits(seconds=1)) == ProgramVerdict(ProgramOutcome.TIMED_OUT)
     assert 1 <= time.monotonic() - started < 20
 
 
 def test_processor_time_ends_it() -> None:
     started = time.monotonic()
-    assert run(["while True:\n    pass"], Limits(seconds=60, cpu_seconds=0.5)) == Verdict(Outcome.TIMED_OUT)
+    assert run(["while True:\n    pass"], SandboxLimits(seconds=60, cpu_seconds=0.5)) == ProgramVerdict(
+        ProgramOutcome.TIMED_OUT
+    )
     assert time.monotonic() - started < 40
 
 
-@pytest.mark.parametrize(("size", "outcome"), [(2**26, Outcome.PASSED), (2**28, Outcome.OUT_OF_MEMORY)])
-def test_memory_is_limited(size: int, outcome: Outcome) -> None:
-    assert run([f"bytearray({size})"], Limits(memory_bytes=2**28)).outcome is outcome
+@pytest.mark.parametrize(("size", "outcome"), [(2**26, ProgramOutcome.PASSED), (2**28, ProgramOutcome.OUT_OF_MEMORY)])
+def test_memory_is_limited(size: int, outcome: ProgramOutcome) -> None:
+    assert run([f"bytearray({size})"], SandboxLimits(memory_bytes=2**28)).outcome is outcome
 
 
 def test_a_program_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +93,7 @@ def test_a_program_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_process_runs_under_hard_limits() -> None:
-    limits = Limits(cpu_seconds=2.5, memory_bytes=2**28, file_bytes=2**10)
+    limits = SandboxLimits(cpu_seconds=2.5, memory_bytes=2**28, file_bytes=2**10)
     expected = {"CPU": (3, 4), "AS": (2**28, 2**28), "FSIZE": (2**10, 2**10), "NPROC": (0, 0), "CORE": (0, 0)}
     ask = f"got = {{name: resource.getrlimit(getattr(resource, 'RLIMIT_' + name)) for name in {list(expected)}}}"
     assert run(["import resource", ask, f"assert got == {expected}, got"], limits) == PASSED
@@ -105,7 +107,7 @@ def test_what_a_program_started_ends_with_it(tmp_path: Path, monkeypatch: pytest
     for after in ("", "time.sleep(600)"):
         script.write_text(f"{start}.write(str(child.pid))\n{after}")
         with pytest.raises(SandboxError):
-            run([], Limits(seconds=2))
+            run([], SandboxLimits(seconds=2))
         assert has_ended(int(number.read_text()))
 
 
@@ -134,9 +136,9 @@ def test_files_are_written_in_a_directory_that_is_gone_after(tmp_path: Path, mon
 
 def test_a_process_that_never_gets_ready_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SandboxError, match="its time was up"):
-        run(["pass"], Limits(seconds=0.0))
+        run(["pass"], SandboxLimits(seconds=0.0))
     with pytest.raises(SandboxError, match="before the program's turn: OverflowError"):
-        run(["pass"], Limits(memory_bytes=2**80))
+        run(["pass"], SandboxLimits(memory_bytes=2**80))
     monkeypatch.setattr(sys, "executable", "no-such-interpreter")
     with pytest.raises(SandboxError, match="could not be started"):
         run(["pass"])
@@ -145,6 +147,6 @@ def test_a_process_that_never_gets_ready_is_no_verdict(monkeypatch: pytest.Monke
 def test_a_kill_from_outside_is_no_verdict() -> None:
     with pytest.raises(SandboxError, match="killed from outside"):
         verdict(-9, "ready\n")
-    assert verdict(None, "ready\n") == Verdict(Outcome.TIMED_OUT)
+    assert verdict(None, "ready\n") == ProgramVerdict(ProgramOutcome.TIMED_OUT)
     assert verdict(None, "ready\npassed\n") == PASSED
-    assert verdict(-40, "ready\n") == Verdict(Outcome.FAILED, "the process ended itself, signal 40")
+    assert verdict(-40, "ready\n") == ProgramVerdict(ProgramOutcome.FAILED, "the process ended itself, signal 40")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from netem.experiments.one_device.prompts import Prompt
-from netem.experiments.tasks.sandbox import Outcome, run
+from netem.experiments.tasks.sandbox import ProgramOutcome, run
 from netem.experiments.tasks.tasks import Task, candidate_program, prompt_tokens, tasks_of
 
 TESTS = ("assert candidate(2) == 4", "assert candidate(0) == 0")
@@ -26,14 +26,14 @@ RIGHT = "def helper(x):\n    return x\n\ndef double(x):\n    return 2 * helper(x
 )
 def test_the_last_function_of_the_first_fenced_block_is_judged(answer: str, error: str) -> None:
     verdict = run(candidate_program(TESTS, answer))
-    assert verdict.outcome is (Outcome.FAILED if error else Outcome.PASSED)
+    assert verdict.outcome is (ProgramOutcome.FAILED if error else ProgramOutcome.PASSED)
     assert verdict.error.startswith(error)
 
 
 @pytest.mark.parametrize("repeated", ["-", "not ", "(", "x.a", "x()"])
 def test_an_answer_that_repeats_itself_still_becomes_a_program(repeated: str) -> None:
     program = candidate_program(TESTS, RIGHT + "\n" + repeated * 20_000)
-    assert run(program).outcome is not Outcome.PASSED
+    assert run(program).outcome is not ProgramOutcome.PASSED
 
 
 def test_prompts_without_tests_are_no_tasks() -> None:

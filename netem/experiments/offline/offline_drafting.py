@@ -1,7 +1,7 @@
-"""An answer whose link was cut for good, written on by the client's own drafting loop.
+"""An answer whose link was cut for good, continued by the client's own drafting loop.
 
-What may live here: one target's committed tokens and draft state handed to a client's session, and the steps that it
-takes alone. It may not know tasks, tables, or which drafts are compared.
+What may live here: a client's session with the target's committed tokens and draft state, and its steps without a link.
+It may not know tasks, tables, or which draft models are compared.
 """
 
 import time
@@ -24,24 +24,24 @@ from netem.experiments.one_device.compared_drafts import ComparedDraft
 STATE_DTYPE = "int8"
 
 _SESSION = "an answer that is cut"
-_FRAME_POSITIONS = 64  # of draft state, so that a frame is no larger than a server's may be
+_FRAME_POSITIONS = 64  # so that a frame of draft state is no larger than a server's may be
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """`tokens` of the whole answer, `alone` of them by the draft, which took `seconds` of this machine for all of
-    those but the first; reading the prompt is part of that one."""
+class OfflineAnswer:
+    """tokens: of the whole answer. alone: how many of them the draft model wrote. seconds: of this machine, for all of
+    those but the first, whose time includes the prompt."""
 
     tokens: tuple[int, ...]
     alone: int
     seconds: float
 
 
-def write_on(
-    bench: Bench, compared: ComparedDraft, prompt: Sequence[int], committed: Sequence[int], new_tokens: int
-) -> Written:
-    """The answer of at most `new_tokens`, of which `committed` and their draft state had come when the link was cut."""
-    drafter = bench.drafter(compared, dtype=STATE_DTYPE)
+def continue_offline(
+    bench: Bench, draft: ComparedDraft, prompt: Sequence[int], committed: Sequence[int], new_tokens: int
+) -> OfflineAnswer:
+    """The answer of at most `new_tokens`, of which `committed` and their draft state had arrived before the cut."""
+    drafter = bench.drafter(draft, dtype=STATE_DTYPE)
     limits = Limits(bench.card.fingerprint, bench.card.vocab_size, bench.card.context, OfflineOptions().limit_tokens)
     session = ClientSession(_SESSION, limits, drafter.state)
     loop = DraftingLoop(session, STREAM, has_drafter=True, ends=bench.card.end_tokens)
@@ -49,7 +49,7 @@ def write_on(
     loop.begin_turn(prompt, Settings(min(new_tokens, room)))
     loop.received(Opened(_SESSION))
     loop.received(Commit(session.turn, len(prompt), tuple(committed)))
-    for state in states_of(bench, compared, (*prompt, *committed), session.turn):
+    for state in states_of(bench, draft, (*prompt, *committed), session.turn):
         loop.received(state)
     session.lost()
     loop.go_offline(OfflineOptions().limit_tokens)
@@ -60,12 +60,12 @@ def write_on(
         proposals = drafter.draft(step.view, step.states)
         seconds.append(time.perf_counter() - begun)
         loop.drafted(step, proposals)
-    return Written((*committed, *loop.run), len(loop.run), sum(seconds[1 : len(loop.run)]))
+    return OfflineAnswer((*committed, *loop.run), len(loop.run), sum(seconds[1 : len(loop.run)]))
 
 
-def states_of(bench: Bench, compared: ComparedDraft, tokens: Sequence[int], turn: int) -> list[State]:
-    """The draft state of all that the target has processed, which is not yet the token that it chose last."""
-    exporters = bench.exporters_of(compared)
+def states_of(bench: Bench, draft: ComparedDraft, tokens: Sequence[int], turn: int) -> list[State]:
+    """The draft state of all positions that the target has processed, which are all but that of the last token."""
+    exporters = bench.exporters_of(draft)
     if not exporters:
         return []
     processed = len(tokens) - 1

@@ -1,6 +1,6 @@
-"""The tasks whose answers are cut, and the target's own answers to them.
+"""The tasks whose answers are cut, with the target's own answers.
 
-What may live here: where tasks come from, and which answers are long enough. It may not know drafts or verdicts.
+What may live here: the sources of tasks, and which answers are long enough. It may not know draft models or verdicts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +18,8 @@ from netem.experiments.tasks.tasks import Task, prompt_tokens, tasks_of
 
 
 @dataclass(frozen=True)
-class Asked:
-    """`own` is the target's own answer, its end token included, none of which lies behind a stop string."""
+class AnsweredTask:
+    """prompt: token ids. own: the target's own answer up to the first stop string, its end token included."""
 
     task: Task
     prompt: tuple[int, ...]
@@ -27,7 +27,7 @@ class Asked:
 
 
 def find_tasks(request: Request, paths: ModelPaths, bench: Bench) -> Sequence[Task]:
-    """HumanEval where the request has a folder of public data; else the held-out tasks of the models' folder.
+    """HumanEval where the request names a folder of public data; else the held-out tasks in the folder of models.
 
     Raises MisuseError where there are none.
     """
@@ -40,20 +40,20 @@ def find_tasks(request: Request, paths: ModelPaths, bench: Bench) -> Sequence[Ta
     return tasks
 
 
-def long_answers(bench: Bench, tasks: Iterable[Task], count: int, least: int, most: int) -> Iterator[Asked]:
-    """The first `count` tasks that the target answers in at least `least` tokens, of which it may write `most`."""
-    return islice((asked for asked in _answered(bench, tasks, most) if len(asked.own) >= least), count)
+def long_answers(bench: Bench, tasks: Iterable[Task], count: int, least: int, most: int) -> Iterator[AnsweredTask]:
+    """The first `count` tasks whose answers have at least `least` tokens; answers end at `most`."""
+    return islice((answered for answered in _answered(bench, tasks, most) if len(answered.own) >= least), count)
 
 
-def _answered(bench: Bench, tasks: Iterable[Task], most: int) -> Iterator[Asked]:
+def _answered(bench: Bench, tasks: Iterable[Task], most: int) -> Iterator[AnsweredTask]:
     for task in tasks:
         prompt = prompt_tokens(bench.tokenizer, task)
         own = bench.plain(prompt, most).rounds.tokens
-        yield Asked(task, tuple(prompt), before_stops(bench, own, task.stops))
+        yield AnsweredTask(task, tuple(prompt), before_stops(bench, own, task.stops))
 
 
 def before_stops(bench: Bench, tokens: tuple[int, ...], stops: Sequence[str]) -> tuple[int, ...]:
-    """The fewest tokens that say all there is before the first stop string; all where there is none."""
+    """The shortest prefix with all text before the first stop string; all tokens where there is none."""
     wanted = before_stop(bench.text(tokens), stops)
     if wanted == bench.text(tokens):
         return tokens

@@ -1,9 +1,11 @@
-"""Counts what crosses a session's stream, frame by frame: which way, of which kind, for the prompt or the answer.
+"""Counts the bytes of a session's stream by direction, kind of frame, and whether they belong to the prompt or the
+answer.
 
-Stands between a client and its connection. It may not know drafts, models or tables.
+It wraps a client's connection. It may not know draft models or tables.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from common.protocol.messages import FromClient, FromServer, Grow, Open, State
@@ -14,8 +16,13 @@ NODES, TOKENS, OTHER = "nodes", "tokens", "acknowledgements"
 
 
 @dataclass
-class Ledger:
-    """Bytes of serialised frames with gRPC's message prefix, and the positions whose state came, by part and kind."""
+class ByteCounts:
+    """Bytes of serialised frames with gRPC's message prefix.
+
+    state_bytes, positions: draft state and the positions that it is for, by (PROMPT or ANSWER, kind of state). up,
+    down:
+    all other bytes by kind of frame.
+    """
 
     state_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
     positions: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -41,30 +48,30 @@ class Ledger:
         ahead = max(0, min(end, self.prompt_length) - message.start)
         for part, count in ((PROMPT, ahead), (ANSWER, message.count - ahead)):
             self.positions[part, message.kind] += count
-            # A frame has no seam between the two, so its bytes are shared out by positions.
+            # A frame may hold positions of both, so its bytes are divided in proportion.
             self.state_bytes[part, message.kind] += round(size * count / message.count)
 
     def state_per_position(self, part: str) -> dict[str, float]:
-        """By kind."""
+        """Bytes of draft state per position, by kind. part: PROMPT or ANSWER."""
         counted = {kind: count for (where, kind), count in self.positions.items() if where == part and count}
         return {kind: self.state_bytes[part, kind] / count for kind, count in counted.items()}
 
 
 class CountedConnection:
-    """A connection whose streams are entered in a ledger."""
+    """A connection whose streams are counted."""
 
-    def __init__(self, connection: Connection, ledger: Ledger):
+    def __init__(self, connection: Connection, counts: ByteCounts):
         self._connection = connection
-        self._ledger = ledger
+        self._counts = counts
 
     def generate(self) -> "CountedStream":
-        return CountedStream(self._connection.generate(), self._ledger)
+        return CountedStream(self._connection.generate(), self._counts)
 
 
 class CountedStream:
-    def __init__(self, stream: GenerateStream, ledger: Ledger):
+    def __init__(self, stream: GenerateStream, counts: ByteCounts):
         self._stream = stream
-        self._ledger = ledger
+        self._counts = counts
 
     @property
     def bytes_up(self) -> int:
@@ -74,16 +81,21 @@ class CountedStream:
     def bytes_down(self) -> int:
         return self._stream.bytes_down
 
+    @property
+    def state_bytes(self) -> Mapping[str, int]:
+        """Bytes of draft state by kind."""
+        return self._stream.state_bytes
+
     async def send(self, message: FromClient) -> None:
         before = self._stream.bytes_up
         await self._stream.send(message)
-        self._ledger.sent(message, self._stream.bytes_up - before)
+        self._counts.sent(message, self._stream.bytes_up - before)
 
     async def receive(self) -> FromServer | None:
         before = self._stream.bytes_down
         message = await self._stream.receive()
         if message is not None:
-            self._ledger.received(message, self._stream.bytes_down - before)
+            self._counts.received(message, self._stream.bytes_down - before)
         return message
 
     def close(self) -> None:

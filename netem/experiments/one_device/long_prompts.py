@@ -1,4 +1,4 @@
-"""Prompts that are long: earlier turns with the target's own answers, then a held-out prompt. Knows no draft."""
+"""Long prompts: earlier turns with the target's own answers, then a held-out prompt. Knows no draft model."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,9 @@ _ANSWER_TOKENS = 160
 
 
 async def long_prompts(bench: Bench, prompts: Prompts, count: int, tokens: int, advance: Advance) -> TokenPrompts:
-    """Up to `count` for each category, each just above `tokens` tokens; its turns are the category's other prompts,
-    asked again where they run out."""
+    """Up to `count` prompts for each category, each just above `tokens` long. The earlier turns are the category's
+    other
+    prompts, repeated where there are too few."""
     answers: dict[Prompt, str] = {}
     for done, (category, chosen) in enumerate(prompts.items()):
         for prompt in chosen:

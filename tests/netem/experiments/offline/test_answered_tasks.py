@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.errors import MisuseError
-from netem.experiments.offline.asked import before_stops, find_tasks, long_answers
+from netem.experiments.offline.answered_tasks import before_stops, find_tasks, long_answers
 from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.tasks.tasks import prompt_tokens
 from tests.netem.experiments.one_device.folder import write_prompts
@@ -38,10 +38,10 @@ def test_answers_that_are_too_short_are_passed_over(request_for, bench):
     tasks = find_tasks(request_for(), find_model_paths(request_for()), bench)
     lengths = [len(bench.plain(prompt_tokens(bench.tokenizer, task), 8).rounds.tokens) for task in tasks]
     least = max(lengths)
-    asked = list(long_answers(bench, tasks, 2, least, 8))
+    answered = list(long_answers(bench, tasks, 2, least, 8))
     expected = [task.name for task, length in zip(tasks, lengths, strict=True) if length >= least][:2]
-    assert [each.task.name for each in asked] == expected
-    assert all(len(each.own) >= least for each in asked)
+    assert [each.task.name for each in answered] == expected
+    assert all(len(each.own) >= least for each in answered)
     assert list(long_answers(bench, tasks, 2, 9, 8)) == []
 
 

@@ -1,7 +1,7 @@
-"""One cell of the experiment: many short answers at one timing with one shape of tree, through the real conversation,
-drafting loop, server sessions and engine on the virtual clock.
+"""One condition of the experiment: many short answers at one timing with one shape of tree, through the real
+conversation, drafting loop, server sessions and engine on the virtual clock.
 
-May know how client and server are put together. It may not know what law the answers should follow.
+May know how client and server are assembled. It may not know which distribution the answers should have.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 
 PROMPT = (1, 2)
-TOKENS = 3  # of an answer that are counted; one more is asked for, so that each of these may have been drafted
+TOKENS = 3  # counted of each answer; one more is requested, so that each of these may have been drafted
 
 _CAPACITY = 4096
 _TERMS = Terms("law", VOCABULARY, 64, frozenset({END}), lambda tokens: "")
@@ -39,7 +39,7 @@ _TERMS = Terms("law", VOCABULARY, 64, frozenset({END}), lambda tokens: "")
 
 @dataclass(frozen=True)
 class Timing:
-    """What passes and levels cost, how far away the server is, and how both behave meanwhile."""
+    """The costs of passes and levels, the link, and the policies of both sides. clients: at the same time."""
 
     name: str
     pace: Pace
@@ -47,7 +47,7 @@ class Timing:
     way: Direction
     idle: str = "eager"
     policy: Policy = STREAM
-    clients: int = 1  # that ask at the same time
+    clients: int = 1
     pass_tokens: int = 512
 
 
@@ -82,43 +82,44 @@ SHAPES: dict[str, Expansion | None] = {
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """How often a token of each rank came at each place of an answer, and what that took."""
+class RankCounts:
+    """counts: [TOKENS, ranks], how often a token of each rank came at each place of an answer. passes: of each
+    answer."""
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((TOKENS, len(CHANCES)), np.int64))
-    passes: list[int] = field(default_factory=list)  # of each answer
+    passes: list[int] = field(default_factory=list)
 
 
-def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> Sampled:
-    """So many answers, each with a seed of its own. Deterministic."""
+def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> RankCounts:
+    """Counts the tokens of `answers` answers, each with a seed of its own. Deterministic."""
     return run_virtually(_sample(timing, shape, tables, answers, seed))
 
 
-async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> Sampled:
+async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> RankCounts:
     clock = asyncio.get_running_loop().time
     sessions = Sessions(_TERMS, ServingLimits(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
     target = TableTarget(tables, _CAPACITY)
     engine = Engine(sessions, target, timing.pace, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
-    sampled = Sampled()
+    counted = RankCounts()
     seeds = iter(range(seed * answers, (seed + 1) * answers))
 
     async def ask_in_turn() -> None:
         up, down = both_ways(LinkProfile(timing.name, "of the law", timing.way, timing.way))
         for each in seeds:
             stream = VirtualStream(engine, *connect(up, down))
-            await _ask(stream, timing, shape, tables, each, sampled)
+            await _ask(stream, timing, shape, tables, each, counted)
 
     try:
         await asyncio.gather(*(ask_in_turn() for _ in range(timing.clients)))
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    return sampled
+    return counted
 
 
 async def _ask(
-    stream: VirtualStream, timing: Timing, shape: Expansion | None, tables: Tables, seed: int, sampled: Sampled
+    stream: VirtualStream, timing: Timing, shape: Expansion | None, tables: Tables, seed: int, counted: RankCounts
 ) -> None:
     policy = replace(timing.policy, tree=shape)
     session = ClientSession(f"{seed:032x}", Limits(_TERMS.fingerprint, VOCABULARY, _TERMS.context, _TERMS.max_nodes))
@@ -134,5 +135,5 @@ async def _ask(
         conversation.close()
         stream.close()
     for place, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
-        sampled.counts[place, rank] += 1
-    sampled.passes.append(answer.stats.passes)
+        counted.counts[place, rank] += 1
+    counted.passes.append(answer.stats.passes)

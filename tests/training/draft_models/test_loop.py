@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from training.draft_models.schedule import FINAL_SHARE, LONGEST_WARM_UP, rate_share
+from training.draft_models.loop import FINAL_SHARE, LONGEST_WARM_UP, rate_share
 
 
 @pytest.mark.parametrize("steps", [1, 2, 40, 1000, 100_000])

@@ -8,12 +8,12 @@ from common.protocol.messages import (
     State,
     StateAck,
 )
-from netem.experiments.one_device.ledger import ANSWER, NODES, OTHER, PROMPT, TOKENS, CountedConnection, Ledger
+from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, CountedConnection
 
 
-def opened(ledger, prompt_length):
+def opened(counts, prompt_length):
     message = Open(PROTOCOL_VERSION, "f", "s", 0, (1,) * prompt_length, prompt_length, Settings(8))
-    ledger.sent(message, 50)
+    counts.sent(message, 50)
 
 
 def state(start, count, kind="lsa"):
@@ -21,25 +21,25 @@ def state(start, count, kind="lsa"):
 
 
 def test_state_is_shared_out_between_prompt_and_answer():
-    ledger = Ledger()
-    opened(ledger, 10)
-    ledger.received(state(0, 8), 80)
-    ledger.received(state(8, 4), 40)
-    ledger.received(state(12, 1, "kv"), 7)
-    assert ledger.positions == {(PROMPT, "lsa"): 10, (ANSWER, "lsa"): 2, (PROMPT, "kv"): 0, (ANSWER, "kv"): 1}
-    assert ledger.state_per_position(PROMPT) == {"lsa": 10}
-    assert ledger.state_per_position(ANSWER) == {"lsa": 10, "kv": 7}
+    counts = ByteCounts()
+    opened(counts, 10)
+    counts.received(state(0, 8), 80)
+    counts.received(state(8, 4), 40)
+    counts.received(state(12, 1, "kv"), 7)
+    assert counts.positions == {(PROMPT, "lsa"): 10, (ANSWER, "lsa"): 2, (PROMPT, "kv"): 0, (ANSWER, "kv"): 1}
+    assert counts.state_per_position(PROMPT) == {"lsa": 10}
+    assert counts.state_per_position(ANSWER) == {"lsa": 10, "kv": 7}
 
 
 def test_every_frame_has_its_place():
-    ledger = Ledger()
-    opened(ledger, 3)
-    ledger.sent(Grow(0, 3, ()), 9)
-    ledger.sent(Ack(0, 4), 5)
-    ledger.sent(StateAck(1), 4)
-    ledger.received(Commit(0, 3, (7,)), 6)
-    assert ledger.up == {PROMPT: 50, NODES: 9, OTHER: 9}
-    assert ledger.down == {TOKENS: 6}
+    counts = ByteCounts()
+    opened(counts, 3)
+    counts.sent(Grow(0, 3, ()), 9)
+    counts.sent(Ack(0, 4), 5)
+    counts.sent(StateAck(1), 4)
+    counts.received(Commit(0, 3, (7,)), 6)
+    assert counts.up == {PROMPT: 50, NODES: 9, OTHER: 9}
+    assert counts.down == {TOKENS: 6}
 
 
 class Stream:
@@ -69,13 +69,13 @@ class Connection:
 
 
 async def test_a_counted_stream_is_the_stream_it_counts():
-    connection, ledger = Connection(), Ledger()
-    stream = CountedConnection(connection, ledger).generate()
+    connection, counts = Connection(), ByteCounts()
+    stream = CountedConnection(connection, counts).generate()
     await stream.send(Grow(0, 0, ()))
     assert await stream.receive() == Commit(0, 0, (1,))
     assert await stream.receive() is None
     stream.close()
     assert (stream.bytes_up, stream.bytes_down) == (11, 13)
-    assert ledger.up == {NODES: 11}
-    assert ledger.down == {TOKENS: 13}
+    assert counts.up == {NODES: 11}
+    assert counts.down == {TOKENS: 13}
     assert connection.stream.closed

@@ -99,7 +99,7 @@ async def _check_target(
         return Finding("target", f"{named}, is not as it was", str(error))
     known = recall(cache, str(address))
     if known is not None and known.fingerprint != description.fingerprint:
-        detail = f"{named}, but {known.fingerprint[:_SHOWN]} when it was last used; its draft is another one too"
+        detail = f"{named}, but {known.fingerprint[:_SHOWN]} when it was last used; its draft model is another one too"
         return Finding("target", detail, "run `outrider pull`", is_minor=True)
     return Finding("target", named)
 

@@ -7,8 +7,10 @@ once for each /health. Knows conversations and the shared connection; it may not
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+
+import anyio
 
 from client.conversation import Conversation
 from client.link.link_state import LinkState
@@ -154,9 +156,8 @@ class Monitor:
 
     async def changed(self, seconds: float) -> None:
         """Returns when the link has changed, at the latest after so long."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
+        with anyio.move_on_after(seconds):
+            await self._changed.wait()
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -204,6 +205,5 @@ class Monitor:
             self._asked.clear()
             await self._probe_once()
             pause = _PROBE_INTERVAL_S if self._state is LinkState.ONLINE else _RETRY_INTERVAL_S
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._asked.wait()
+            with anyio.move_on_after(pause):
+                await self._asked.wait()

@@ -266,7 +266,7 @@ def test_an_answer_without_its_server_is_in_the_json(monkeypatch, capsys, slow_s
             if committed:
                 process.kill()
 
-    monkeypatch.setattr("client.commands.run.AnswerView", Killing)
+    monkeypatch.setattr("client.one_answer.AnswerView", Killing)
     settings = ("--json", "--offline-wait", "0.3")
     code, out, err = outrider(monkeypatch, capsys, "run", PROMPT, *settings, *arguments)
     result = json.loads(out)

@@ -121,7 +121,7 @@ def test_a_server_killed_in_mid_answer_and_restarted_changes_no_token(
                     process.wait()
                     stack.enter_context(serve())
 
-        monkeypatch.setattr("client.commands.run.AnswerView", Killing)
+        monkeypatch.setattr("client.one_answer.AnswerView", Killing)
         code, out, err = outrider(monkeypatch, capsys, *asking(port, cache, "--json", *settings))
     assert (code, err) == (0, "")
     result = json.loads(out)

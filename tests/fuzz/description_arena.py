@@ -30,6 +30,9 @@ from tests.fuzz.arena import FaultError, check_sentence
 from tests.fuzz.chance import STRINGS, U64, Shot, Spoiler, damaged, number
 
 _ADDRESS = Address("gpu.example.org", 7070)
+_PIN_SECONDS = 5.0
+"""Nobody holds the lock, so that a pin is written at once."""
+
 _FILES = [BundleFile(path, 9, "0" * 64) for path in ("config.json", "model.safetensors", "tokenizer/tokenizer.json")]
 _BUNDLES = tuple(make_manifest(draft, "moa", "f" * 64, _FILES) for draft in ("moa", "lookup"))
 _SAID = ServerDescription(
@@ -46,7 +49,8 @@ class DescriptionArena:
         self._spoil = Spoiler()
         remember(self._cache, str(_ADDRESS), _SAID)
         (self._server_file,) = (self._cache / "servers").iterdir()
-        asyncio.run(keep_pin(self._cache, _ADDRESS, _SAID, _BUNDLES[0]))
+        self._runner = asyncio.Runner()
+        self._runner.run(keep_pin(self._cache, _ADDRESS, _SAID, _BUNDLES[0]))
         write_bundle_file(self._cache, Bundle(_BUNDLES[0], TargetCard("model", "f" * 64, 300, 2048, (0,))))
         self._files = [
             file.read_bytes() for file in (self._cache / MANIFEST_FILE, self._cache / "pins.json", self._server_file)
@@ -99,10 +103,10 @@ class DescriptionArena:
         (self._cache / "pins.json").write_bytes(data)
         pinned = keep_pin(self._cache, _ADDRESS, _SAID, _BUNDLES[0])
         try:
-            pinned.send(None)
-        except StopIteration:
-            return "decoded"
-        raise FaultError("a pin waits for somebody else")
+            self._runner.run(asyncio.wait_for(pinned, _PIN_SECONDS))
+        except TimeoutError:
+            raise FaultError("a pin waits for a lock that nobody holds") from None
+        return "decoded"
 
     def _server(self, data: bytes) -> str:
         self._server_file.write_bytes(data)

@@ -230,7 +230,7 @@ class ServerArena:
         sessions, thinker = self._sessions, self._thinker
         batch = sessions.plan(self._now)
         exports = sessions.claim_state()
-        sessions.send_state(exports, thinker.make([export.ask for export in exports]), self._now)
+        sessions.send_state(exports, thinker.make([export.request for export in exports]), self._now)
         if batch is not None:
             outcomes = thinker.verify(batch.scheduled)
             self._now += self._cost(batch.tokens)

@@ -9,7 +9,7 @@ from client.stats import Stats, combined, per
 from common.drafters.best_first import Expansion
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
-from netem.experiments.speed.runs import Run, Workload, faults_of, run_alone
+from netem.experiments.speed.runs import Run, SpeedWorkload, faults_of, run_alone
 from netem.experiments.speed.systems import AUTO, EAGER, System
 from netem.experiments.speed.testbed import Testbed, open_testbed
 from netem.links.profile import LinkProfile
@@ -33,8 +33,10 @@ TREES = tuple(
 )
 CATEGORIES = ("code", "math")
 
-FULL = Workload(tuple(name for name, profile in PROFILES.items() if not profile.outages.gaps), prompts=2, tokens=160)
-QUICK = Workload(("4g", "congested"), prompts=1, tokens=64)
+FULL = SpeedWorkload(
+    tuple(name for name, profile in PROFILES.items() if not profile.outages.gaps), prompts=2, tokens=160
+)
+QUICK = SpeedWorkload(("4g", "congested"), prompts=1, tokens=64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def sweep(testbed: Testbed, profile: LinkProfile, system: System, tokens: int) -
     return TreeSweep(profile.name, system.name, run(None), {tree: run(tree) for tree in TREES})
 
 
-def make_report(sweeps: list[TreeSweep], workload: Workload) -> Report:
+def make_report(sweeps: list[TreeSweep], workload: SpeedWorkload) -> Report:
     return Report(
         title="The controller against the best fixed tree on every link",
         headings=HEADINGS,

@@ -7,15 +7,15 @@ from typing import Any
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
-from netem.experiments.speed.runs import Run, Runs, Workload, faults_of, run_everywhere
+from netem.experiments.speed.runs import Run, Runs, SpeedWorkload, faults_of, run_everywhere
 from netem.experiments.speed.systems import ASSIST, LOCKSTEP_MOA, ROOMY_TREE, SYSTEMS, System
 from netem.experiments.speed.testbed import open_testbed
 
 HEADINGS = ("link", "policy", "accept length", "tokens/s", "gap p50 / p95")
 ROUND_LEVELS = (2, 4, 6, 8, 12, 16, 24)
 
-FULL = Workload(("5g", "4g", "satellite"), prompts=8, tokens=192)
-QUICK = Workload(("4g",), prompts=3, tokens=96)
+FULL = SpeedWorkload(("5g", "4g", "satellite"), prompts=8, tokens=192)
+QUICK = SpeedWorkload(("4g",), prompts=3, tokens=96)
 
 
 def systems() -> dict[str, System]:
@@ -40,7 +40,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(await run_everywhere(testbed, workload.links, systems(), workload, advance), workload)
 
 
-def make_report(runs: Runs, workload: Workload) -> Report:
+def make_report(runs: Runs, workload: SpeedWorkload) -> Report:
     return Report(
         title="Tokens per pass against tokens per second",
         headings=HEADINGS,

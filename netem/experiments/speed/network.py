@@ -9,7 +9,7 @@ from client.drafting.policies import LOCKSTEP, PUBLISHED_TREE
 from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
-from netem.experiments.speed.runs import Run, Runs, Workload, are_alike, faults_of, run_everywhere
+from netem.experiments.speed.runs import Run, Runs, SpeedWorkload, are_alike, faults_of, run_everywhere
 from netem.experiments.speed.systems import (
     CLOUD_DECODING,
     COLOCATED,
@@ -38,8 +38,8 @@ HEADINGS = (
     "B down/token",
 )
 
-FULL = Workload(("5g", "4g", "lte-drive", "cell-edge", "satellite"), prompts=12, tokens=192)
-QUICK = Workload(("5g", "4g", "satellite"), prompts=3, tokens=96)
+FULL = SpeedWorkload(("5g", "4g", "lte-drive", "cell-edge", "satellite"), prompts=12, tokens=192)
+QUICK = SpeedWorkload(("5g", "4g", "satellite"), prompts=3, tokens=96)
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -48,7 +48,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(await run_everywhere(testbed, workload.links, SYSTEMS, workload, advance), workload)
 
 
-def make_report(runs: Runs, workload: Workload) -> Report:
+def make_report(runs: Runs, workload: SpeedWorkload) -> Report:
     each = [run for systems in runs.values() for run in systems.values()]
     return Report(
         title="Every system over every link, on the virtual clock",

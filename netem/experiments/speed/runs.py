@@ -31,7 +31,7 @@ _APART_S = 40.0
 
 
 @dataclass(frozen=True)
-class Workload:
+class SpeedWorkload:
     """`prompts` of each category on each of `links`, with answers of at most `tokens`."""
 
     links: tuple[str, ...]
@@ -147,7 +147,7 @@ Runs = Mapping[str, Mapping[str, Run]]
 
 
 async def run_everywhere(
-    testbed: Testbed, links: Sequence[str], systems: Mapping[str, System], workload: Workload, advance: Advance
+    testbed: Testbed, links: Sequence[str], systems: Mapping[str, System], workload: SpeedWorkload, advance: Advance
 ) -> Runs:
     """Every system on every link, one at a time, with prompts for code."""
     runs: dict[str, dict[str, Run]] = {link: {} for link in links}

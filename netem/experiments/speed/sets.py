@@ -9,7 +9,7 @@ from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.model import Costs, coverage_of, predict
-from netem.experiments.speed.runs import Run, Workload, faults_of, run_alone
+from netem.experiments.speed.runs import Run, SpeedWorkload, faults_of, run_alone
 from netem.experiments.speed.systems import AUTO, EAGER, LOCKSTEP_MOA, System
 from netem.experiments.speed.testbed import Testbed, open_testbed
 from netem.links.profile import LinkProfile
@@ -22,8 +22,8 @@ HEADINGS = ("link", "prompts", "system", "coverage", "tokens/s", "predicted", "m
 _PACKET_BYTES = 150
 _PACKETS = 4000
 
-FULL = Workload(("5g", "4g", "satellite"), prompts=8, tokens=192)
-QUICK = Workload(("4g",), prompts=3, tokens=96)
+FULL = SpeedWorkload(("5g", "4g", "satellite"), prompts=8, tokens=192)
+QUICK = SpeedWorkload(("4g",), prompts=3, tokens=96)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def travel(way: Way, interval_s: float) -> float:
     return fmean(arrival - moment for moment, arrival in zip(sent, came, strict=True) if arrival is not None)
 
 
-def make_report(found: list[Prediction], workload: Workload) -> Report:
+def make_report(found: list[Prediction], workload: SpeedWorkload) -> Report:
     return Report(
         title="Every kind of prompt: measured on the virtual clock, and predicted",
         headings=HEADINGS,

@@ -12,7 +12,7 @@ from common.protocol.prefix import common_prefix
 from netem.experiments.torture.plan import FaultKind
 
 
-class AnswerRecord:
+class FaultRecord:
     """hits: faults in mid-answer by kind. waits: by kind, seconds from the end of a fault to the next final token."""
 
     def __init__(self) -> None:

@@ -18,9 +18,9 @@ from client.link.stream import Access
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
 from netem.experiments.references import ReferenceQuestion
-from netem.experiments.torture.answer_record import AnswerRecord
+from netem.experiments.torture.answer_record import FaultRecord
 from netem.experiments.torture.outcome import MAX_NEW_TOKENS, AnswerOutcome, judged
-from netem.experiments.torture.plan import Fault, FaultKind, FaultPlan
+from netem.experiments.torture.plan import FaultKind, FaultPlan, InjectedFault
 from netem.experiments.torture.server_with_spare import ServerWithSpare
 from netem.links.breakable import BreakableProxy
 
@@ -44,7 +44,7 @@ class FaultInjector:
     servers: ServerWithSpare
     injected: Counter[FaultKind] = field(default_factory=Counter)
     outcomes: list[FaultedAnswer] = field(default_factory=list)
-    _running: set[AnswerRecord] = field(default_factory=set)
+    _running: set[FaultRecord] = field(default_factory=set)
 
     async def run_worker(self, client: Client, proxy: BreakableProxy, plans: Iterator[FaultPlan]) -> None:
         """Makes one answer after the other over one link. Workers share `plans`."""
@@ -54,7 +54,7 @@ class FaultInjector:
             self.outcomes.append(await self._answer(plan, through_proxy, proxy, drafter))
 
     async def _answer(self, plan: FaultPlan, client: Client, proxy: BreakableProxy, drafter: Drafter) -> FaultedAnswer:
-        question, record = self.questions[plan.question], AnswerRecord()
+        question, record = self.questions[plan.question], FaultRecord()
         options = AnswerOptions(STREAM, MAX_NEW_TOKENS, question.rule, sampling=question.sampling)
         outcome = FaultedAnswer(plan.index, question.rule, client.manifest.draft, plan=plan, hits=record.hits)
         self._running.add(record)
@@ -81,7 +81,7 @@ class FaultInjector:
             proxy.reset()
         return replace(judged(outcome, question.reference, answer, record), waits=record.waits)
 
-    async def _inject_all(self, plan: FaultPlan, record: AnswerRecord, proxy: BreakableProxy) -> None:
+    async def _inject_all(self, plan: FaultPlan, record: FaultRecord, proxy: BreakableProxy) -> None:
         for fault in plan.faults:
             await record.until_final(fault.tokens)
             await asyncio.sleep(fault.delay_s)
@@ -94,7 +94,7 @@ class FaultInjector:
             await inject_link_fault(proxy, fault.kind, fault.duration_s)
             record.fault_ended(time.perf_counter())
 
-    async def _kill_server(self, fault: Fault) -> None:
+    async def _kill_server(self, fault: InjectedFault) -> None:
         if self.servers.is_down:
             return
         self.injected[FaultKind.KILL] += 1

@@ -21,9 +21,9 @@ from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS, SERVER_LEVEL_MS, STATED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.references import ReferenceQuestion, make_reference_questions
-from netem.experiments.torture.answer_record import AnswerRecord
+from netem.experiments.torture.answer_record import FaultRecord
 from netem.experiments.torture.flapping_plan import Disconnection, FlappingLink, draw_flapping_link
-from netem.experiments.torture.flapping_report import Batch, FlappingAnswer, FlappingSetting, make_report
+from netem.experiments.torture.flapping_report import FlappingAnswer, FlappingBatch, FlappingSetting, make_report
 from netem.experiments.torture.outcome import MAX_NEW_TOKENS, judged
 from netem.experiments.torture.plan import REFERENCES_SHARE
 from netem.virtual.client import DraftSetup, LoadedDrafts, converse
@@ -78,12 +78,12 @@ class FlappingTestbed:
     draft: str
     questions: Sequence[ReferenceQuestion]
 
-    def answer_all(self, links: Sequence[FlappingLink], idle: str) -> Batch:
+    def answer_all(self, links: Sequence[FlappingLink], idle: str) -> FlappingBatch:
         """Makes all answers at the same time, on one server and a new virtual clock."""
         drafters = [self._drafter(link) for link in links]
         random.seed(links[0].profile.seed)  # of the pauses between attempts to reconnect
 
-        async def main() -> Batch:
+        async def main() -> FlappingBatch:
             counted = StreamCounter()
             async with self.server.serve(COSTS, lease_seconds=LEASE_SECONDS, on_event=counted) as engine:
                 each = zip(links, drafters, strict=True)
@@ -94,7 +94,7 @@ class FlappingTestbed:
                 left = {"sessions": len(sessions), "leases": sessions.away, "slots": sessions.held_slots}
                 counters = engine.counters
                 rebuilt = counted.new - len(links)
-                return Batch(
+                return FlappingBatch(
                     links[0].disconnection,
                     answers,
                     counted.resumed,
@@ -107,7 +107,7 @@ class FlappingTestbed:
         return run_virtually(main())
 
     async def _answer(self, engine: Engine, link: FlappingLink, drafter: Drafter, idle: str) -> FlappingAnswer:
-        question, record = self.questions[link.question], AnswerRecord()
+        question, record = self.questions[link.question], FaultRecord()
         sampling = question.sampling
         options = AnswerOptions(STREAM, MAX_NEW_TOKENS, question.rule, idle=idle, sampling=sampling, pace=LEVEL_SECONDS)
         clock = asyncio.get_running_loop().time
@@ -148,7 +148,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     texts = choose_prompts(family.prompts, (QUICK_QUESTIONS if request.quick else QUESTIONS) // 2, request.seed)
     advance("loading", 0.0)
     testbed = await asyncio.to_thread(_open_testbed, family.target, family.draft, texts, request.seed, advance)
-    batches: list[Batch] = []
+    batches: list[FlappingBatch] = []
     for number, first in enumerate(range(0, count, TOGETHER)):
         advance(f"{first} of {count} answers", REFERENCES_SHARE + (1 - REFERENCES_SHARE) * first / count)
         disconnection = tuple(Disconnection)[number % len(Disconnection)]

@@ -29,7 +29,7 @@ class FlappingAnswer(AnswerOutcome):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class FlappingBatch:
     """Answers that were made at the same time on one server, and its counters.
 
     resumed, rebuilt: new streams of sessions that it still held, and of those that it had to build again. left: what it
@@ -60,7 +60,7 @@ class FlappingSetting:
     level_seconds: float
 
 
-def make_report(batches: Sequence[Batch], planned: int, setting: FlappingSetting) -> Report:
+def make_report(batches: Sequence[FlappingBatch], planned: int, setting: FlappingSetting) -> Report:
     groups = {cut: [batch for batch in batches if batch.disconnection is cut] for cut in Disconnection}
     answers = [answer for batch in batches for answer in batch.answers]
     left = Counter[str]()
@@ -118,7 +118,7 @@ def _different(answer: FlappingAnswer) -> dict[str, Any]:
     }
 
 
-def _row(name: str, batches: Sequence[Batch]) -> list[str]:
+def _row(name: str, batches: Sequence[FlappingBatch]) -> list[str]:
     group = _as_dict(batches)
     seconds = group["seconds"]
     return [
@@ -130,7 +130,7 @@ def _row(name: str, batches: Sequence[Batch]) -> list[str]:
     ]
 
 
-def _as_dict(batches: Sequence[Batch]) -> dict[str, Any]:
+def _as_dict(batches: Sequence[FlappingBatch]) -> dict[str, Any]:
     answers = [answer for batch in batches for answer in batch.answers]
     return {
         "answers": len(answers),
@@ -146,7 +146,7 @@ def _as_dict(batches: Sequence[Batch]) -> dict[str, Any]:
     }
 
 
-def _draw(axes: Any, groups: Mapping[Disconnection, Sequence[Batch]]) -> None:
+def _draw(axes: Any, groups: Mapping[Disconnection, Sequence[FlappingBatch]]) -> None:
     """The time of each answer over its round-trip time."""
     for cut, batches in groups.items():
         answers = [answer for batch in batches for answer in batch.answers if answer.seconds]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from client.answer import Answer
 from netem.experiments.references import Reference, verdict
-from netem.experiments.torture.answer_record import AnswerRecord
+from netem.experiments.torture.answer_record import FaultRecord
 
 MAX_NEW_TOKENS = 40
 BROKEN_OFF = "broken off"
@@ -48,7 +48,7 @@ class AnswerOutcome:
 Outcome = TypeVar("Outcome", bound=AnswerOutcome)
 
 
-def judged(outcome: Outcome, reference: Reference, answer: Answer, record: AnswerRecord) -> Outcome:
+def judged(outcome: Outcome, reference: Reference, answer: Answer, record: FaultRecord) -> Outcome:
     """The outcome with what the answer and the record of it say."""
     is_whole = answer.finish_reason in ("stop", "length")
     return replace(

@@ -33,7 +33,7 @@ _DURATION_S = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     """It begins delay_s after `tokens` tokens of the answer are final, and lasts duration_s."""
 
     kind: FaultKind
@@ -48,7 +48,7 @@ class FaultPlan:
 
     index: int
     question: int
-    faults: tuple[Fault, ...]
+    faults: tuple[InjectedFault, ...]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -69,7 +69,7 @@ def draw_fault_plan(seed: int, index: int, lengths: Sequence[int], *, may_kill: 
     drawn = dice.choices(kinds, [_WEIGHTS[kind] for kind in kinds], k=dice.randint(1, _MOST_FAULTS))
     at = sorted(dice.randrange(lengths[question]) for _ in drawn)
     faults = (
-        Fault(kind, tokens, dice.uniform(0.0, _MOST_DELAY_S), dice.uniform(*_DURATION_S[kind]))
+        InjectedFault(kind, tokens, dice.uniform(0.0, _MOST_DELAY_S), dice.uniform(*_DURATION_S[kind]))
         for kind, tokens in zip(drawn, at, strict=True)
     )
     return FaultPlan(index, question, tuple(faults))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from training.demo.talks.passages import Fact, Passage, filled
-from training.demo.talks.scenes import Comparison, FactKind, PassageSubject
+from training.demo.talks.scenes import FactKind, NumberQuestions, PassageSubject
 from training.demo.talks.talk import capital, listed
 
 REFUSAL = "does not say"
@@ -153,7 +153,7 @@ def count(rng: Random, passage: Passage) -> PassageQuestion | None:
     return PassageQuestion(ask, (*(f"{f.said}." for f in found), f"So the number is {len(found)}."), (str(len(found)),))
 
 
-def numbered(rng: Random, passage: Passage) -> tuple[Comparison, list[Fact]] | None:
+def numbered(rng: Random, passage: Passage) -> tuple[NumberQuestions, list[Fact]] | None:
     """The facts of a field whose numbers compare, with no two alike."""
     fields = [field for field in passage.fields if field.order and len(passage.of(field)) > 1]
     if not fields:

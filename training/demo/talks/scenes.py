@@ -31,7 +31,7 @@ Values = Callable[[Random, int], list[str]]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NumberQuestions:
     """How one asks about the numbers of a field: who has more, whether {s} has more than {o}, who has most and least,
     by how much {s} exceeds {o}, and who has more than {v}."""
 
@@ -60,7 +60,7 @@ class FactKind:
     yes: str
     same: str
     many: str
-    order: Comparison | None = None
+    order: NumberQuestions | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ AGE = FactKind(
     "how old {s} is", "the person who is {v} years old", ("Who is {v} years old?", "Who is {v}?"),
     "Is {s} {v} years old?", "Do {s} and {o} have the same age?",
     "How many people are {v} years old?",
-    Comparison("Who is older, {s} or {o}?", "Is {s} older than {o}?", "Who is the oldest?", "Who is the youngest?",
+    NumberQuestions("Who is older, {s} or {o}?", "Is {s} older than {o}?", "Who is the oldest?", "Who is the youngest?",
           "How many years older is {s} than {o}?", "Who is more than {v} years old?"),
 )  # fmt: skip
 JOB = FactKind(
@@ -189,7 +189,7 @@ HOUR = FactKind(
     ("Which event starts at {v} o'clock?", "What begins at {v} o'clock?"),
     "Does {s} start at {v} o'clock?", "Do {s} and {o} start at the same time?",
     "How many events start at {v} o'clock?",
-    Comparison("Which starts later, {s} or {o}?", "Does {s} start later than {o}?", "Which event starts last?",
+    NumberQuestions("Which starts later, {s} or {o}?", "Does {s} start later than {o}?", "Which event starts last?",
           "Which event starts first?", "How many hours later than {o} does {s} start?",
           "Which events start after {v} o'clock?"),
 )  # fmt: skip
@@ -209,7 +209,7 @@ PRICE = FactKind(
     "how much {s} costs", "the one that costs {v} dollars", ("Which one costs {v} dollars?", "What costs {v} dollars?"),
     "Does {s} cost {v} dollars?", "Do {s} and {o} cost the same?",
     "How many of them cost {v} dollars?",
-    Comparison("Which is more expensive, {s} or {o}?", "Is {s} more expensive than {o}?",
+    NumberQuestions("Which is more expensive, {s} or {o}?", "Is {s} more expensive than {o}?",
           "Which is the most expensive?",
           "Which is the cheapest?", "How many dollars more expensive is {s} than {o}?",
           "What costs more than {v} dollars?"),
@@ -229,7 +229,7 @@ OPENS = FactKind(
     "when {s} opens", "the shop that opens at {v} o'clock", ("Which shop opens at {v} o'clock?",),
     "Does {s} open at {v} o'clock?", "Do {s} and {o} open at the same time?",
     "How many shops open at {v} o'clock?",
-    Comparison("Which opens later, {s} or {o}?", "Does {s} open later than {o}?", "Which shop opens last?",
+    NumberQuestions("Which opens later, {s} or {o}?", "Does {s} open later than {o}?", "Which shop opens last?",
           "Which shop opens first?", "How many hours later than {o} does {s} open?",
           "Which shops open after {v} o'clock?"),
 )  # fmt: skip
@@ -272,7 +272,7 @@ WEIGHT = FactKind(
     "how much {s} weighs", "the box that weighs {v} pounds", ("Which box weighs {v} pounds?",),
     "Does {s} weigh {v} pounds?", "Do {s} and {o} weigh the same?",
     "How many boxes weigh {v} pounds?",
-    Comparison("Which is heavier, {s} or {o}?", "Is {s} heavier than {o}?", "Which box is the heaviest?",
+    NumberQuestions("Which is heavier, {s} or {o}?", "Is {s} heavier than {o}?", "Which box is the heaviest?",
           "Which box is the lightest?", "How many pounds heavier is {s} than {o}?",
           "Which boxes weigh more than {v} pounds?"),
 )  # fmt: skip
@@ -283,7 +283,7 @@ LEAVES = FactKind(
     "when {s} leaves", "the train that leaves at {v} o'clock", ("Which train leaves at {v} o'clock?",),
     "Does {s} leave at {v} o'clock?", "Do {s} and {o} leave at the same time?",
     "How many trains leave at {v} o'clock?",
-    Comparison("Which leaves later, {s} or {o}?", "Does {s} leave later than {o}?", "Which train leaves last?",
+    NumberQuestions("Which leaves later, {s} or {o}?", "Does {s} leave later than {o}?", "Which train leaves last?",
           "Which train leaves first?", "How many hours later than {o} does {s} leave?",
           "Which trains leave after {v} o'clock?"),
 )  # fmt: skip

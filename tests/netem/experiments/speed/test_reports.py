@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 
 from netem.experiments.experiment import Report
 from netem.experiments.speed import clock, controller, frontier, network, sets
-from netem.experiments.speed.runs import Workload
+from netem.experiments.speed.runs import SpeedWorkload
 from netem.experiments.speed.systems import AUTO, EAGER, SYSTEMS
 from tests.netem.experiments.speed.fake_runs import run
 
-WORKLOAD = Workload(("4g",), prompts=1, tokens=4)
+WORKLOAD = SpeedWorkload(("4g",), prompts=1, tokens=4)
 
 
 def drawn(report: Report) -> Report:

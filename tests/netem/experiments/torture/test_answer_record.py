@@ -1,12 +1,12 @@
 """What is recorded of an answer under faults."""
 
 from client.link.link_state import LinkState
-from netem.experiments.torture.answer_record import AnswerRecord
+from netem.experiments.torture.answer_record import FaultRecord
 from netem.experiments.torture.plan import FaultKind
 
 
 def test_the_wait_ends_with_the_first_final_token_of_a_new_stream():
-    record = AnswerRecord()
+    record = FaultRecord()
     record.fault_began(FaultKind.RESET)
     record.fault_ended(10.0)
     record.committed([1], 10.1)  # it was on its way
@@ -18,7 +18,7 @@ def test_the_wait_ends_with_the_first_final_token_of_a_new_stream():
 
 
 def test_a_blackhole_may_leave_the_stream_standing():
-    record = AnswerRecord()
+    record = FaultRecord()
     record.fault_began(FaultKind.BLACKHOLE)
     record.committed([1], 9.0)
     record.fault_ended(10.0)
@@ -27,7 +27,7 @@ def test_a_blackhole_may_leave_the_stream_standing():
 
 
 def test_of_faults_that_overlap_no_wait_is_measured():
-    record = AnswerRecord()
+    record = FaultRecord()
     record.fault_began(FaultKind.BLACKHOLE)
     record.fault_began(FaultKind.KILL)
     record.link_changed(LinkState.OFFLINE)
@@ -43,7 +43,7 @@ def test_of_faults_that_overlap_no_wait_is_measured():
 
 
 def test_final_tokens_that_are_not_in_the_answer_were_retracted():
-    record = AnswerRecord()
+    record = FaultRecord()
     record.committed([1, 2], 0.0)
     record.committed([3], 0.0)
     assert [record.retracted(answer) for answer in ([1, 2, 3, 4], [1, 2, 4], [], [1, 2, 3])] == [0, 1, 3, 0]

@@ -7,7 +7,7 @@ import pytest
 from netem.experiments.experiment import Request
 from netem.experiments.torture import flapping
 from netem.experiments.torture.flapping_plan import DOWN_S, UP_S, WAY_MS, Disconnection, draw_flapping_link
-from netem.experiments.torture.flapping_report import Batch, FlappingAnswer, FlappingSetting, make_report
+from netem.experiments.torture.flapping_report import FlappingAnswer, FlappingBatch, FlappingSetting, make_report
 from netem.experiments.torture.outcome import BROKEN_OFF
 from tests.netem.experiments.one_device.folder import make_folder
 from tests.netem.experiments.one_device.running import check, run_quick
@@ -19,7 +19,7 @@ NOTHING = {"sessions": 0, "leases": 0, "slots": 0}
 
 
 def report(*answers: FlappingAnswer, planned: int | None = None, twice: int = 0, rebuilt: int = 0, **left: int):
-    batch = Batch(
+    batch = FlappingBatch(
         Disconnection.BREAK, answers, resumed=9, rebuilt=rebuilt, recomputed_tokens=twice, passes=5, left=NOTHING | left
     )
     found = make_report([batch], len(answers) if planned is None else planned, SETTING)

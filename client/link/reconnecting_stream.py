@@ -28,10 +28,6 @@ def ignore_link_changes(state: LinkState) -> None:
     """A listener for callers to whom the state of the link does not matter."""
 
 
-def _drop(message: FromClient) -> None:
-    """Sends nothing, as there is no stream."""
-
-
 class ReconnectingStream:
     """`stream` may be None for a server that could not be reached; without `dial` a broken stream stays broken.
     `listener` is called with every change of the link's state."""
@@ -44,7 +40,7 @@ class ReconnectingStream:
         clock: Clock = time.perf_counter,
         chance: Callable[[], float] = random,
     ):
-        self._use(stream)
+        self._stream = stream
         self._dial = dial
         self._listener = listener
         self._clock = clock
@@ -106,6 +102,11 @@ class ReconnectingStream:
         self._watch.release()
         self._changed.set()
 
+    def send(self, message: FromClient) -> None:
+        """Never waits. What cannot be sent is dropped; `receive` reports that the stream is lost."""
+        if self._stream is not None:
+            self._stream.send(message)
+
     async def receive(self) -> FromServer:
         """The next frame for the session. Raises LinkError if the stream is lost, or was given up."""
         while True:
@@ -141,7 +142,7 @@ class ReconnectingStream:
                 await self._wait(self._watch.due - self._clock())
                 continue
             try:
-                self._use(await self._dial())
+                self._stream = await self._dial()
             except LinkError:
                 self._watch.broken(self._clock())
                 continue
@@ -175,15 +176,10 @@ class ReconnectingStream:
         if self._stream is not None:
             self._stream.close()
 
-    def _use(self, stream: Stream | None) -> None:
-        self._stream = stream
-        self.send: Callable[[FromClient], None] = _drop if stream is None else stream.send
-        """Never waits. What cannot be sent is dropped; `receive` reports that the stream is lost."""
-
     def _lose(self, wait_s: float = 0.0) -> None:
         self._traffic_before = self.traffic
         self.close()
-        self._use(None)
+        self._stream = None
         self._watch.broken(self._clock(), wait_s)
         self._report()
 

@@ -24,9 +24,12 @@ class Timed:
 class Worker(Protocol):
     """Runs one computation at a time, off the event loop."""
 
-    async def run(self, cost_s: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
-        """The result of `compute`, not before its stated cost has passed; 0 for no stated cost. Cancelling the caller
-        does not stop the computation: the next one waits for it."""
+    async def run(
+        self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+    ) -> tuple[Result, Timed]:
+        """The result of `compute`, not before its stated cost has passed; 0 for no stated cost. `before` is called
+        first, and its time counts as part of the computation's. Cancelling the caller does not stop the computation:
+        the next one waits for it."""
         ...
 
     def close(self) -> None:
@@ -44,17 +47,24 @@ class PacedThread:
     def __init__(self, name: str):
         self._executor = ThreadPoolExecutor(1, name)
 
-    async def run(self, cost_s: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, run_paced, cost_s, compute)
+    async def run(
+        self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+    ) -> tuple[Result, Timed]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, run_paced, cost_s, compute, before)
 
     def close(self) -> None:
         self._executor.shutdown()
 
 
-def run_paced(cost_s: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
+def run_paced(
+    cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+) -> tuple[Result, Timed]:
     """Computes, and blocks the calling thread until the stated cost has passed: an event loop's timers would be up to
     a millisecond late."""
     begun = time.perf_counter()
+    if before is not None:
+        before()
     result = compute()
     seconds = time.perf_counter() - begun
     if seconds < cost_s:

@@ -133,8 +133,9 @@ class Engine:
                 if batch is None:
                     await worker.run(0.0, make)
                     continue
-                compute = partial(self._compute, make, batch.scheduled)
-                outcomes, timed = await worker.run(self._pace.cost(batch.tokens), compute)
+                verify = partial(self._target.verify, batch.scheduled)
+                # State first: after this pass it would be one pass late.
+                outcomes, timed = await worker.run(self._pace.cost(batch.tokens), verify, before=make)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds
                 self.sessions.complete(batch, outcomes, self._clock())
@@ -158,11 +159,6 @@ class Engine:
     def _wake(self) -> None:
         self._pass_may_be_due.set()
         self._draft_may_be_due.set()
-
-    def _compute(self, make: Callable[[], None], scheduled: Sequence[ScheduledTokens]) -> Sequence[PassOutcome]:
-        # State first: after this pass it would be one pass late.
-        make()
-        return self._target.verify(scheduled)
 
     def _make_state(self, exports: Sequence[StateExport[SessionEntry]], loop: asyncio.AbstractEventLoop) -> None:
         """Hands state to the event loop's thread as soon as it is made, before the pass has a result."""

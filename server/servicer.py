@@ -6,9 +6,10 @@ It may not know frames, slots or passes.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode, FromClient, FromServer
+from common.protocol.messages import FailureCode, FromClient
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService
@@ -45,15 +46,15 @@ class Servicer(OutriderService):
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         return self._bundle_store.read(request)
 
-    async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
-        """One stream. When it returns, its session is over or on lease."""
+    @asynccontextmanager
+    async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[Stream]:
+        """One stream. When its context is left, its session is over or on lease."""
         # The call gate has refused calls without a valid token.
         client = None if self._tokens is None else self._tokens.holder(metadata)
         stream = Stream(client or NOBODY)
         listening = asyncio.create_task(self._listen(messages, stream))
         try:
-            async for message in stream:
-                yield message
+            yield stream
         finally:
             listening.cancel()
             self._engine.leave(stream)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _USER, _ASSISTANT = "user", "assistant"
 _PRIVATE, _UNCONFIRMED = "private", "unconfirmed"
 
+_TITLE = "# A conversation with"
+_NO_CONVERSATION = "it is no conversation as /save writes one"
+
 _HEADING = re.compile(r"^## (Question|Answer)(?: \(([a-z, ]+)\))?$", re.MULTILINE)
 _LIKE_A_HEADING = re.compile(r"^(\\*## (?:Question|Answer)\b)", re.MULTILINE)
 _ESCAPED_HEADING = re.compile(r"^\\(\\*## (?:Question|Answer)\b)", re.MULTILINE)
@@ -80,12 +83,12 @@ def from_json(text: str) -> Transcript:
         said = json.loads(text)["messages"]
         parts = [(each["role"], each["content"], _marks_of(each)) for each in said]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise MisuseError("it is no conversation as /save writes one") from error
+        raise MisuseError(_NO_CONVERSATION) from error
     return _paired(parts)
 
 
 def as_markdown(exchanges: Sequence[Exchange], model: str) -> str:
-    blocks = [f"# A conversation with {' '.join(model.split())}"]
+    blocks = [f"{_TITLE} {' '.join(model.split())}"]
     for each in kept_private(exchanges):
         marks = [_PRIVATE] if each.private else []
         blocks.append(_block("Question", marks, each.question))
@@ -95,8 +98,11 @@ def as_markdown(exchanges: Sequence[Exchange], model: str) -> str:
 
 
 def from_markdown(text: str) -> Transcript:
-    """As `from_json`."""
-    _, *pieces = _HEADING.split(text + "\n")
+    """What `as_markdown` wrote, with everything private in it marked so. Raises MisuseError for anything else."""
+    before, *pieces = _HEADING.split(text + "\n")
+    title = before.strip()
+    if not title.startswith(_TITLE) or "\n" in title:
+        raise MisuseError(_NO_CONVERSATION)
     parts = []
     for who, marks, block in zip(*[iter(pieces)] * 3, strict=True):
         content = _ESCAPED_HEADING.sub(r"\1", block.removeprefix("\n\n").removesuffix("\n\n"))

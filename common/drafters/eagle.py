@@ -100,7 +100,7 @@ class EagleNetwork:
             uniform = self._known_CE.new_full((len(segment.wanted), self._options), 1.0 / self._options)
             return uniform.float().log()
         plan = self._layer.plan(rows)
-        numbers, slots = plan.positions[0], plan.written_slots
+        numbers, slots = plan.positions[0], plan.attention.written_slots
         self._remember(plan.token_ids[0], slots)
         arrived, known = self._arrived_C[numbers], self._known_CE[numbers]
         parents, runs = self._parents(segment, shift, arrived.tolist())

@@ -106,12 +106,11 @@ class MoaNetwork:
         return self._draft.look_back(read, positions, attention, received.keys_values())
 
     def _through_tail(self, plan: PassPlan, hidden: torch.Tensor) -> torch.Tensor:
-        plan = self._tail_values.spare_arrived(plan)
         out = self._tail.model(
             inputs_embeds=hidden,
             position_ids=plan.positions,
             use_cache=False,
-            outrider=PassContext(plan, self._tail_values.pool),
+            outrider=PassContext(self._tail_values.spare_arrived(plan), self._tail_values.pool),
         ).last_hidden_state[0]
         wanted: torch.Tensor = out.index_select(0, plan.wanted_rows)
         return wanted

@@ -36,7 +36,7 @@ class PackedLayer:
 
     def attention(self, plan: PassPlan) -> Attention:
         """Attention of the plan's rows to their contexts, for `DecoderLayer.forward`."""
-        context = PassContext(plan, self._pool)
+        context = PassContext(plan.attention, self._pool)
 
         def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
             return context.attend(0, queries, keys, values, self._scaling)[None]

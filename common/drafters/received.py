@@ -12,7 +12,7 @@ from common.draft_models.moa import MoaDraft
 from common.drafters.drafter import NOTHING
 from common.models.decoder import CausalLm
 from common.models.key_values import KeyValuePool
-from common.models.plan import PassPlan
+from common.models.plan import AttentionPlan, PassPlan
 
 # Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, E hidden size,
 # W state width, N tail layers, X width of a layer's keys.
@@ -81,10 +81,11 @@ class TailKeyValues:
             keys_SX.index_copy_(0, slots, values[: len(slots), layer, 0])
             values_SX.index_copy_(0, slots, values[: len(slots), layer, 1])
 
-    def spare_arrived(self, plan: PassPlan) -> PassPlan:
-        """The plan with writes at positions whose K/V have arrived diverted to an unused slot, so that they stay."""
+    def spare_arrived(self, plan: PassPlan) -> AttentionPlan:
+        """The plan's attention, its writes of K/V that have arrived diverted to an unused slot, so that they stay."""
         arrived = self._arrived_C[plan.positions[0].clamp(max=len(self._arrived_C) - 1)]
-        return replace(plan, written_slots=plan.written_slots.masked_fill(arrived, self._aside))
+        written_slots = plan.attention.written_slots.masked_fill(arrived, self._aside)
+        return replace(plan.attention, written_slots=written_slots)
 
     def forget(self, keep: int) -> None:
         self._arrived_C[keep:] = False

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from common.models.decoder import CausalDecoder, CausalLm
 from common.models.key_values import KeyValuePool
-from common.models.plan import Group, PassPlan
+from common.models.plan import AttentionPlan, Group
 
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, S slots,
 # B segments of a group, Q queries and C context entries per segment of it, X = heads * D.
@@ -24,7 +24,7 @@ ATTENTION = "outrider_tree"
 class PassContext:
     """The argument `outrider` of the model's forward, which transformers hands to the attention of every layer."""
 
-    plan: PassPlan
+    plan: AttentionPlan
     pool: KeyValuePool
 
     def attend(

@@ -59,8 +59,8 @@ class PackedModel:
             input_ids=plan.token_ids,
             position_ids=plan.positions,
             use_cache=False,
-            outrider=PassContext(plan, self.pool),
+            outrider=PassContext(plan.attention, self.pool),
         ).last_hidden_state.squeeze(0)
         if self.pool.hidden_SE is not None:
-            self.pool.hidden_SE.index_copy_(0, plan.written_slots, hidden)
+            self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
         return PassOutput(self.model.lm_head(hidden.index_select(0, plan.wanted_rows)), hidden)

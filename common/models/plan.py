@@ -114,6 +114,17 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
+class AttentionPlan:
+    """What the attention of every layer needs: which slots to write, and which to attend to. No tokens."""
+
+    written_slots: torch.Tensor
+    """`[N]`."""
+    groups: Sequence[Group]
+    packed_order: torch.Tensor | None
+    """`[N]`: where each packed row lies in the groups' results laid end to end; `None` where in order."""
+
+
+@dataclass(frozen=True, eq=False)
 class PassPlan:
     """Everything about a pass that is the same in every layer."""
 
@@ -121,13 +132,9 @@ class PassPlan:
     """`[1, N]`."""
     positions: torch.Tensor
     """`[1, N]`."""
-    written_slots: torch.Tensor
-    """`[N]`."""
     wanted_rows: torch.Tensor
     """`[R]`."""
-    groups: Sequence[Group]
-    packed_order: torch.Tensor | None
-    """`[N]`: where each packed row lies in the groups' results laid end to end; `None` where in order."""
+    attention: AttentionPlan
 
 
 @dataclass(frozen=True)
@@ -169,10 +176,12 @@ def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
     return PassPlan(
         token_ids=torch.from_numpy(tokens).to(limits.device)[None],
         positions=torch.from_numpy(positions).to(limits.device)[None],
-        written_slots=torch.from_numpy(written).to(limits.device),
         wanted_rows=torch.from_numpy(wanted).to(limits.device),
-        groups=groups,
-        packed_order=None if groups[0].rows is None else torch.from_numpy(_packed_order(groups)).to(limits.device),
+        attention=AttentionPlan(
+            written_slots=torch.from_numpy(written).to(limits.device),
+            groups=groups,
+            packed_order=None if groups[0].rows is None else torch.from_numpy(_packed_order(groups)).to(limits.device),
+        ),
     )
 
 

@@ -5,10 +5,9 @@ may not know streams, channels or sessions.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import accumulate, repeat
-from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -43,8 +42,6 @@ from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.description_checks import check_description
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 
-Message = TypeVar("Message")
-
 MAX_COLUMNS = 4096
 """The most nodes of one Grow. Sessions allow far fewer; this avoids creating a million objects for a frame that they
 refuse."""
@@ -60,27 +57,102 @@ _UNKNOWN_FRAME = "a frame is empty or of a kind that this release does not know"
 
 
 def frame_from_client(message: FromClient) -> pb.ClientFrame:
-    return _CLIENT_FRAMES[type(message)](message)
+    match message:
+        case Open():
+            settings, state = _settings_frame(message.settings), message.state
+            opened = pb.Open(
+                version=message.version,
+                fingerprint=message.fingerprint,
+                session=message.session,
+                turn=message.turn,
+                tokens=message.tokens,
+                prompt_length=message.prompt_length,
+                settings=settings,
+                state=None if state is None else _state_request_frame(state),
+            )
+            return pb.ClientFrame(open=opened)
+        case Extend(turn, keep, tokens):
+            settings = _settings_frame(message.settings)
+            return pb.ClientFrame(extend=pb.Extend(turn=turn, keep=keep, tokens=tokens, settings=settings))
+        case Grow():
+            return pb.ClientFrame(grow=_grow_frame(message))
+        case Ack(turn, frontier):
+            return pb.ClientFrame(ack=pb.Ack(turn=turn, frontier=frontier))
+        case Cancel(turn):
+            return pb.ClientFrame(cancel=pb.Cancel(turn=turn))
+        case StateAck(frames):
+            return pb.ClientFrame(state_ack=pb.StateAck(frames=frames))
+        case Ping(number):
+            return pb.ClientFrame(ping=pb.Ping(number=number))
 
 
 def message_from_client(frame: pb.ClientFrame) -> FromClient:
     """Raises PeerError for a malformed frame."""
-    name = frame.WhichOneof("frame")
-    if name is None:
-        raise PeerError(_UNKNOWN_FRAME)
-    return _CLIENT_MESSAGES[name](getattr(frame, name))
+    match frame.WhichOneof("frame"):
+        case "open":
+            opened = frame.open
+            return Open(
+                version=opened.version,
+                fingerprint=opened.fingerprint,
+                session=opened.session,
+                turn=opened.turn,
+                tokens=tuple(opened.tokens),
+                prompt_length=opened.prompt_length,
+                settings=_settings(opened.settings if opened.HasField("settings") else None),
+                state=_state_request(opened.state) if opened.HasField("state") else None,
+            )
+        case "extend":
+            extend = frame.extend
+            settings = _settings(extend.settings if extend.HasField("settings") else None)
+            return Extend(extend.turn, extend.keep, tuple(extend.tokens), settings)
+        case "grow":
+            return _grow(frame.grow)
+        case "ack":
+            return Ack(frame.ack.turn, frame.ack.frontier)
+        case "cancel":
+            return Cancel(frame.cancel.turn)
+        case "state_ack":
+            return StateAck(frame.state_ack.frames)
+        case "ping":
+            return Ping(frame.ping.number)
+    raise PeerError(_UNKNOWN_FRAME)
 
 
 def frame_from_server(message: FromServer) -> pb.ServerFrame:
-    return _SERVER_FRAMES[type(message)](message)
+    match message:
+        case Opened(session):
+            return pb.ServerFrame(opened=pb.Opened(session=session))
+        case Commit():
+            return pb.ServerFrame(commit=pb.Commit(**asdict(message)))
+        case State():
+            return pb.ServerFrame(state=pb.State(**asdict(message)))
+        case Finished(turn, frontier, reason):
+            return pb.ServerFrame(finished=pb.Finished(turn=turn, frontier=frontier, reason=reason.value))
+        case Failed():
+            return pb.ServerFrame(failed=_failed_frame(message))
+        case Pong(number):
+            return pb.ServerFrame(pong=pb.Pong(number=number))
 
 
 def message_from_server(frame: pb.ServerFrame) -> FromServer:
     """Raises PeerError for a malformed frame."""
-    name = frame.WhichOneof("frame")
-    if name is None:
-        raise PeerError(_UNKNOWN_FRAME)
-    return _SERVER_MESSAGES[name](getattr(frame, name))
+    match frame.WhichOneof("frame"):
+        case "opened":
+            return Opened(frame.opened.session)
+        case "commit":
+            commit = frame.commit
+            return Commit(commit.turn, commit.start, tuple(commit.tokens), commit.seen)
+        case "state":
+            state = frame.state
+            shape = tuple(state.shape)
+            return State(state.turn, state.start, state.count, state.kind, state.dtype, shape, state.payload)
+        case "finished":
+            return _finished(frame.finished)
+        case "failed":
+            return _failed(frame.failed)
+        case "pong":
+            return Pong(frame.pong.number)
+    raise PeerError(_UNKNOWN_FRAME)
 
 
 def _settings_frame(settings: Settings) -> pb.Settings:
@@ -104,34 +176,6 @@ def _sampling(frame: pb.Sampling) -> Sampling:
     return Sampling(frame.temperature, frame.top_k, frame.top_p, frame.min_p, frame.repetition_penalty, frame.seed)
 
 
-def _open_frame(message: Open) -> pb.ClientFrame:
-    return pb.ClientFrame(
-        open=pb.Open(
-            version=message.version,
-            fingerprint=message.fingerprint,
-            session=message.session,
-            turn=message.turn,
-            tokens=message.tokens,
-            prompt_length=message.prompt_length,
-            settings=_settings_frame(message.settings),
-            state=None if message.state is None else _state_request_frame(message.state),
-        )
-    )
-
-
-def _open(frame: pb.Open) -> Open:
-    return Open(
-        version=frame.version,
-        fingerprint=frame.fingerprint,
-        session=frame.session,
-        turn=frame.turn,
-        tokens=tuple(frame.tokens),
-        prompt_length=frame.prompt_length,
-        settings=_settings(frame.settings if frame.HasField("settings") else None),
-        state=_state_request(frame.state) if frame.HasField("state") else None,
-    )
-
-
 def _state_request_frame(request: StateRequest) -> pb.StateRequest:
     return pb.StateRequest(draft=request.draft, layers=request.layers, dtype=request.dtype, later=request.later)
 
@@ -140,30 +184,16 @@ def _state_request(frame: pb.StateRequest) -> StateRequest:
     return StateRequest(frame.draft, frame.layers, frame.dtype, frame.later)
 
 
-def _extend_frame(message: Extend) -> pb.ClientFrame:
-    settings = _settings_frame(message.settings)
-    return pb.ClientFrame(
-        extend=pb.Extend(turn=message.turn, keep=message.keep, tokens=message.tokens, settings=settings)
-    )
-
-
-def _extend(frame: pb.Extend) -> Extend:
-    settings = frame.settings if frame.HasField("settings") else None
-    return Extend(frame.turn, frame.keep, tuple(frame.tokens), _settings(settings))
-
-
-def _grow_frame(message: Grow) -> pb.ClientFrame:
+def _grow_frame(message: Grow) -> pb.Grow:
     ids = [node.id for node in message.nodes]
-    return pb.ClientFrame(
-        grow=pb.Grow(
-            turn=message.turn,
-            frontier=message.frontier,
-            id=[now - before for before, now in zip([0, *ids], ids, strict=False)],
-            parent=[node.id - node.parent if node.parent else 0 for node in message.nodes],
-            token=[node.token for node in message.nodes],
-            logp=[node.logp for node in message.nodes],
-            draw=_draw_frames(message.nodes),
-        )
+    return pb.Grow(
+        turn=message.turn,
+        frontier=message.frontier,
+        id=[now - before for before, now in zip([0, *ids], ids, strict=False)],
+        parent=[node.id - node.parent if node.parent else 0 for node in message.nodes],
+        token=[node.token for node in message.nodes],
+        logp=[node.logp for node in message.nodes],
+        draw=_draw_frames(message.nodes),
     )
 
 
@@ -200,29 +230,6 @@ def _draws(frames: Sequence[pb.Draw], parents: Sequence[int]) -> dict[int, Draw]
     return {parents[frame.node]: Draw(tuple(frame.token), tuple(frame.weight)) for frame in frames}
 
 
-def _state_frame(message: State) -> pb.ServerFrame:
-    return pb.ServerFrame(
-        state=pb.State(
-            turn=message.turn,
-            start=message.start,
-            count=message.count,
-            kind=message.kind,
-            dtype=message.dtype,
-            shape=message.shape,
-            payload=message.payload,
-        )
-    )
-
-
-def _state(frame: pb.State) -> State:
-    return State(frame.turn, frame.start, frame.count, frame.kind, frame.dtype, tuple(frame.shape), frame.payload)
-
-
-def _finished_frame(message: Finished) -> pb.ServerFrame:
-    finished = pb.Finished(turn=message.turn, frontier=message.frontier, reason=message.reason.value)
-    return pb.ServerFrame(finished=finished)
-
-
 def _finished(frame: pb.Finished) -> Finished:
     try:
         reason = FinishReason(frame.reason)
@@ -231,11 +238,10 @@ def _finished(frame: pb.Finished) -> Finished:
     return Finished(frame.turn, frame.frontier, reason)
 
 
-def _failed_frame(message: Failed) -> pb.ServerFrame:
+def _failed_frame(message: Failed) -> pb.Failed:
     # Rounded up, after removing the rounding error of the product, and limited to what the field holds.
     retry_after_ms = min(math.ceil(round(message.retry_after * 1000, 3)), _LONGEST_MS)
-    failed = pb.Failed(code=message.code.value, message=message.message, retry_after_ms=retry_after_ms)
-    return pb.ServerFrame(failed=failed)
+    return pb.Failed(code=message.code.value, message=message.message, retry_after_ms=retry_after_ms)
 
 
 def _failed(frame: pb.Failed) -> Failed:
@@ -244,45 +250,6 @@ def _failed(frame: pb.Failed) -> Failed:
     except ValueError:
         code = FailureCode.INTERNAL  # a code of a newer server, whose sentence is still shown
     return Failed(code, plain(frame.message, LONGEST_SENTENCE), frame.retry_after_ms / 1000)
-
-
-_CLIENT_FRAMES: dict[type, Callable[[Any], pb.ClientFrame]] = {
-    Open: _open_frame,
-    Extend: _extend_frame,
-    Grow: _grow_frame,
-    Ack: lambda ack: pb.ClientFrame(ack=pb.Ack(turn=ack.turn, frontier=ack.frontier)),
-    Cancel: lambda cancel: pb.ClientFrame(cancel=pb.Cancel(turn=cancel.turn)),
-    StateAck: lambda ack: pb.ClientFrame(state_ack=pb.StateAck(frames=ack.frames)),
-    Ping: lambda ping: pb.ClientFrame(ping=pb.Ping(number=ping.number)),
-}
-
-_CLIENT_MESSAGES: dict[str, Callable[[Any], FromClient]] = {
-    "open": _open,
-    "extend": _extend,
-    "grow": _grow,
-    "ack": lambda frame: Ack(frame.turn, frame.frontier),
-    "cancel": lambda frame: Cancel(frame.turn),
-    "state_ack": lambda frame: StateAck(frame.frames),
-    "ping": lambda frame: Ping(frame.number),
-}
-
-_SERVER_FRAMES: dict[type, Callable[[Any], pb.ServerFrame]] = {
-    Opened: lambda opened: pb.ServerFrame(opened=pb.Opened(session=opened.session)),
-    Commit: lambda commit: pb.ServerFrame(commit=pb.Commit(**asdict(commit))),
-    State: _state_frame,
-    Finished: _finished_frame,
-    Failed: _failed_frame,
-    Pong: lambda pong: pb.ServerFrame(pong=pb.Pong(number=pong.number)),
-}
-
-_SERVER_MESSAGES: dict[str, Callable[[Any], FromServer]] = {
-    "opened": lambda frame: Opened(frame.session),
-    "commit": lambda frame: Commit(frame.turn, frame.start, tuple(frame.tokens), frame.seen),
-    "state": _state,
-    "finished": _finished,
-    "failed": _failed,
-    "pong": lambda frame: Pong(frame.number),
-}
 
 
 # The server's description and its bundles.

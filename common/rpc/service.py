@@ -5,8 +5,8 @@ It may not know the engine, the target or sessions: it carries messages between 
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 import grpc
@@ -39,14 +39,16 @@ class OutriderService(ABC):
         """The file's bytes in chunks. Raises PeerError where the request names no file of a bundle."""
 
     @abstractmethod
-    def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
-        """One stream, of a call with that metadata. `messages` ends where the client closes its side, and raises
-        PeerError at a malformed frame.
+    def generate(
+        self, messages: AsyncIterator[FromClient], metadata: CallMetadata
+    ) -> AbstractAsyncContextManager[AsyncIterable[FromServer]]:
+        """One stream, of a call with that metadata: a context that gives the server's messages. `messages` ends where
+        the client closes its side, and raises PeerError at a malformed frame.
 
-        The stream lasts until the returned generator ends, which is closed early where the client is gone. A client
+        The stream lasts until the server's messages end; the context is left early where the client is gone. A client
         that has closed its side still gets its answer to the end, or a Failed where that would take another word
-        from it, such as an acknowledgement. A connection that breaks ends `messages` too, just before the generator is
-        closed: the end of `messages` must not cost anything that a client could come back for.
+        from it, such as an acknowledgement. A connection that breaks ends `messages` too, just before the context is
+        left: the end of `messages` must not cost anything that a client could come back for.
         """
 
 
@@ -82,8 +84,8 @@ class _Servicer(OutriderServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     async def Generate(self, frames: AsyncIterator[pb.ClientFrame], context: Any) -> None:  # noqa: N802
-        async with aclosing(self._service.generate(_messages(frames), context.invocation_metadata())) as answers:
-            async for message in answers:
+        async with self._service.generate(_messages(frames), context.invocation_metadata()) as stream:
+            async for message in stream:
                 await context.write(frame_from_server(message))
 
 

@@ -72,7 +72,11 @@ class VirtualWorker:
     def __init__(self, name: str):
         self._free_at = 0.0
 
-    async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
+    async def run(
+        self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+    ) -> tuple[Result, Timed]:
+        if before is not None:
+            before()
         result = compute()
         now = asyncio.get_running_loop().time()
         self._free_at = max(self._free_at, now) + cost

@@ -5,7 +5,7 @@ Pure: time is an argument, in seconds. It decides nothing and holds no part of a
 
 from collections.abc import Sequence
 
-from common.protocol.messages import FailureCode, Finished, FromServer
+from common.protocol.messages import Commit, FailureCode, Finished, FromServer
 from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
 from server import events
 from server.events import EventListener
@@ -44,10 +44,9 @@ class Accounting:
         """A pass is about to compute these tokens."""
         self.counters.recomputed_tokens += entry.computed.count_repeats(scheduled)
 
-    def verified(
-        self, entry: SessionEntry, scheduled: ScheduledTokens, result: PassResult, committed: Sequence[int], now: float
-    ) -> None:
-        """A pass computed these tokens, and `committed` some."""
+    def verified(self, entry: SessionEntry, scheduled: ScheduledTokens, result: PassResult, now: float) -> None:
+        """A pass computed these tokens, and may have committed some."""
+        committed = [token for reply in result.replies if isinstance(reply, Commit) for token in reply.tokens]
         if scheduled.verify_input is not None:
             self.counters.drafts += bool(scheduled.nodes)
             self.counters.draft_tokens += len(scheduled.nodes)

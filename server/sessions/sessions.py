@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
-from common.protocol.messages import Commit, Extend, Failed, FailureCode, FromClient, FromServer, Open
-from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.messages import Extend, Failed, FailureCode, FromClient, FromServer, Open
+from common.protocol.scheduled_tokens import PassResult
 from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
 from server.events import EventListener, ignore_event
@@ -209,8 +209,26 @@ class Sessions:
         self._cost.observe(batch.tokens, now - batch.began)
         isolation = self._isolation("after its pass")
         for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
+            entry.in_pass = False
+            kept: set[int] = set()
             with isolation(entry):
-                self._complete(entry, scheduled, outcome, now)
+                result: PassResult | None = None
+                try:
+                    if isinstance(outcome, PeerError):
+                        # On lease it stays: the next pass will fail for it again, and then its client may be back.
+                        if self._registry.is_connected(entry):
+                            self.fail(entry.listener, outcome)
+                    elif self._registry.holds(entry):
+                        result = entry.session.complete(scheduled, outcome, now)
+                        self._accounting.verified(entry, scheduled, result, now)
+                        slots, chain = scheduled.slots, len(scheduled.chain)
+                        filled = [*slots[:chain], *(slots[chain + index] for index in result.nodes_kept)]
+                        entry.sequence.keep(filled if result.chain_kept else ())
+                        kept.update(filled if result.chain_kept else ())
+                finally:
+                    self._pool.give(slot for slot in scheduled.slots if slot not in kept)
+                if result is not None:
+                    self._deliver(entry, result.replies, now)
 
     # Server drafting.
 
@@ -336,30 +354,6 @@ class Sessions:
             return []
 
         return schedule([entry.demand for entry in due], budget, self._cost.estimate, probabilities)
-
-    def _complete(self, entry: SessionEntry, scheduled: ScheduledTokens, outcome: PassOutcome, now: float) -> None:
-        entry.in_pass = False
-        kept: set[int] = set()
-        try:
-            if not self._registry.holds(entry):
-                return
-            if isinstance(outcome, PeerError):
-                # A session on lease stays: the next pass will fail for it again, and then its client may be back.
-                if self._registry.is_connected(entry):
-                    self.fail(entry.listener, outcome)
-                return
-            result = entry.session.complete(scheduled, outcome, now)
-            commits = [reply for reply in result.replies if isinstance(reply, Commit)]
-            committed = [token for commit in commits for token in commit.tokens]
-            self._accounting.verified(entry, scheduled, result, committed, now)
-            if result.chain_kept:
-                chain = len(scheduled.chain)
-                slots = [*scheduled.slots[:chain], *(scheduled.slots[chain + index] for index in result.nodes_kept)]
-                entry.sequence.keep(slots)
-                kept = set(slots)
-        finally:
-            self._pool.give(slot for slot in scheduled.slots if slot not in kept)
-        self._deliver(entry, result.replies, now)
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.end_to_end.way_of_a_token import LEGS, Trace, walk
 
-MOST = {"up": 11, "server": 33, "down": 13}
+MOST = {"up": 10, "server": 26, "down": 14}
 """Functions of each leg. May only fall."""
 
 

@@ -58,9 +58,10 @@ _MOST_ITEMS = 256
 _ONLOOKERS = (
     "common.protocol.checks",
     "server.sessions.accounting",
+    "server.sessions.admission",
     "client.drafting.provisional",
 )
-"""Modules that check or count what passes, and hand nothing on."""
+"""Modules that check or count what passes, and hand nothing on. Admission takes a prompt's length, and its hash."""
 
 _TIMERS = ("server.security.call_gate",)
 """Modules that time each frame as it comes and goes."""

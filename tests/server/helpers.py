@@ -56,8 +56,12 @@ class InPlace:
     def __init__(self, costs: dict[str, list[float]], name: str):
         self._costs = costs.setdefault(name, [])
 
-    async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
+    async def run(
+        self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+    ) -> tuple[Result, Timed]:
         self._costs.append(cost)
+        if before is not None:
+            before()
         return compute(), Timed(0.0, overran=False)
 
     def close(self) -> None:

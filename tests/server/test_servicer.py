@@ -30,10 +30,12 @@ def make_servicer() -> Servicer:
 
 
 async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:
-    (failed,) = [message async for message in make_servicer().generate(silence(), ())]
+    async with make_servicer().generate(silence(), ()) as stream:
+        (failed,) = [message async for message in stream]
     assert isinstance(failed, Failed)
     assert failed.message == "no Open came within 0.01 seconds"
 
 
 async def test_a_stream_that_ends_before_it_begins_ends_without_a_word() -> None:
-    assert [message async for message in make_servicer().generate(nothing(), ())] == []
+    async with make_servicer().generate(nothing(), ()) as stream:
+        assert [message async for message in stream] == []

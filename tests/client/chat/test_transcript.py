@@ -116,3 +116,17 @@ USER, ASSISTANT = {"role": "user", "content": "a"}, {"role": "assistant", "conte
 def test_what_is_no_conversation_is_misuse(text, says):
     with pytest.raises(MisuseError, match=says):
         from_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "A page of notes.\n",
+        "# A page of notes\n\n## Question\n\nwhy?\n",
+        "# A conversation with m\n\nnotes of my own\n\n## Question\n\nwhy?\n",
+    ],
+)
+def test_a_page_that_save_did_not_write_is_misuse(text):
+    with pytest.raises(MisuseError, match="no conversation"):
+        from_markdown(text)

@@ -45,3 +45,13 @@ def test_misuse_is_told_with_the_name_of_the_file(tmp_path):
             load(tmp_path / name)
     with pytest.raises(MisuseError, match="cannot be written"):
         save(tmp_path / "absent" / "chat.json", SAID, "demo", own=())
+
+
+def test_a_page_of_other_notes_is_refused_and_so_never_written_over(tmp_path):
+    page = tmp_path / "notes.md"
+    page.write_text("What to buy.\n", encoding="utf-8")
+    with pytest.raises(MisuseError, match="no conversation"):
+        load(page)
+    with pytest.raises(MisuseError, match="exists already"):
+        save(page, [], "m", own=())
+    assert page.read_text(encoding="utf-8") == "What to buy.\n"

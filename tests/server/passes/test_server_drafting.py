@@ -306,8 +306,10 @@ async def test_a_client_that_says_nothing_is_helped_from_its_first_pass_on() -> 
 class Late(InPlace):
     """Takes longer than what is stated."""
 
-    async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
-        result, timed = await super().run(cost, compute)
+    async def run(
+        self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+    ) -> tuple[Result, Timed]:
+        result, timed = await super().run(cost, compute, before)
         return result, replace(timed, overran=True)
 
 

@@ -21,7 +21,7 @@ from common.programs.folded_options import with_folded_options
 from common.programs.interruption import ended_at_once
 
 app = typer.Typer(
-    help="ChatSession to a large model over a bad link: a small one on this machine rides ahead of it.",
+    help="Talk to a large model over an unreliable link; a small draft model on this machine writes ahead of it.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -66,7 +66,7 @@ def run(
 ) -> None:
     r"""Ask once and show the answer as it is committed.
 
-    From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft answers alone."""
+    From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
     question = _read_prompt(prompt, private_file)
     if via_serve:
         from client.local_serve.ask import Options, answered
@@ -107,9 +107,9 @@ def chat(
     shown: option.ScreenRequest,
     credentials: option.Credentials,
 ) -> None:
-    r"""ChatSession, several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
+    r"""Chat: several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
 
-    From [\[private]] ... [\[/private]] on, the conversation stays on this machine, where the draft answers alone."""
+    From [\[private]] ... [\[/private]] on, the conversation stays on this machine and the draft model answers alone."""
     with loading() as loaded:
         from client.chat.settings import ChatSettings
         from client.commands.chat import chat as chat_command
@@ -130,7 +130,10 @@ def serve(
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where apps ask; port 0 picks a free one.")
     ] = "127.0.0.1:8080",
     offline: Annotated[
-        str, typer.Option("--offline", help="While the server is out of reach: answer by the draft alone, or refuse.")
+        str,
+        typer.Option(
+            "--offline", help="While the server is unreachable: answer with the draft model alone, or refuse."
+        ),
     ] = "answer",
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Requests that are answered at once.")] = 4,
     api_key_file: Annotated[
@@ -155,7 +158,7 @@ def serve(
 ) -> None:
     """Answer apps on this machine as OpenAI's API does: /v1/chat/completions and the like.
 
-    Temperature is what a request has that says none."""
+    --temperature is for requests that set none."""
     with loading() as loaded:
         import asyncio
 
@@ -183,13 +186,13 @@ def pull(
     server: option.Server,
     draft: option.Draft = None,
     trust_new: Annotated[
-        bool, typer.Option("--trust-new", help="Accept that the server hands out another target or draft than it did.")
+        bool, typer.Option("--trust-new", help="Accept another target or draft model from this server than before.")
     ] = False,
     cache_dir: option.CacheDir = None,
     *,
     credentials: option.Credentials,
 ) -> None:
-    """Fetch what this machine needs for a server's target; an interrupted pull goes on where it stopped."""
+    """Fetch what this machine needs for a server's target; an interrupted pull is resumed."""
     import asyncio
 
     from client.commands.pull import pull as pull_command
@@ -210,7 +213,7 @@ def doctor(
     *,
     credentials: option.Credentials,
 ) -> None:
-    """Check this machine, and a server from here, and say what to mend."""
+    """Check this machine, and a server from here, and say how to fix what is wrong."""
     with ended_at_once(STOPPED):
         import asyncio
 
@@ -287,10 +290,12 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
         except UnicodeError as error:
             raise MisuseError(f"the private file {private_file} is not valid text; give it in UTF-8") from error
         except OSError as error:
-            raise MisuseError(f"the private file {private_file} cannot be read; check its name and rights") from error
+            raise MisuseError(
+                f"the private file {private_file} cannot be read; check its name and permissions"
+            ) from error
     if not prompt.strip():
         raise MisuseError("there is nothing to ask; give a prompt, or - to read it from standard input")
-    before_private(prompt)  # fails now where its spans cannot be
+    before_private(prompt)  # fails now if its spans are invalid
     return prompt
 
 

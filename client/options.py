@@ -26,13 +26,13 @@ TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="This client's 
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The key of --tls-cert (PEM).")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Send prompts in plain text off this machine.")]
 
-Draft = Annotated[str | None, typer.Option("--draft", help="Which of the server's drafts; its first by default.")]
+Draft = Annotated[str | None, typer.Option("--draft", help="Which of the server's draft models; its first by default.")]
 Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu or cuda.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="What the drafter computes in: float32, bfloat16, ...")]
-Threads = Annotated[int, typer.Option("--threads", min=0, help="Of torch, for the drafter; 0 leaves it to torch.")]
+Threads = Annotated[int, typer.Option("--threads", min=0, help="Torch threads of the drafter; 0 for torch's default.")]
 Layers = Annotated[
     int | None,
-    typer.Option("--layers", min=0, metavar="N", help="Last layers of the target that run here; else as is fastest."),
+    typer.Option("--layers", min=0, metavar="N", help="Last target layers to run locally; chosen by speed if absent."),
 ]
 StateDtype = Annotated[
     str, typer.Option("--state", metavar="DTYPE", help="How the server sends draft state: int8 or float16.")
@@ -45,13 +45,15 @@ MaxNewTokens = Annotated[
 Temperature = Annotated[float, typer.Option("--temperature", help="0 takes the likeliest token, more draws tokens.")]
 TopK = Annotated[int, typer.Option("--top-k", help="Draw from this many of the likeliest tokens; 0 from all.")]
 TopP = Annotated[float, typer.Option("--top-p", help="Draw from the likeliest tokens that together reach this share.")]
-MinP = Annotated[float, typer.Option("--min-p", help="Leave out tokens below this share of the likeliest one's.")]
+MinP = Annotated[
+    float, typer.Option("--min-p", help="Drop tokens less likely than this fraction of the likeliest one.")
+]
 RepetitionPenalty = Annotated[
-    float, typer.Option("--repetition-penalty", help="Above 1 for fewer tokens that came before; 1 for none.")
+    float, typer.Option("--repetition-penalty", help="Above 1 penalises tokens that already occurred; 1 is off.")
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", help="Of what is drawn, else a fresh one; under coupled the same gives the same answer."),
+    typer.Option("--seed", help="Random seed; a fresh one if absent. With --rule coupled it fixes the answer."),
 ]
 Rule = Annotated[
     str | None,
@@ -64,16 +66,23 @@ Rule = Annotated[
 Stop = Annotated[
     list[str] | None, typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated.")
 ]
-Idle = Annotated[str, typer.Option("--idle", help="What the server does meanwhile: auto, assist, eager or patient.")]
+Idle = Annotated[
+    str,
+    typer.Option(
+        "--idle",
+        help="When the server verifies: at once (eager), after waiting for drafts (patient), drafting too (assist), or "
+        "auto; by default as the server is set.",
+    ),
+]
 PolicyName = Annotated[
     str, typer.Option("--policy", help="stream, or for comparison lockstep (rounds) or cloud (no drafting).")
 ]
 PaceDraft = Annotated[
-    float, typer.Option("--pace-draft", min=0, metavar="MS", help="Each drafted level takes at least this long.")
+    float, typer.Option("--pace-draft", min=0, metavar="MS", help="Simulated minimum duration of a drafted tree level.")
 ]
 ViaServe = Annotated[
     bool,
-    typer.Option("--via-serve/--no-via-serve", help="Ask a running `outrider serve` of yours, which has all loaded."),
+    typer.Option("--via-serve/--no-via-serve", help="Use your running `outrider serve`, which has the models loaded."),
 ]
 PrivateFile = Annotated[
     Path | None,
@@ -84,14 +93,19 @@ PrivateFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 OfflineLimit = Annotated[
-    int, typer.Option("--offline-limit", min=0, metavar="TOKENS", help="Written alone at most, while the link is gone.")
+    int, typer.Option("--offline-limit", min=0, metavar="TOKENS", help="Most tokens to draft while offline.")
 ]
 OfflineWait = Annotated[
     float,
-    typer.Option("--offline-wait", min=0, metavar="SECONDS", help="For the server, once there is no more to write."),
+    typer.Option(
+        "--offline-wait",
+        min=0,
+        metavar="SECONDS",
+        help="How long to wait for the server when the offline draft has ended.",
+    ),
 ]
 OnReconnect = Annotated[
-    str, typer.Option("--on-reconnect", help="What becomes of text written alone: verify it, or keep it as it is.")
+    str, typer.Option("--on-reconnect", help="What to do with text drafted offline: verify it, or keep it as it is.")
 ]
 Markdown = Annotated[
     bool, typer.Option("--markdown/--no-markdown", help="Render the Markdown of a whole answer, on a terminal.")

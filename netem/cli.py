@@ -81,7 +81,7 @@ def link(
         ),
     ] = None,
     backend: Annotated[
-        str, typer.Option("--backend", metavar="NAME", help="tun, tc, proxy, or auto: tun where it works, else proxy.")
+        str, typer.Option("--backend", metavar="NAME", help="tun, tc, proxy, or auto: tun if it works, else proxy.")
     ] = "auto",
     congestion: Congestion = None,
     up_trace: UpTrace = None,
@@ -110,7 +110,7 @@ def link(
 def calibrate(
     profile: ProfileName,
     backend: Annotated[
-        str, typer.Option("--backend", metavar="NAME", help="tun, proxy, or auto: tun where it works.")
+        str, typer.Option("--backend", metavar="NAME", help="tun, proxy, or auto: tun if it works.")
     ] = "auto",
     congestion: Congestion = None,
     up_trace: UpTrace = None,

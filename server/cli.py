@@ -78,10 +78,10 @@ def health(
     ] = None,
     tls_ca: Annotated[Path | None, typer.Option(help="Speak TLS, trusting this authority (PEM).")] = None,
     tls_name: Annotated[str | None, typer.Option(help="The name that its certificate has, if not HOST.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="A client's certificate, where one is asked for (PEM).")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="A client's certificate, if one is asked for (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of --tls-cert (PEM).")] = None,
 ) -> None:
-    """Say whether a server takes new sessions; exit code 1 where it does not."""
+    """Say whether a server takes new sessions; exit code 1 if it does not."""
     import asyncio
 
     from common.address import parse_address, parse_destination
@@ -100,7 +100,7 @@ def health(
 @app.command()
 def bundle(
     target: Target,
-    draft: Annotated[str, typer.Option(help="A draft's directory or hub id, or `lookup`.")],
+    draft: Annotated[str, typer.Option(help="A draft model's directory or hub id, or `lookup`.")],
     out: Annotated[Path, typer.Option(help="The directory to write; it must not hold anything.")],
 ) -> None:
     """Write a client bundle as a directory."""
@@ -145,7 +145,7 @@ def doctor(
     asked: CheckedTargetRequest,
     access: AccessRequest,
 ) -> None:
-    """Check this machine, the target and its drafts, and who may connect, and say what to mend."""
+    """Check this machine, the target and its draft models, and who may connect; say how to fix what is wrong."""
     with ended_at_once(_STOPPED):
         import asyncio
 

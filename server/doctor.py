@@ -1,4 +1,4 @@
-"""`outriderd doctor`: what could keep a server from starting or its clients from coming, each with what mends it.
+"""`outriderd doctor`: what could keep a server from starting or its clients from coming, each with what fixes it.
 
 It loads no weights, and writes nothing but what the hub's client keeps of a checkpoint's small files.
 """
@@ -114,12 +114,12 @@ def _check_certificate(access: AccessOptions, now: datetime) -> Finding:
     certificate = read_pem(access.certificate.read_bytes())
     names = ", ".join(certificate.names) or "no host"
     detail = f"{access.certificate} is for {names}, valid until {certificate.end:%Y-%m-%d}"
-    mend = "make another with `outriderd certs`"
+    fix = "make another with `outriderd certs`"
     if now < certificate.begin:
-        return Finding("tls", f"{detail}, but only from {certificate.begin:%Y-%m-%d}", f"set this clock, or {mend}")
+        return Finding("tls", f"{detail}, but only from {certificate.begin:%Y-%m-%d}", f"set this clock, or {fix}")
     if now > certificate.end or not certificate.names:
-        return Finding("tls", detail, mend)
-    return Finding("tls", detail, mend if certificate.ends_soon(now) else "", is_minor=True)
+        return Finding("tls", detail, fix)
+    return Finding("tls", detail, fix if certificate.ends_soon(now) else "", is_minor=True)
 
 
 def _check_models(asked: TargetOptions) -> list[Finding]:

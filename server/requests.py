@@ -22,27 +22,36 @@ from server.options import (
 )
 
 Target = Annotated[str, typer.Option(help="A checkpoint's directory, a hub id, or `demo`.")]
-Draft = Annotated[list[str] | None, typer.Option(help="A draft to hand out; may be repeated.")]
+Draft = Annotated[list[str] | None, typer.Option(help="A draft model to hand out; may be repeated.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
-Quantize = Annotated[str, typer.Option(help="int8 or int4: bits of a weight, where the target has more.")]
-Threads = Annotated[int, typer.Option(min=0, help="Of torch; 0 leaves it to torch.")]
+Quantize = Annotated[str, typer.Option(help="Quantise weights to int8 or int4, if the target's have more bits.")]
+Threads = Annotated[int, typer.Option(min=0, help="Torch threads; 0 for torch's default.")]
 CacheTokens = Annotated[int, typer.Option(min=1, help="Tokens of K/V for all sessions together.")]
 
-Idle = Annotated[str, typer.Option(help="auto, assist, eager or patient; as baselines colocated, lockstep.")]
-RunAhead = Annotated[int, typer.Option(min=1, help="Tokens past what a client knows; more if it is far.")]
-PassTokens = Annotated[int, typer.Option(min=4, help="Tokens of one pass.")]
-MaxSessions = Annotated[int, typer.Option(min=1, help="At a time; who comes then is told when to try again.")]
+Idle = Annotated[
+    str, typer.Option(help="When sessions are verified: auto, assist, eager, patient; baselines: colocated, lockstep.")
+]
+RunAhead = Annotated[
+    int,
+    typer.Option(
+        min=1, help="Tokens to decode beyond what the client has acknowledged; raised on links with a long round trip."
+    ),
+]
+PassTokens = Annotated[int, typer.Option(min=4, help="Most tokens of one pass.")]
+MaxSessions = Annotated[
+    int, typer.Option(min=1, help="Concurrent sessions; further requests are rejected with a retry time.")
+]
 MaxRunning = Annotated[
-    int | None, typer.Option(min=1, help="Answers made at a time; by default as many as decode in every pass.")
+    int | None, typer.Option(min=1, help="Answers decoded concurrently; by default as many as fit in one pass.")
 ]
 Lease = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="A session waits so long for a client that is gone.")
+    float, typer.Option(min=0, metavar="SECONDS", help="How long a disconnected session is kept for resumption.")
 ]
-DrainSeconds = Annotated[float, typer.Option(min=0, help="For running answers, once asked to stop.")]
-PacePass = Annotated[str, typer.Option(metavar="MS", help="What a pass costs at least.")]
-PaceToken = Annotated[str, typer.Option(metavar="MS", help="What each packed token of a pass costs.")]
-PaceDraft = Annotated[str, typer.Option(metavar="MS", help="What a level costs that is drafted here.")]
+DrainSeconds = Annotated[float, typer.Option(min=0, help="Grace period for running answers at shutdown.")]
+PacePass = Annotated[str, typer.Option(metavar="MS", help="Simulated minimum duration of a pass.")]
+PaceToken = Annotated[str, typer.Option(metavar="MS", help="Simulated duration per token of a pass.")]
+PaceDraft = Annotated[str, typer.Option(metavar="MS", help="Simulated minimum duration of a tree level drafted here.")]
 
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 picks a free one.")]
 TlsCert = Annotated[Path | None, typer.Option(help="The server's certificate, PEM.")]
@@ -57,7 +66,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Allow plain text off
 Metrics = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Show Prometheus metrics there; port 0 picks a free one.")
 ]
-Log = Annotated[str, typer.Option(help="text, or json for an object a line that tells of every session.")]
+Log = Annotated[str, typer.Option(help="text, or json: one object per line, with session events.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of data and weights; a second stage needs another one.")] = 7,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
-    """Train the demo target, judge it and write its model card."""
+    """Train the demo target, evaluate it and write its model card."""
     if data is not None and not data.is_dir():
         raise MisuseError(f"the data folder {data} does not exist: pass the one that holds train/, or leave it out")
     if warm_start is not None and not (warm_start / "model.safetensors").is_file():

@@ -100,7 +100,7 @@ def _check_room(directory: Path, manifest: BundleManifest) -> None:
     free = shutil.disk_usage(next(each for each in (directory, *directory.parents) if each.is_dir())).free
     if missing > free:
         raise BundleError(
-            f"the draft '{manifest.draft}' needs {format_bytes(missing)}, but {format_bytes(free)} are free in "
+            f"the draft model '{manifest.draft}' needs {format_bytes(missing)}, but {format_bytes(free)} are free in "
             f"{directory.parent}; make room or choose another --cache-dir"
         )
 

@@ -106,7 +106,7 @@ def _read(cache: Path) -> Pins:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise BundleError(f"{file} cannot be read: {error.strerror}; mend its rights") from error
+        raise BundleError(f"{file} cannot be read: {error.strerror}; fix its permissions") from error
     # RecursionError is what JSON raises that is nested too deeply.
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BundleError(

@@ -131,7 +131,7 @@ class Chat:
             self._display.note(_PRIVATE)
             return
         self._chat_session.hold()
-        self._display.note("the server is left alone until /online; the draft answers, and nobody confirms it")
+        self._display.note("offline until /online: the draft model answers and nothing is verified")
 
     def go_online(self) -> None:
         if self.is_private:
@@ -142,11 +142,11 @@ class Chat:
         if unverified and self._settings.offline.options().accept_unverified:
             self._display.note("what was drafted is kept as it is, as on-reconnect says")
         elif not unverified:
-            self._display.note("the server is asked from the next question on; nothing waits to be judged")
+            self._display.note("online from the next question on; nothing is left to verify")
         else:
             for at in unverified:
                 if not self._judge(at):
-                    self._display.note("what was drafted stays unconfirmed; /online tries again")
+                    self._display.note("what was drafted stays unverified; /online tries again")
                     break
 
     def new(self) -> None:

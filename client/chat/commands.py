@@ -62,13 +62,13 @@ _TABLE = (
     Command("help", "", "what can be typed here", lambda chat, _: chat.show_help(_helped())),
     Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, said: chat.set(said)),
     Command(
-        "retry", "", "ask the last question again; another answer where tokens are drawn", lambda chat, _: chat.retry()
+        "retry", "", "ask the last question again; another answer if tokens are sampled", lambda chat, _: chat.retry()
     ),
     Command("stats", "", "tokens, speed and bytes", lambda chat, _: chat.show_stats()),
     Command("save", FILE, "the conversation, as .json or .md", lambda chat, file: chat.save(file), required=True),
     Command("load", FILE, "go on from a conversation in a file", lambda chat, file: chat.load(file), required=True),
     Command("offline", "", "go on without the server", lambda chat, _: chat.go_offline()),
-    Command("online", "", "go back to it, which judges what was drafted", lambda chat, _: chat.go_online()),
+    Command("online", "", "go back to the server, which verifies what was drafted", lambda chat, _: chat.go_online()),
     Command("new", "", "forget all that was said; the only way out of a private chat", lambda chat, _: chat.new()),
     Command(QUIT, "", "leave, as Ctrl-D does", lambda chat, _: chat.quit()),
 )

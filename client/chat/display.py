@@ -82,4 +82,4 @@ class Display:
 
 def held_line(tokens: int) -> str:
     """What a person must know of an answer without a server, as was wished."""
-    return f"{tokens} tokens are the draft's own; /online has the server verify them"
+    return f"{tokens} tokens are the draft model's own; /online has the server verify them"

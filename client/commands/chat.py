@@ -25,10 +25,10 @@ from common.programs.console import PlainConsole
 def chat(
     access: Access, choice: DraftChoice, cache: Path | None, settings: ChatSettings, loaded: Callable[[], None]
 ) -> bool:
-    """Talks until /quit or the end of input; whether every question was answered to its end. `loaded` is parse_command
+    """Talks until /quit or the end of input; whether every question was answered to its end. `loaded` is called
     before anything is shown.
 
-    Ctrl-C stops an answer, and leaves where it is pressed twice instead of a question. Raises MisuseError for what
+    Ctrl-C stops an answer; pressed twice at the prompt, it exits. Raises MisuseError for what
     cannot be asked, and OutriderError where the conversation cannot begin.
     """
     console, notes = PlainConsole(), PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())

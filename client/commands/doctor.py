@@ -1,4 +1,4 @@
-"""`outrider doctor`: what could stand in the way, checked one by one, each with what mends it."""
+"""`outrider doctor`: what could stand in the way, checked one by one, each with what fixes it."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`outrider pull`: fetch a bundle, or mend one that is damaged."""
+"""`outrider pull`: fetch a bundle, or repair one that is damaged."""
 
 from pathlib import Path
 

@@ -84,7 +84,7 @@ class Child:
         self._process.kill()
 
     async def stop(self) -> None:
-        """Asks it to end, and kills it where it takes too long or we are in a retry_now ourselves."""
+        """Asks it to end, and kills it if it takes too long or this task is cancelled."""
         self.ask_to_end()
         try:
             async with asyncio.timeout(_STOP_SECONDS):

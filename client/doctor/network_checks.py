@@ -32,7 +32,7 @@ def check_network(address: Address, tls: ClientTls | None, now: datetime) -> lis
     findings = []
     for step in steps:
         findings.append(step())
-        if findings[-1].mend and not findings[-1].is_minor:
+        if findings[-1].fix and not findings[-1].is_minor:
             break
     return findings
 

@@ -40,7 +40,7 @@ async def check_server_description(access: Access, draft: str | None, cache: Pat
     if description is None:
         return findings
     findings.append(_check_version(description, access.address))
-    if findings[-1].mend:
+    if findings[-1].fix:
         return findings
     try:
         manifest = choose_bundle(description.bundles, draft)
@@ -75,8 +75,8 @@ async def _described(connection: Connection, access: Access, findings: list[Find
         return await connection.describe(_TIMEOUT_S)
     except MisuseError:
         given = "the one that was given is wrong" if access.token else "none was given"
-        mend = "give --token-file, or --token, with what the server's operator issued"
-        findings.append(Finding("token", f"the server asks for a bearer token, and {given}", mend))
+        fix = "give --token-file, or --token, with what the server's operator issued"
+        findings.append(Finding("token", f"the server asks for a bearer token, and {given}", fix))
         return None
 
 
@@ -99,7 +99,7 @@ async def _check_target(
         return Finding("target", f"{named}, is not as it was", str(error))
     known = recall(cache, str(address))
     if known is not None and known.fingerprint != description.fingerprint:
-        detail = f"{named}, but {known.fingerprint[:_SHOWN]} when it was last used; its draft is another one too"
+        detail = f"{named}, but {known.fingerprint[:_SHOWN]} when it was last used; its draft model is another one too"
         return Finding("target", detail, "run `outrider pull`", is_minor=True)
     return Finding("target", named)
 
@@ -115,5 +115,5 @@ def _check_bundle(manifest: BundleManifest, cache: Path) -> Finding:
     missing = sum(file.size for file in manifest.files if not (directory / file.path).is_file())
     room = check_folder("bundle", cache, missing, "choose another place with --cache-dir")
     return Finding(
-        "bundle", f"{name} is not here yet, {format_bytes(missing)} are fetched when needed; {room.detail}", room.mend
+        "bundle", f"{name} is not here yet, {format_bytes(missing)} are fetched when needed; {room.detail}", room.fix
     )

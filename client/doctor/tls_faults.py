@@ -22,20 +22,26 @@ _OTHER_NAME = frozenset({62, 64})
 def distrusted(code: int, said: str, presented: Certificate, host: str, tls: ClientTls, now: datetime) -> Finding:
     """Why this machine does not trust the server's certificate: by OpenSSL's `code`, else by what it `said`."""
     if code == _EXPIRED:
-        detail = f"the server's certificate ended on {_day(presented.end)}, and this clock says {_day(now)}"
+        detail = f"the server's certificate expired on {_day(presented.end)}, and this clock says {_day(now)}"
         return Finding(_TLS, detail, "have its operator renew it, or set this machine's clock")
     if code == _NOT_YET_VALID:
-        detail = f"the server's certificate begins on {_day(presented.begin)}, and this clock says {_day(now)}"
+        detail = (
+            f"the server's certificate is not valid before {_day(presented.begin)}, and this clock says {_day(now)}"
+        )
         return Finding(_TLS, detail, "set this machine's clock, or the one of the machine that made the certificate")
     if code in _OTHER_NAME:
         detail = f"the server's certificate is for {', '.join(presented.names) or 'no host'}, not for {host}"
         return Finding(_TLS, detail, f"dial a name that it has, or have its operator make one for {host}")
     if code in _UNKNOWN_ISSUER:
-        trusted = "whom this system does not know" if tls.ca is None else f"but {tls.ca} is of {_subject(tls.ca)}"
+        trusted = (
+            "whom this system does not know"
+            if tls.ca is None
+            else f"but {tls.ca} is the certificate of {_subject(tls.ca)}"
+        )
         detail = f"the server's certificate was signed by {presented.issuer}, {trusted}"
         return Finding(_TLS, detail, "get the authority's certificate from the server's operator for --tls-ca")
     if code == _WRONG_PURPOSE:
-        return Finding(_TLS, "the server shows a certificate that is not made for one", "tell its operator")
+        return Finding(_TLS, "the server's certificate is not valid for server authentication", "tell its operator")
     return Finding(_TLS, f"the server's certificate is not trusted: {said}", "tell its operator")
 
 

@@ -90,7 +90,9 @@ class DraftLoader:
         with _reporting_damage(self.bundle, self.manifest):
             make = load_draft_model(self.manifest.kind, site)
         if layers and make().state is None:
-            raise MisuseError(f"the draft '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0")
+            raise MisuseError(
+                f"the draft model '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0"
+            )
         return make
 
     def _load_fastest(self) -> "DrafterFactory":
@@ -146,13 +148,13 @@ class DraftLoader:
 
     def _fault_of_bundle(self, error: MisuseError) -> BundleError:
         return damage_of(self.bundle, self.manifest) or BundleError(
-            f"the bundle of the draft '{self.manifest.draft}' cannot be used as its server sent it: {error}"
+            f"the bundle of the draft model '{self.manifest.draft}' cannot be used as its server sent it: {error}"
         )
 
 
 @contextmanager
 def _reporting_damage(bundle: Path, manifest: BundleManifest) -> Iterator[None]:
-    """A checkpoint that cannot be used may have been damaged since it was fetched; then a pull mends it."""
+    """A checkpoint that cannot be used may have been damaged since it was fetched; then a pull repairs it."""
     from common.models.errors import CheckpointError
 
     try:

@@ -63,11 +63,13 @@ class AccessChecks:
         rules = self._rules
         host = headers.get("host", "")
         if rules.names is not None and _name(host) not in rules.names:
-            return Fault(403, "this endpoint is for its own machine; ask it as localhost", code="wrong_host")
+            return Fault(
+                403, "this endpoint serves its own machine alone; use the host name localhost", code="wrong_host"
+            )
         origin = headers.get("origin")
         is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site" and path != "/"
         if is_from_elsewhere or (origin is not None and origin.partition("://")[2] != host):
-            return Fault(403, "pages from elsewhere may not ask this endpoint", code="wrong_origin")
+            return Fault(403, "cross-origin requests are not allowed", code="wrong_origin")
         if _is_open(path):
             # Refused unread, because anybody can send it.
             if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:

@@ -35,7 +35,7 @@ class FaultError(Exception):
 
 
 def wrong(parameter: str | None, message: str, code: str | None = None) -> FaultError:
-    """Something in the body that its sender can mend."""
+    """Something in the body that its sender can fix."""
     return FaultError(Fault(400, message, parameter=parameter, code=code))
 
 

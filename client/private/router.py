@@ -96,7 +96,9 @@ class PrivacyRouter:
         """Fetches the draft state of the safe text, if the drafter wants any, and ends the link."""
         conversation = self._conversation
         if not conversation.drafts:
-            raise MisuseError("private text is answered by a draft alone, and this policy has none; choose another")
+            raise MisuseError(
+                "private text is answered by a draft model alone, and this policy has none; choose another"
+            )
         before, fetch = conversation.traffic, _Fetch()
         deadline = asyncio.get_running_loop().call_later(_FETCH_TIMEOUT_S, conversation.cancel)
         try:

@@ -170,14 +170,14 @@ def lossy_line(rule: str) -> str:
 def unreached_line(address: str, draft: str, hitch: str) -> str:
     """What a person must know who begins without the server; `hitch` is why, where it is there."""
     why = hitch or f"the server at {address} cannot be reached"
-    return f"{why}; the draft '{draft}' writes alone until it answers"
+    return f"{why}; the draft model '{draft}' writes alone until it answers"
 
 
 def private_line(tokens: int, stats: Stats) -> str:
     """What a person must know of an answer to a private prompt."""
     return (
-        f"the answer is the draft's own, because the prompt is private: {tokens} tokens by {stats.draft} alone in "
-        f"{stats.seconds:.1f} s; of what precedes the first private span {stats.bytes_up / 1000:.1f} kB went up and "
+        f"the answer is the draft model's own, because the prompt is private: {tokens} tokens by {stats.draft} alone "
+        f"in {stats.seconds:.1f} s; of what precedes the first private span {stats.bytes_up / 1000:.1f} kB went up and "
         f"{stats.bytes_down / 1000:.1f} kB came down"
     )
 
@@ -187,9 +187,9 @@ def provisional_line(tokens: int) -> str:
     if not tokens:
         return "the answer is not whole: the server was out of reach"
     last = "the last token is" if tokens == 1 else f"the last {tokens} tokens are"
-    return f"{last} the draft's own and never confirmed: the server was out of reach"
+    return f"{last} the draft model's own and never confirmed: the server was out of reach"
 
 
 def kept_line(tokens: int) -> str:
     """What a person must know of text that was kept instead of judged."""
-    return f"{tokens} tokens are kept as the draft wrote them: lossy, not the target's own"
+    return f"{tokens} tokens are kept as the draft model wrote them: lossy, not the target's own"

@@ -102,8 +102,8 @@ def check_fingerprint(directory: Path, target_fingerprint: str) -> None:
     trained_for = read_json(directory / CONFIG).get(FINGERPRINT_KEY, target_fingerprint)
     if trained_for != target_fingerprint:
         raise CheckpointError(
-            f"the draft in {directory} was trained for another target (fingerprint {str(trained_for)[:12]}, this one "
-            f"is {target_fingerprint[:12]}); train one for this target with `outrider-train`."
+            f"the draft model in {directory} was trained for another target (fingerprint {str(trained_for)[:12]}, this "
+            f"one is {target_fingerprint[:12]}); train one for this target with `outrider-train`."
         )
 
 

@@ -157,7 +157,9 @@ def load_lsa(directory: Path) -> StateMixer:
     """The server's half, frozen. Raises CheckpointError where it is not there or broken."""
     config = read_moa_config(directory)
     if config.mixer not in MIXERS:
-        raise CheckpointError(f"the draft in {directory} mixes layers by '{config.mixer}', which is unknown; upgrade.")
+        raise CheckpointError(
+            f"the draft model in {directory} mixes layers by '{config.mixer}', which is unknown; upgrade."
+        )
     lsa = make_lsa(config)
     if lsa.state_dict():  # a plain mean has nothing to load
         load_into(lsa, read_tensors(directory, EXPORTER_WEIGHTS), directory)

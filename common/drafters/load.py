@@ -86,7 +86,9 @@ def load_draft_model(kind: str, config: DrafterConfig) -> DrafterFactory:
         raise MisuseError(f"no drafter '{kind}' is known here, only {', '.join(DRAFT_KINDS)}; upgrade this side")
     request = config.request
     if request.layers and not known.runs_target_layers:
-        raise MisuseError(f"the draft '{request.draft}' runs no layer of the target, not {request.layers}; choose 0")
+        raise MisuseError(
+            f"the draft model '{request.draft}' runs no layer of the target, not {request.layers}; choose 0"
+        )
     module = cast(DrafterModule, importlib.import_module(f"common.drafters.{kind}"))
     try:
         return module.load(config)
@@ -95,9 +97,11 @@ def load_draft_model(kind: str, config: DrafterConfig) -> DrafterFactory:
     # For whatever a configuration says that cannot be, torch has an exception of its own.
     except Exception as error:
         if is_out_of_memory(error):
-            raise CheckpointError(f"the draft in {config.directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
+            raise CheckpointError(
+                f"the draft model in {config.directory} cannot be loaded: {TOO_LITTLE_MEMORY}."
+            ) from error
         raise CheckpointError(
-            f"the draft in {config.directory} cannot be what its {CONFIG} says; fetch it again."
+            f"the draft model in {config.directory} cannot be what its {CONFIG} says; fetch it again."
         ) from error
 
 
@@ -121,8 +125,8 @@ def load_tail_for(config: DrafterConfig, hidden: int) -> "CausalLm":
     tail = _load_tail(config)
     if hidden != tail.config.hidden_size:
         raise CheckpointError(
-            f"the draft in {config.directory} is made for hidden states of {hidden} numbers, but the target's have "
-            f"{tail.config.hidden_size}; name a draft of this target."
+            f"the draft model in {config.directory} is made for hidden states of {hidden} numbers, but the target's "
+            f"have {tail.config.hidden_size}; name a draft of this target."
         )
     return tail
 

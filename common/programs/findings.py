@@ -22,16 +22,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `mend` says what to do; empty where nothing is wrong."""
+    """The result of one check. `fix` says what to do; empty where nothing is wrong."""
 
     subject: str
     detail: str
-    mend: str = ""
+    fix: str = ""
     is_minor: bool = False
 
     @property
     def verdict(self) -> Verdict:
-        if not self.mend:
+        if not self.fix:
             return Verdict.OK
         return Verdict.WARN if self.is_minor else Verdict.FAIL
 
@@ -48,7 +48,7 @@ def show(findings: Sequence[Finding], *, as_json: bool) -> None:
     """Prints a line for each finding, or one JSON object."""
     if as_json:
         told = [
-            {"subject": each.subject, "verdict": each.verdict, "detail": each.detail, "mend": each.mend}
+            {"subject": each.subject, "verdict": each.verdict, "detail": each.detail, "fix": each.fix}
             for each in findings
         ]
         typer.echo(json.dumps({"ok": is_well(findings), "findings": told}))
@@ -56,5 +56,5 @@ def show(findings: Sequence[Finding], *, as_json: bool) -> None:
     console = PlainConsole(highlight=False, soft_wrap=True)
     for finding in findings:
         console.print(f"{finding.verdict:<4}", style=_STYLES[finding.verdict], end="  ")
-        sentence = "; ".join(filter(None, (finding.detail, finding.mend))).rstrip(".")
+        sentence = "; ".join(filter(None, (finding.detail, finding.fix))).rstrip(".")
         console.print(plain(f"{finding.subject}: {sentence}", LONGEST_LINE), markup=False)

@@ -24,8 +24,8 @@ _UNITS = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
 
 def check_python() -> Finding:
     wanted = ".".join(map(str, _OLDEST_PYTHON))
-    mend = "" if sys.version_info >= _OLDEST_PYTHON else f"install Python {wanted} or newer"
-    return Finding("python", platform.python_version(), mend)
+    fix = "" if sys.version_info >= _OLDEST_PYTHON else f"install Python {wanted} or newer"
+    return Finding("python", platform.python_version(), fix)
 
 
 def check_packages(names: Sequence[str] = PACKAGES) -> Finding:
@@ -57,7 +57,7 @@ def check_device(device: str, dtype: str) -> Finding:
     from common.models.placement import parse_device, parse_dtype
 
     if device.startswith("cuda") and not torch.cuda.is_available():
-        return Finding("device", f"{device} cannot be used: {_why_no_cuda()}", _mend_cuda())
+        return Finding("device", f"{device} cannot be used: {_why_no_cuda()}", _fix_for_cuda())
     try:
         chosen, number = parse_device(device), parse_dtype(dtype)
     except CheckpointError as error:
@@ -99,8 +99,8 @@ def free_memory_bytes(device: str) -> int:
         return 0
 
 
-def check_folder(subject: str, directory: Path, wanted: int, mend: str) -> Finding:
-    """Whether `directory` can be written and has room for `wanted` more bytes; `mend` is the remedy beside making
+def check_folder(subject: str, directory: Path, wanted: int, fix: str) -> Finding:
+    """Whether `directory` can be written and has room for `wanted` more bytes; `fix` is the remedy beside making
     room."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -108,10 +108,10 @@ def check_folder(subject: str, directory: Path, wanted: int, mend: str) -> Findi
             pass
         free = shutil.disk_usage(directory).free
     except OSError as error:
-        return Finding(subject, f"{directory} cannot be written ({error.strerror})", mend)
+        return Finding(subject, f"{directory} cannot be written ({error.strerror})", fix)
     detail = f"{directory} has {format_bytes(free)} free"
     if free < wanted:
-        return Finding(subject, f"{detail}, but {format_bytes(wanted)} are to come", f"make room there, or {mend}")
+        return Finding(subject, f"{detail}, but {format_bytes(wanted)} are to come", f"make room there, or {fix}")
     return Finding(subject, detail)
 
 
@@ -125,9 +125,9 @@ def _why_no_cuda() -> str:
     return "no GPU answers the NVIDIA driver"
 
 
-def _mend_cuda() -> str:
+def _fix_for_cuda() -> str:
     import torch
 
     if torch.version.cuda is None:
         return "install a torch that has CUDA (see pytorch.org), or use --device cpu"
-    return "run `nvidia-smi` and install or mend the driver, or use --device cpu"
+    return "run `nvidia-smi` and install or fix the driver, or use --device cpu"

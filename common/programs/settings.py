@@ -54,12 +54,12 @@ def check_settings(context: typer.Context, program: Program, environment: Iterab
     own."""
     configured = configured_by(context)
     if configured.fault:
-        return [Finding("configuration", configured.fault, "mend the file, or name another with --config")]
+        return [Finding("configuration", configured.fault, "fix the file, or name another with --config")]
     read = str(configured.path) if configured.path else "no file; flags and the environment alone"
     findings = [Finding("configuration", read)]
     if configured.tells_a_secret:
-        detail, _, mend = secret_told(configured).partition("; ")
-        findings = [Finding("configuration", detail, mend, is_minor=True)]
+        detail, _, fix = secret_told(configured).partition("; ")
+        findings = [Finding("configuration", detail, fix, is_minor=True)]
     for name, meant in unread_variables(context, program, environment).items():
         findings.append(Finding("environment", f"nothing reads {name}", meant or "unset it", is_minor=True))
     return findings

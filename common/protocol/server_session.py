@@ -120,7 +120,7 @@ class ServerSession:
         self._acknowledge(grow.frontier, now)
         self.answered_at = max(self.answered_at, grow.frontier)
         if self.tree.names > self._terms.max_names(self.tree.frontier - self.acked):
-            raise PeerError(f"the tree repeats itself: {self.tree.names} ids for {len(self.tree)} nodes")
+            raise PeerError(f"too many aliases: {self.tree.names} ids for {len(self.tree)} nodes")
         if not grow.nodes:
             self._exhausted_at = grow.frontier
         return ()

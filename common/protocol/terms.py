@@ -15,7 +15,7 @@ an unknown draft or a number of layers that it does not offer."""
 
 def no_state(request: StateRequest) -> Sequence[StateKind]:
     """The answer of a server whose drafts need no draft state. Raises PeerError."""
-    raise PeerError(f"this server sends no draft state for the draft '{request.draft}'", FailureCode.INVALID)
+    raise PeerError(f"this server sends no draft state for the draft model '{request.draft}'", FailureCode.INVALID)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ def read_draft_model(name: str, kind: DraftKind, directory: Path, target: Path, 
     network = cast(NetworkModule, importlib.import_module(f"common.draft_models.{kind.name}"))
     depths = network.read_depths(directory, load_config(target))
     if depths is None:
-        raise CheckpointError(f"the draft in {directory} was made for a target of other sizes; train one for this.")
+        raise CheckpointError(
+            f"the draft model in {directory} was made for a target of other sizes; train one for this."
+        )
     return DraftModel(name, kind, directory, depths)
 
 

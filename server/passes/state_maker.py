@@ -38,9 +38,11 @@ class StateMaker:
             return [StateKind(exporter.kind, exporter.shape) for exporter in exporters]
         depths = [str(layers) for draft, layers in self._exporters if draft == request.draft]
         if not depths:
-            raise PeerError(f"this server sends no draft state for the draft '{request.draft}'", FailureCode.INVALID)
+            raise PeerError(
+                f"this server sends no draft state for the draft model '{request.draft}'", FailureCode.INVALID
+            )
         raise PeerError(
-            f"the draft '{request.draft}' cannot run the target's last {request.layers} layers, "
+            f"the draft model '{request.draft}' cannot run the target's last {request.layers} layers, "
             f"only as many of them as one of: {', '.join(depths)}",
             FailureCode.INVALID,
         )

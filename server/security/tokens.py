@@ -53,7 +53,7 @@ def read_tokens(shared: Path | None, named: Path | None) -> Tokens | None:
         tokens[NOBODY] = _Named(read_token(shared), Allowance())
     secrets = [token.secret for token in tokens.values()]
     if len(set(secrets)) < len(secrets):
-        raise MisuseError("two names have the same token, so that nobody could tell them apart; make another")
+        raise MisuseError("two names have the same token, so they cannot be told apart; make another")
     return Tokens(tokens)
 
 

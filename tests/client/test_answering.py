@@ -53,7 +53,7 @@ def test_what_no_server_takes_is_refused(settings, says):
 
 
 def test_an_idle_policy_of_the_servers_own_is_left_to_the_server():
-    assert options(idle="ignore_link_changes of").settings().idle == "ignore_link_changes of"
+    assert options(idle="unheard of").settings().idle == "unheard of"
 
 
 def test_only_what_is_drawn_has_a_seed():

@@ -41,7 +41,7 @@ def test_state_in_another_dtype_is_refused_before_anything_is_fetched(dtype):
 
 def test_layers_of_a_draft_that_runs_none_are_refused():
     assert client(DraftChoice()).load_drafter().state is None
-    with pytest.raises(MisuseError, match="the draft 'lookup' runs no layer of the target, not 1; choose 0"):
+    with pytest.raises(MisuseError, match="the draft model 'lookup' runs no layer of the target, not 1; choose 0"):
         client(DraftChoice(layers=1)).load_drafter()
 
 

@@ -173,7 +173,7 @@ def test_a_download_shows_names_as_they_are(monkeypatch):
     assert "[/]small" in shown.getvalue()
 
 
-def test_doctor_says_what_to_mend(monkeypatch, capsys, tmp_path):
+def test_doctor_says_what_to_fix(monkeypatch, capsys, tmp_path):
     code, out, _ = outrider(monkeypatch, capsys, "doctor", "--cache-dir", str(tmp_path))
     assert code == 0
     assert "fail" not in out
@@ -205,7 +205,7 @@ def test_doctor_tells_scripts_of_options_that_cannot_be(monkeypatch, capsys, tmp
     code, out, _ = outrider(monkeypatch, capsys, "doctor", "--json", "--server", "gpu.example:1")
     told = json.loads(out)
     assert (code, told["ok"]) == (1, False)
-    assert "in plain text" in told["findings"][-1]["mend"]
+    assert "in plain text" in told["findings"][-1]["fix"]
 
 
 def test_doctor_looks_at_a_configuration_that_nothing_else_runs_with(monkeypatch, capsys, tmp_path):

@@ -93,7 +93,8 @@ def test_an_answer_that_begins_without_a_server_is_verified_when_one_appears(ser
     running = begun(*asking(port, cache, "--json"), stdout=PIPE, stderr=PIPE)
     said = running.stderr.readline()
     assert said == (
-        f"the server at 127.0.0.1:{port} cannot be reached; the draft 'independent' writes alone until it answers\n"
+        f"the server at 127.0.0.1:{port} cannot be reached; "
+        "the draft model 'independent' writes alone until it answers\n"
     )
     with serve():
         out, err = running.communicate(timeout=60)
@@ -138,7 +139,7 @@ def test_a_server_that_never_comes_back_leaves_what_the_draft_wrote(monkeypatch,
     assert (result["token_ids"], result["text"], result["finish_reason"]) == ([], "", "offline")
     assert len(result["provisional_token_ids"]) == 5
     assert result["provisional_text"]
-    assert err.splitlines()[-1].startswith("the last 5 tokens are the draft's own and never confirmed")
+    assert err.splitlines()[-1].startswith("the last 5 tokens are the draft model's own and never confirmed")
     _, shown, _ = outrider(monkeypatch, capsys, *asking(port, cache, *settings))
     # A character that is not whole is not shown.
     assert shown.rstrip("\n\ufffd") == result["provisional_text"].rstrip("\ufffd")

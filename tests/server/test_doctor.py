@@ -1,4 +1,4 @@
-"""`outriderd doctor`: each real fault of a server's options is named, and what mends it said."""
+"""`outriderd doctor`: each real fault of a server's options is named, and what fixes it said."""
 
 import json
 import shutil
@@ -57,7 +57,7 @@ def test_the_demo_and_its_drafts(doctor):
 def test_a_port_in_use(doctor, target):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         _, findings = doctor("--target", target, "--listen", f"127.0.0.1:{listener.getsockname()[1]}")
-    assert "name another with --listen" in findings["port"]["mend"]
+    assert "name another with --listen" in findings["port"]["fix"]
 
 
 def test_certificates_that_do_not_serve(doctor, target, tmp_path):
@@ -71,13 +71,13 @@ def test_certificates_that_do_not_serve(doctor, target, tmp_path):
         soon: ("warn", "make another with `outriderd certs`"),
         of_client: ("fail", "make another with `outriderd certs`"),
     }
-    for pair, (verdict, mend) in says.items():
+    for pair, (verdict, fix) in says.items():
         _, findings = doctor(*asked, "--tls-cert", pair.certificate, "--tls-key", pair.key)
-        assert (findings["tls"]["verdict"], findings["tls"]["mend"]) == (verdict, mend)
+        assert (findings["tls"]["verdict"], findings["tls"]["fix"]) == (verdict, fix)
     _, findings = doctor(*asked, "--tls-cert", old.certificate, "--tls-key", soon.key)
-    assert "no matching PEM certificate" in findings["access"]["mend"]
+    assert "no matching PEM certificate" in findings["access"]["fix"]
     _, findings = doctor(*asked)
-    assert "open to other machines" in findings["access"]["mend"]
+    assert "open to other machines" in findings["access"]["fix"]
 
 
 def test_targets_that_cannot_be_served(doctor, target, tmp_path):
@@ -92,15 +92,15 @@ def test_targets_that_cannot_be_served(doctor, target, tmp_path):
     for directory, says in ((foreign, "'gpt2' is not supported"), (packed, "GPTQ"), (bare, "has no weights")):
         well, findings = doctor("--target", directory, "--listen", "127.0.0.1:0")
         assert not well
-        assert says in findings["target"]["mend"]
+        assert says in findings["target"]["fix"]
     _, findings = doctor("--target", make_fp8(tmp_path / "fp8", target), "--quantize", "int8")
-    assert "is quantised already (fp8)" in findings["target"]["mend"]
+    assert "is quantised already (fp8)" in findings["target"]["fix"]
 
 
 def test_what_does_not_fit_into_memory(doctor, target):
     _, findings = doctor("--target", target, "--cache-tokens", "999999999999", "--listen", "127.0.0.1:0")
     assert findings["memory"]["verdict"] == "fail"
-    assert "lower --cache-tokens" in findings["memory"]["mend"]
+    assert "lower --cache-tokens" in findings["memory"]["fix"]
 
 
 def test_drafts_that_do_not_fit(doctor, target, tmp_path):
@@ -108,7 +108,7 @@ def test_drafts_that_do_not_fit(doctor, target, tmp_path):
     for draft, says in ((make_moa_draft(tmp_path / "moa", other), "was trained for another target"), (other, "tokeni")):
         well, findings = doctor("--target", target, "--draft", draft, "--listen", "127.0.0.1:0")
         assert not well
-        assert says in findings["draft"]["mend"]
+        assert says in findings["draft"]["fix"]
 
 
 def test_a_device_that_is_not_here(doctor, target):
@@ -132,11 +132,11 @@ def test_a_configuration_at_fault_is_told_and_not_that_options_are_missing(docto
     well, findings = doctor("--listen", "127.0.0.1:0", before=("--config", file))
     assert not well
     assert says in findings["configuration"]["detail"]
-    assert "mend the file" in findings["configuration"]["mend"]
+    assert "fix the file" in findings["configuration"]["fix"]
     assert findings["port"]["detail"].endswith("is free")
 
 
 def test_a_server_without_a_target_is_told_to_name_one(doctor):
     well, findings = doctor("--listen", "127.0.0.1:0")
-    assert (well, findings["configuration"]["mend"]) == (False, "")
-    assert "--target" in findings["target"]["mend"]
+    assert (well, findings["configuration"]["fix"]) == (False, "")
+    assert "--target" in findings["target"]["fix"]

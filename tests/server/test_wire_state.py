@@ -162,8 +162,8 @@ async def test_eight_clients_of_two_drafts_get_each_their_own(
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [
-        (StateRequest("absent"), "no draft state for the draft 'absent'"),
-        (StateRequest("small"), "no draft state for the draft 'small'"),
+        (StateRequest("absent"), "no draft state for the draft model 'absent'"),
+        (StateRequest("small"), "no draft state for the draft model 'small'"),
         (StateRequest("deep", 2), "cannot run the target's last 2 layers, only as many of them as one of: 0, 1"),
         (StateRequest("deep", 0, "int4"), "unknown dtype of draft state 'int4'; this server knows int8, float16"),
     ],

@@ -69,7 +69,7 @@ def shared(
     dtype: Annotated[
         str | None, typer.Option(help="float32 or bfloat16.", show_default="float32, on a GPU bfloat16")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="a GPU where there is one")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="a GPU if there is one")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads.", show_default="torch's choice")] = None,
     save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 200,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run for --out exactly.")] = False,

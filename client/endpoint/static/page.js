@@ -6,10 +6,10 @@ const RETRY_MS = 1500;
 const NEAR_THE_END = 80; // pixels: who is there is kept there
 
 const PLIGHTS = {
-  suspect: "The link is silent. The draft writes on.",
-  offline: "No link. The draft writes on alone; the target will judge it when the link is back.",
+  suspect: "The link is silent. The draft model writes on.",
+  offline: "No link. The draft model writes on alone; the target will verify it when the link is back.",
   resuming: "The link is coming back.",
-  private: "Private: the draft answers on this machine alone.",
+  private: "Private: the draft model answers on this machine alone.",
 };
 
 const $ = (id) => document.getElementById(id);
@@ -149,7 +149,7 @@ class Turn {
     if (end.failure) said.push(end.failure);
     if (end.note) said.push(end.note);
     if (end.private) {
-      said.push("Private: written by the draft on this machine; nothing from the private text on was sent");
+      said.push("Private: written by the draft model on this machine; nothing from the private text on was sent");
     } else {
       said.push(`${stats.tokens} tokens in ${stats.seconds.toFixed(1)} s`);
       said.push(`${stats.accept_length.toFixed(1)} tokens a pass`);

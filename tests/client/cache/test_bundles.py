@@ -88,7 +88,7 @@ async def test_a_damaged_file_is_thrown_away_and_comes_again(tmp_path):
 async def test_a_bundle_that_no_disk_holds_is_not_begun(tmp_path):
     huge = make_manifest("huge", "independent", "target", [*FILES, BundleFile("y", 1 << 60, "0" * 64)])
     source = Source()
-    with pytest.raises(BundleError, match=r"the draft 'huge' needs 1,152,921,504.6 GB, but .* GB are free"):
+    with pytest.raises(BundleError, match=r"the draft model 'huge' needs 1,152,921,504.6 GB, but .* GB are free"):
         await pull(source, DESCRIPTION, huge, tmp_path, lambda in_place: None)
     assert source.served == 0
     assert not list(tmp_path.iterdir())

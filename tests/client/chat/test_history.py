@@ -36,7 +36,7 @@ def test_what_is_marked_as_private_is_not_kept(tmp_path, text):
     history.append_string("before")
     history.append_string(text)
     assert kept(tmp_path / "chat_history") == ["before"]
-    assert history.get_strings()[-1] == text, "it can be parse_command up while the chat lasts"
+    assert history.get_strings()[-1] == text, "it can be recalled while the chat lasts"
 
 
 def test_nothing_is_kept_of_a_conversation_that_is_private(tmp_path):

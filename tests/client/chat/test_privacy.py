@@ -39,7 +39,7 @@ def check_secrets(tap: Wiretap, cache: Path, *secrets: str) -> None:
 
 
 def answered_at_home(err: str) -> int:
-    return err.count("the answer is the draft's own")
+    return err.count("the answer is the draft model's own")
 
 
 def test_no_command_makes_a_private_conversation_speak(said, tap, cache):

@@ -68,7 +68,7 @@ def test_a_conversation_on_a_terminal(chat, tmp_path):
         stop(session)
         assert "hangs on the wall" not in session.text or LEAVING in session.text
 
-        assert "left alone until /online" in session.ask("/offline\r", "offline>")
+        assert "offline until /online" in session.ask("/offline\r", "offline>")
         assert "/online has the server verify" in session.ask("Who are you?\r", "offline>")
         assert "drafted tokens were confirmed" in session.ask("/online\r")
 

@@ -1,4 +1,4 @@
-"""The road to a server: each real fault on loopback is named, and what mends it said."""
+"""The road to a server: each real fault on loopback is named, and what fixes it said."""
 
 import socket
 import threading
@@ -114,20 +114,20 @@ def test_a_port_where_nobody_listens():
     found = last(address)
     assert found.subject == "port"
     assert "refuses connections" in found.detail
-    assert "outriderd runs there" in found.mend
+    assert "outriderd runs there" in found.fix
 
 
 def test_plain_text_to_a_server_of_tls(made):
     with serving(of_server(made("secure"))) as address:
         found = last(address)
-    assert (found.detail, "--tls-ca" in found.mend) == ("off, but the server speaks TLS", True)
+    assert (found.detail, "--tls-ca" in found.fix) == ("off, but the server speaks TLS", True)
 
 
 def test_tls_to_a_server_of_plain_text(made):
     with serving(None) as address:
         found = last(address, ClientTls(made("unused").authority))
     assert found.detail == "the server speaks plain text"
-    assert "leave the TLS options out" in found.mend
+    assert "leave the TLS options out" in found.fix
 
 
 @pytest.mark.parametrize("reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n"])
@@ -149,26 +149,28 @@ def test_an_authority_that_is_not_the_servers(made):
     with serving(of_server(theirs)) as address:
         found = last(address, ClientTls(ours.authority))
         unknown = last(address, ClientTls())
-    assert f"but {ours.authority} is of Outrider authority" in found.detail
-    assert "get the authority's certificate" in found.mend
+    assert f"but {ours.authority} is the certificate of Outrider authority" in found.detail
+    assert "get the authority's certificate" in found.fix
     assert "whom this system does not know" in unknown.detail
 
 
-@pytest.mark.parametrize(("begun", "says"), [(timedelta(days=-10), "ended on"), (timedelta(days=10), "begins on")])
+@pytest.mark.parametrize(
+    ("begun", "says"), [(timedelta(days=-10), "expired on"), (timedelta(days=10), "is not valid before")]
+)
 def test_a_certificate_out_of_its_time(made, begun, says):
     issued = made("time", begun=begun, days=5)
     with serving(of_server(issued)) as address:
         found = last(address, ClientTls(issued.authority))
     assert says in found.detail
     assert f"this clock says {NOW:%Y-%m-%d}" in found.detail
-    assert "clock" in found.mend
+    assert "clock" in found.fix
 
 
 def test_a_certificate_that_ends_soon_is_a_warning(made):
     issued = made("soon", days=5)
     with serving(of_server(issued)) as address:
         found = last(address, ClientTls(issued.authority))
-    assert (found.verdict, found.mend) == (Verdict.WARN, "have its operator renew it")
+    assert (found.verdict, found.fix) == (Verdict.WARN, "have its operator renew it")
 
 
 def test_a_certificate_for_another_name(made):
@@ -183,7 +185,7 @@ def test_a_client_without_the_certificate_that_is_asked_for(made):
     with serving(of_server(issued, issued.authority)) as address:
         found = last(address, ClientTls(issued.authority))
     assert found.detail == "the server asks for a certificate of yours"
-    assert "--tls-cert" in found.mend
+    assert "--tls-cert" in found.fix
 
 
 def test_a_client_with_a_certificate_of_another_authority(made):
@@ -192,7 +194,7 @@ def test_a_client_with_a_certificate_of_another_authority(made):
     with serving(of_server(issued, issued.authority)) as address:
         found = last(address, bob)
     assert f"the server does not accept {bob.certificate}" in found.detail
-    assert "outriderd certs --client" in found.mend
+    assert "outriderd certs --client" in found.fix
 
 
 def test_files_that_are_no_certificates(made, tmp_path):
@@ -201,5 +203,5 @@ def test_files_that_are_no_certificates(made, tmp_path):
     with serving(of_server(issued)) as address:
         broken = last(address, ClientTls(tmp_path / "ca.pem"))
         alone = last(address, ClientTls(issued.authority, issued.authority))
-    assert "holds no PEM certificate" in broken.mend
-    assert "belong together" in alone.mend
+    assert "holds no PEM certificate" in broken.fix
+    assert "belong together" in alone.fix

@@ -106,7 +106,7 @@ async def test_a_bundle_that_is_here_whole_or_damaged(description, tmp_path):
         assert (await found(address, tmp_path))["bundle"].detail == "draft small (lookup) is here and whole"
         (bundle_directory(tmp_path, manifest) / "weights").write_bytes(b"wEights")
         damaged = (await found(address, tmp_path))["bundle"]
-    assert (damaged.verdict, damaged.mend) == (Verdict.FAIL, "run `outrider pull`")
+    assert (damaged.verdict, damaged.fix) == (Verdict.FAIL, "run `outrider pull`")
     assert "weights is damaged" in damaged.detail
 
 
@@ -117,15 +117,15 @@ async def test_a_disk_without_room_for_the_bundle(description, tmp_path, monkeyp
         bundle = (await found(address, tmp_path))["bundle"]
     assert bundle.verdict is Verdict.FAIL
     assert "has 1.0 GB free, but 3.0 GB are to come" in bundle.detail
-    assert "--cache-dir" in bundle.mend
+    assert "--cache-dir" in bundle.fix
 
 
-@pytest.mark.parametrize(("newer", "mend"), [(1, "upgrade this client"), (-1, "have its operator upgrade the server")])
-async def test_another_version_of_the_protocol_says_which_end_is_older(description, tmp_path, newer, mend):
+@pytest.mark.parametrize(("newer", "fix"), [(1, "upgrade this client"), (-1, "have its operator upgrade the server")])
+async def test_another_version_of_the_protocol_says_which_end_is_older(description, tmp_path, newer, fix):
     async with serving(replace(description, version=PROTOCOL_VERSION + newer)) as address:
         findings = await found(address, tmp_path)
     assert list(findings) == ["health", "server"]
-    assert (findings["server"].verdict, findings["server"].mend) == (Verdict.FAIL, mend)
+    assert (findings["server"].verdict, findings["server"].fix) == (Verdict.FAIL, fix)
     assert f"this client speaks protocol {PROTOCOL_VERSION}" in findings["server"].detail
 
 
@@ -137,7 +137,7 @@ async def test_a_token_that_is_missing_or_wrong(description, tmp_path):
         right = await found(address, tmp_path, token="right")
     assert missing.detail == "the server asks for a bearer token, and none was given"
     assert wrong.detail == "the server asks for a bearer token, and the one that was given is wrong"
-    assert "--token-file" in wrong.mend
+    assert "--token-file" in wrong.fix
     assert "token" not in right
 
 
@@ -153,7 +153,7 @@ async def test_a_target_that_changed_since_it_was_last_used(description, tmp_pat
         before = make_manifest("small", "lookup", "e" * 64, description.bundles[0].files)
         remember(tmp_path, str(address), replace(description, fingerprint="e" * 64, bundles=(before,)))
         target = (await found(address, tmp_path))["target"]
-    assert (target.verdict, target.mend) == (Verdict.WARN, "run `outrider pull`")
+    assert (target.verdict, target.fix) == (Verdict.WARN, "run `outrider pull`")
     assert "ffffffffffff, but eeeeeeeeeeee when it was last used" in target.detail
 
 
@@ -161,7 +161,7 @@ async def test_a_draft_that_the_server_has_not(description, tmp_path):
     async with serving(description) as address:
         draft = (await found(address, tmp_path, draft="eagle"))["draft"]
     assert draft.verdict is Verdict.FAIL
-    assert "choose from: small" in draft.mend
+    assert "choose from: small" in draft.fix
 
 
 async def test_a_server_that_is_none_of_ours(tmp_path):
@@ -171,7 +171,7 @@ async def test_a_server_that_is_none_of_ours(tmp_path):
     findings = await found(Address("127.0.0.1", port), tmp_path)
     await server.stop(None)
     assert findings["server"].verdict is Verdict.FAIL
-    assert "is not an Outrider server" in findings["server"].mend
+    assert "is not an Outrider server" in findings["server"].fix
 
 
 async def test_a_server_that_never_answers(description, tmp_path, monkeypatch):
@@ -186,4 +186,4 @@ async def test_a_server_that_never_answers(description, tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     finding = machine.check_folder("cache", tmp_path / "file" / "in", 0, "choose another")
-    assert (finding.verdict, finding.mend) == (Verdict.FAIL, "choose another")
+    assert (finding.verdict, finding.fix) == (Verdict.FAIL, "choose another")

@@ -115,7 +115,7 @@ def test_measurements_that_cannot_be_are_told_as_a_broken_file_of_the_server(tmp
     (tmp_path / "config.json").write_text(f'{{"accept_lengths": {broken}}}')
     with pytest.raises(CheckpointError, match="has broken 'accept_lengths'"):
         read_accept_lengths(tmp_path)
-    with pytest.raises(BundleError, match=r"the draft 'moa' cannot be used as its server sent it: .*broken"):
+    with pytest.raises(BundleError, match=r"the draft model 'moa' cannot be used as its server sent it: .*broken"):
         loader(tmp_path).load()()
 
 
@@ -131,10 +131,10 @@ def test_depths_of_a_draft_that_runs_no_layers_are_the_bundles_fault(tmp_path, t
     directory = make_eagle_draft(tmp_path / "bundle", target)
     write_tail(target, 0, directory / TAIL_FOLDER)
     note_accept_lengths(directory, measured)
-    with pytest.raises(BundleError, match="the draft 'eagle' runs no layer of the target, not 1"):
+    with pytest.raises(BundleError, match="the draft model 'eagle' runs no layer of the target, not 1"):
         loader(directory, "eagle").load()()
     shutil.rmtree(directory / TAIL_FOLDER)
-    with pytest.raises(BundleError, match="the draft 'lookup' runs no layer of the target, not 1"):
+    with pytest.raises(BundleError, match="the draft model 'lookup' runs no layer of the target, not 1"):
         loader(directory, "lookup").load()()
 
 

@@ -115,7 +115,7 @@ def test_private_text_stays_here_all_the_same(serve, run) -> None:
     results = [json.loads(out) for _, out, _ in ways]
     assert all(result["private"] for result in results)
     assert results[0]["provisional_text"] == results[1]["provisional_text"]
-    assert "the answer is the draft's own, because the prompt is private" in ways[0][2]
+    assert "the answer is the draft model's own, because the prompt is private" in ways[0][2]
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_run_keeps_a_file_private_and_says_whose_the_answer_is(monkeypatch, caps
     assert result["finish_reason"] in ("stop", "length")
     assert 0 < len(result["provisional_token_ids"]) <= 12
     assert result["stats"]["bytes_up"] > 0
-    assert "the answer is the draft's own, because the prompt is private" in err
+    assert "the answer is the draft model's own, because the prompt is private" in err
     _, shown, told = asked(monkeypatch, capsys, tap, cache, *private)
     assert shown.rstrip("\n") == result["provisional_text"].rstrip("\N{REPLACEMENT CHARACTER}\n")
     assert told.count("\n") == 1
@@ -208,7 +208,7 @@ def test_a_chat_is_private_from_its_first_span_on(monkeypatch, capsys, tap, cach
     arguments = ["--server", tap.address, "--cache-dir", str(cache), "--max-new-tokens", "8"]
     code, _, err = outrider(monkeypatch, capsys, "chat", *arguments)
     assert code == 0
-    assert err.count("the answer is the draft's own") == 2
+    assert err.count("the answer is the draft model's own") == 2
     (said,) = generated(tap)
     (extend,) = [each for each in said.messages if isinstance(each, Extend)]
     tokenizer = AutoTokenizer.from_pretrained(next(cache.glob("**/tokenizer")))

@@ -123,6 +123,9 @@ def test_the_line_of_stats_tells_the_seed_of_what_was_drawn():
 
 def test_a_server_that_is_there_and_will_not_talk_is_no_outage():
     assert unreached_line("a:1", "small", "") == (
-        "the server at a:1 cannot be reached; the draft 'small' writes alone until it answers"
+        "the server at a:1 cannot be reached; the draft model 'small' writes alone until it answers"
     )
-    assert unreached_line("a:1", "small", "it hung up") == "it hung up; the draft 'small' writes alone until it answers"
+    assert (
+        unreached_line("a:1", "small", "it hung up")
+        == "it hung up; the draft model 'small' writes alone until it answers"
+    )

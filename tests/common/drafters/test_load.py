@@ -101,7 +101,7 @@ def test_a_draft_of_another_width_is_refused(tmp_path):
 def test_drafts_that_run_no_target_layer_are_not_asked_to(tmp_path):
     folder = bundle(tmp_path)
     save_eagle(folder, "f" * 64, eagle_of())
-    with pytest.raises(MisuseError, match="the draft 'mine' runs no layer of the target, not 1; choose 0"):
+    with pytest.raises(MisuseError, match="the draft model 'mine' runs no layer of the target, not 1; choose 0"):
         load_drafter("eagle", site(folder, layers=1))
 
 

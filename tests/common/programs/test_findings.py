@@ -22,7 +22,7 @@ def test_scripts_read_one_object(capsys):
     show([WELL, FAULT], as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is False
-    assert told["findings"][0] == {"subject": "python", "verdict": "ok", "detail": "3.11", "mend": ""}
+    assert told["findings"][0] == {"subject": "python", "verdict": "ok", "detail": "3.11", "fix": ""}
     assert [each["verdict"] for each in told["findings"]] == ["ok", "fail"]
 
 

@@ -17,14 +17,14 @@ def test_this_machine_is_well(tmp_path):
 
 def test_packages_that_are_missing_are_named():
     finding = check_packages(("torch", "no-such-package"))
-    assert (finding.verdict, finding.mend) == (Verdict.FAIL, "install no-such-package with pip")
+    assert (finding.verdict, finding.fix) == (Verdict.FAIL, "install no-such-package with pip")
 
 
 def test_a_clock_from_before_the_program_came_here_is_wrong():
     installed = 1_700_000_000.0
     assert check_clock(installed - DAY / 2, installed).verdict is Verdict.OK
     wrong = check_clock(installed - 2 * DAY, installed)
-    assert (wrong.verdict, wrong.mend) == (Verdict.FAIL, "set this machine's clock")
+    assert (wrong.verdict, wrong.fix) == (Verdict.FAIL, "set this machine's clock")
     assert "2023-11-12" in wrong.detail
     assert "2023-11-14" in wrong.detail
 
@@ -35,28 +35,28 @@ def test_a_cpu_computes(dtype):
 
 
 @pytest.mark.parametrize(
-    ("built_for", "driver", "says", "mend"),
+    ("built_for", "driver", "says", "fix"),
     [
         (None, None, "is built without CUDA", "install a torch that has CUDA"),
-        ("13.0", None, "there is no NVIDIA driver", "install or mend the driver"),
+        ("13.0", None, "there is no NVIDIA driver", "install or fix the driver"),
         ("13.0", "/usr/bin/nvidia-smi", "no GPU answers the NVIDIA driver", "`nvidia-smi`"),
     ],
 )
-def test_a_gpu_that_is_absent_says_why(monkeypatch, built_for, driver, says, mend):
+def test_a_gpu_that_is_absent_says_why(monkeypatch, built_for, driver, says, fix):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", built_for)
     monkeypatch.setattr("shutil.which", lambda _: driver)
     finding = check_device("cuda", "bfloat16")
     assert finding.verdict is Verdict.FAIL
     assert says in finding.detail
-    assert mend in finding.mend
+    assert fix in finding.fix
 
 
 @pytest.mark.parametrize(("device", "dtype", "says"), [("abacus", "float32", "abacus"), ("cpu", "float9", "float9")])
 def test_what_nobody_computes_on_or_in(device, dtype, says):
     finding = check_device(device, dtype)
     assert finding.verdict is Verdict.FAIL
-    assert says in finding.mend
+    assert says in finding.fix
 
 
 def test_a_device_that_fails_when_it_is_used(monkeypatch):
@@ -70,7 +70,7 @@ def test_a_device_that_fails_when_it_is_used(monkeypatch):
 def test_a_disk_that_is_full(tmp_path):
     finding = check_folder("cache", tmp_path, 10**18, "take another")
     assert "1,000,000,000.0 GB are to come" in finding.detail
-    assert finding.mend == "make room there, or take another"
+    assert finding.fix == "make room there, or take another"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_ids_that_are_the_servers_own_are_refused_and_all_others_are_not():
         "short of weights",
         "short of tokens",
         "too long",
-        "repeats itself",
+        "too many aliases",
         "outside the vocabulary",
         "no weight",
         "too much weight",

@@ -98,6 +98,6 @@ def test_an_acknowledgement_of_frames_that_were_not_sent_breaks_the_protocol():
 
 
 def test_a_server_whose_drafts_need_no_state_says_so():
-    with pytest.raises(PeerError, match="sends no draft state for the draft 'a draft'") as refused:
+    with pytest.raises(PeerError, match="sends no draft state for the draft model 'a draft'") as refused:
         ServerSession(open_frame(state=REQUEST), terms(state_kinds=no_state), 0.0)
     assert refused.value.code is FailureCode.INVALID

@@ -1,4 +1,4 @@
-"""A link whose link is gone for a while: dialling, giving up, and a whole conversation across it."""
+"""A link that is gone for a while: dialling, giving up, and a whole conversation across it."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -97,7 +97,7 @@ def test_a_request_comes_to_kinds_in_order(parts: tuple[StateMaker, SlotNumbers,
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [
-        (StateRequest("other"), "no draft state for the draft 'other'"),
+        (StateRequest("other"), "no draft state for the draft model 'other'"),
         (StateRequest("moa", 2), "cannot run the target's last 2 layers, only as many of them as one of: 0, 3"),
         (StateRequest("eagle", 1), "one of: 0"),
     ],

@@ -203,4 +203,4 @@ def test_a_server_without_such_drafts_refuses() -> None:
     client.open([1, 2])
     assert client.failed is not None
     assert client.failed.code is FailureCode.INVALID
-    assert "no draft state for the draft 'thoughts'" in client.failed.message
+    assert "no draft state for the draft model 'thoughts'" in client.failed.message

@@ -1,7 +1,7 @@
 """The options of an answer, and the session settings that follow from them. Pure."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from client.drafting.policies import LOCKSTEP, POLICIES, Policy
@@ -60,6 +60,18 @@ def find_policy(name: str) -> Policy:
     """Raises MisuseError for an unknown name."""
     _check_known("policy", name, POLICIES)
     return POLICIES[name]
+
+
+def require_rule(rule: str, offered: Sequence[str]) -> None:
+    """Raises MisuseError where a server does not offer the rule."""
+    if rule not in offered:
+        raise MisuseError(f"this server does not offer the rule '{rule}'; it offers {', '.join(offered)}")
+
+
+def require_idle(idle: str, offered: Sequence[str]) -> None:
+    """Raises MisuseError where a server has no such idle policy; an empty one leaves the choice to it."""
+    if idle and idle not in offered:
+        raise MisuseError(f"this server has no idle policy '{idle}'; it has {', '.join(offered)}")
 
 
 def _check_known(what: str, name: str, known: Collection[str]) -> None:

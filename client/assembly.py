@@ -8,12 +8,13 @@ import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from client.answering import require_idle, require_rule
 from client.cache.bundle_check import check_intact
 from client.cache.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
 from client.cache.known_servers import recall, remember
@@ -37,7 +38,6 @@ from common.cache import cache_directory
 from common.drafters.drafter import Drafter
 from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
-from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
 from common.rpc.errors import HungUpError, LinkError
@@ -69,20 +69,21 @@ class Client:
     hitch: str = ""  # why it was not, where it is there
 
     @property
+    def draft(self) -> str:
+        """Its name."""
+        return self.manifest.draft
+
+    @property
     def was_reached(self) -> bool:
         return self.round_trip < math.inf
 
     def require_rule(self, rule: str) -> None:
         """Raises MisuseError where the server does not offer the rule."""
-        if rule not in self.description.rules:
-            offered = ", ".join(self.description.rules)
-            raise MisuseError(f"this server does not offer the rule '{rule}'; it offers {offered}")
+        require_rule(rule, self.description.rules)
 
     def require_idle(self, idle: str) -> None:
         """Raises MisuseError where the server has no such idle policy; an empty one leaves the choice to it."""
-        if idle and idle not in self.description.idle_policies:
-            offered = ", ".join(self.description.idle_policies)
-            raise MisuseError(f"this server has no idle policy '{idle}'; it has {offered}")
+        require_idle(idle, self.description.idle_policies)
 
     def load_drafter(self) -> Drafter:
         """A drafter for one conversation. Raises OutriderError where it cannot be loaded."""
@@ -141,6 +142,18 @@ class Client:
         return PrivacyRouter(
             conversation, AnswerBounds(self.description.context, ends, partial(decode, self.tokenizer))
         )
+
+    def load_routers(self, policy: Policy) -> Callable[[OfflineOptions], AbstractAsyncContextManager[PrivacyRouter]]:
+        """Opens conversations on the same weights. Raises OutriderError where these cannot be loaded."""
+        make_drafter = self.load_draft() if policy.drafts else None
+
+        @asynccontextmanager
+        async def opened(offline: OfflineOptions) -> AsyncIterator[PrivacyRouter]:
+            drafter = None if make_drafter is None else make_drafter()
+            async with self.converse(policy, drafter, offline=offline) as conversation:
+                yield self.privacy_router(conversation)
+
+        return opened
 
 
 async def describe(connection: Connection, seconds: float = _DESCRIBE_SECONDS) -> ServerDescription:

@@ -101,6 +101,7 @@ def chat(
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
     cache_dir: option.CacheDir = None,
+    via_serve: option.ViaServe = True,
     *,
     request: option.AnswerRequest,
     unlinked: option.OfflineRequest,
@@ -112,12 +113,13 @@ def chat(
     From [\[private]] ... [\[/private]] on, the conversation stays on this machine and the draft model answers alone."""
     with loading() as loaded:
         from client.chat.settings import ChatSettings
+        from client.commands.chat import ChatRequest
         from client.commands.chat import chat as chat_command
-        from client.drafting.draft_loader import DraftChoice
 
-        access = credentials.access_to(server)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state)
-        is_well = chat_command(access, choice, cache_dir, ChatSettings(request, unlinked, shown), loaded)
+        loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
+        settings = ChatSettings(request, unlinked, shown)
+        asked = ChatRequest(server, credentials, loads, cache_dir, settings, via_serve)
+        is_well = chat_command(asked, loaded)
     if not is_well:
         raise typer.Exit(FAILURE)
 

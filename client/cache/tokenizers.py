@@ -19,8 +19,8 @@ _DIGEST_BYTES = sha256().digest_size
 
 def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokenizer:
     """Raises CheckpointError where the bundle's tokenizer cannot be used."""
-    file = cache / _FOLDER / _name(manifest)
-    kept = _read(file)
+    file = kept_file(cache, manifest)
+    kept = read_kept(file)
     if kept is not None:
         return kept
     from common.models.checkpoint import load_tokenizer
@@ -33,6 +33,11 @@ def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokeniz
     return plain
 
 
+def kept_file(cache: Path, manifest: BundleManifest) -> Path:
+    """Where it is kept, if it is."""
+    return cache / _FOLDER / _name(manifest)
+
+
 def _name(manifest: BundleManifest) -> str:
     folder = f"{TOKENIZER_FOLDER}/"
     files = sorted(f"{file.path} {file.sha256}" for file in manifest.files if file.path.startswith(folder))
@@ -40,7 +45,8 @@ def _name(manifest: BundleManifest) -> str:
     return sha256("\n".join(made_of).encode()).hexdigest()[:32]
 
 
-def _read(file: Path) -> PlainTokenizer | None:
+def read_kept(file: Path) -> PlainTokenizer | None:
+    """None where nothing readable is kept."""
     try:
         data = file.read_bytes()
         digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]

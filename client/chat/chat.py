@@ -8,20 +8,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
-from client.assembly import Client
 from client.chat import transcript_file
-from client.chat.chat_session import ChatSession
+from client.chat.chat_session import ChatClient, ChatSession
 from client.chat.display import Display
 from client.chat.lines import Lines
 from client.chat.settings import SETTINGS, ChatSettings, changed, find_setting, value_of
 from client.chat.statistics import stats_table
 from client.errors import BrokenOffError, TooLongError
 from client.link.link_state import LinkState
-from client.link.reconnecting_stream import LinkListener
 from client.private.spans import BEGIN, END
 from client.stops import before_stop
 from client.terminal.interrupt import until_interrupted
@@ -31,12 +29,15 @@ from client.text import answer_text
 from common.protocol.messages import FinishReason
 from common.protocol.prefix import common_prefix
 
+if TYPE_CHECKING:
+    from client.link.reconnecting_stream import LinkListener
+
 _MARKS = (f"{BEGIN}...{END}", "never leaves this machine, nor does what follows")
 _PRIVATE = "this conversation is private: nothing of it leaves this machine; /new begins another"
 
 Result = TypeVar("Result")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-AskModel = Callable[[TokenListener, LinkListener], Coroutine[Any, Any, Answer]]
+AskModel = Callable[[TokenListener, "LinkListener"], Coroutine[Any, Any, Answer]]
 
 
 class Chat:
@@ -44,7 +45,7 @@ class Chat:
 
     def __init__(
         self,
-        client: Client,
+        client: ChatClient,
         chat_session: ChatSession,
         settings: ChatSettings,
         display: Display,

@@ -5,31 +5,86 @@ screens, files or commands.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from client.answer import OFFLINE, Answer, TokenListener
 from client.answering import AnswerOptions
-from client.assembly import Client
 from client.chat.transcript import DraftedAnswer, Exchange, Transcript, answered, messages
 from client.drafting.policies import Policy
 from client.errors import TooLongError
 from client.link.offline import OfflineOptions
-from client.link.reconnecting_stream import LinkListener
+from client.private.spans import Prompt
 from client.stats import Stats
 from client.stops import before_stop
 from client.text import answer_text, chat_prompt, chat_tokens
 from common.protocol.errors import MisuseError
-from common.protocol.messages import FinishReason
+from common.protocol.messages import FinishReason, Settings
+from common.rpc.description import ServerDescription
+
+if TYPE_CHECKING:
+    from client.link.reconnecting_stream import LinkListener
+    from common.models.tokenizer import Tokenizer
 
 _WHOLE = (FinishReason.END, FinishReason.LENGTH)
+
+
+class ChatRouter(Protocol):
+    """Answers the prompts of one conversation and keeps to this machine what of it is private, as `PrivacyRouter`
+    does."""
+
+    @property
+    def is_private(self) -> bool: ...
+
+    @property
+    def is_sound(self) -> bool: ...
+
+    @property
+    def offline(self) -> OfflineOptions: ...
+
+    @offline.setter
+    def offline(self, offline: OfflineOptions) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+    def retry_now(self) -> None: ...
+
+    async def answer(
+        self,
+        prompt: Prompt,
+        settings: Settings,
+        on_tokens: TokenListener,
+        on_link_change: "LinkListener",
+        offered: Sequence[int] = (),
+    ) -> Answer: ...
+
+
+class ChatClient(Protocol):
+    """What a chat needs of a `Client`."""
+
+    @property
+    def description(self) -> ServerDescription: ...
+
+    @property
+    def tokenizer(self) -> "Tokenizer": ...
+
+    def require_rule(self, rule: str) -> None: ...
+
+    def require_idle(self, idle: str) -> None: ...
+
+    def load_routers(self, policy: Policy) -> Callable[[OfflineOptions], AbstractAsyncContextManager[ChatRouter]]: ...
 
 
 class ChatSession:
     """`begin` it before anything is asked, and `close` it."""
 
-    def __init__(self, client: Client, policy: Policy, offline: OfflineOptions):
+    def __init__(self, client: ChatClient, policy: Policy, offline: OfflineOptions):
         """Raises OutriderError where its draft cannot be loaded or the target has no chat template."""
         chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])
         self.exchanges: Transcript = ()
@@ -37,19 +92,16 @@ class ChatSession:
         self._client = client
         self._policy = policy
         self._offline = offline
-        self._make_drafter = client.load_draft() if policy.drafts else None
+        self._open_router = client.load_routers(policy)
         self._session = AsyncExitStack()
         self._is_held = False
 
     async def begin(self) -> None:
         """Begins a new session, which the server cannot connect with the one before; the only way out of privacy."""
         await self.close()
-        drafter = None if self._make_drafter is None else self._make_drafter()
-        conversation = self._client.converse(self._policy, drafter, offline=self._offline)
-        self._conversation = await self._session.enter_async_context(conversation)
-        self._router = self._client.privacy_router(self._conversation)
+        self._router = await self._session.enter_async_context(self._open_router(self._offline))
         if self._is_held:
-            self._conversation.hold()
+            self._router.hold()
 
     async def begin_anew(self) -> None:
         """As `begin`, with nothing said yet."""
@@ -75,18 +127,18 @@ class ChatSession:
 
     @offline.setter
     def offline(self, offline: OfflineOptions) -> None:
-        self._offline = self._conversation.offline = offline
+        self._offline = self._router.offline = offline
 
     def hold(self) -> None:
         """Answers without the server until `release`. Raises MisuseError where nothing drafts."""
-        if self._make_drafter is None:
+        if not self._policy.drafts:
             raise MisuseError(f"the policy {self._policy.name} drafts nothing, so nothing would be written offline")
         self._is_held = True
-        self._conversation.hold()
+        self._router.hold()
 
     def release(self) -> None:
         self._is_held = False
-        self._conversation.release()
+        self._router.release()
 
     def cancel(self) -> None:
         self._router.cancel()
@@ -95,7 +147,7 @@ class ChatSession:
         self._router.retry_now()
 
     async def ask(
-        self, question: str, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener
+        self, question: str, options: AnswerOptions, on_tokens: TokenListener, on_link_change: "LinkListener"
     ) -> Answer:
         """The answer, which is part of what was said from now on, as much of it as came.
 
@@ -104,7 +156,9 @@ class ChatSession:
         exchange = Exchange(question, private=self.is_private)
         return await self._say(answered(self.exchanges), exchange, options, on_tokens, on_link_change)
 
-    async def ask_again(self, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener) -> Answer:
+    async def ask_again(
+        self, options: AnswerOptions, on_tokens: TokenListener, on_link_change: "LinkListener"
+    ) -> Answer:
         """Another answer to the last question; the one before stays where no other came. Raises as `ask` does, and
         MisuseError where nothing was asked."""
         if not self.exchanges:
@@ -122,7 +176,7 @@ class ChatSession:
         return found[::-1]
 
     async def verify(
-        self, at: int, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener
+        self, at: int, options: AnswerOptions, on_tokens: TokenListener, on_link_change: "LinkListener"
     ) -> Answer:
         """Has exchange `at` of those that are unverified answered again, with what was drafted offered to the target.
 
@@ -145,7 +199,7 @@ class ChatSession:
         exchange: Exchange,
         options: AnswerOptions,
         on_tokens: TokenListener,
-        on_link_change: LinkListener,
+        on_link_change: "LinkListener",
     ) -> Answer:
         """Asks what the exchange asks; where nothing comes it stays as it is."""
         seen: list[int] = []
@@ -170,7 +224,7 @@ class ChatSession:
         question: str,
         options: AnswerOptions,
         on_tokens: TokenListener,
-        on_link_change: LinkListener,
+        on_link_change: "LinkListener",
         offered: Sequence[int] = (),
     ) -> Answer:
         prompt = chat_prompt(self._client.tokenizer, messages(before, question))
@@ -181,7 +235,7 @@ class ChatSession:
             answer = await self._router.answer(prompt, options.settings(), on_tokens, on_link_change, offered)
         finally:
             # One that failed answers nothing more, so that what comes next goes to another.
-            if not (self._router.is_private or self._conversation.is_sound):
+            if not self._router.is_sound:
                 await self.begin()
         self.stats.append(answer.stats)
         return answer

@@ -2,72 +2,114 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from client.assembly import Client, client_for
 from client.chat.chat import Chat
-from client.chat.chat_session import ChatSession
+from client.chat.chat_session import ChatClient, ChatSession
 from client.chat.display import Display
 from client.chat.lines import Lines, PlainLines
 from client.chat.loop import converse
 from client.chat.settings import ChatSettings
-from client.drafting.draft_loader import DraftChoice
-from client.link.stream import Access
-from client.terminal.progress import download_bar
+from client.local_serve.ask import Options
+from client.local_serve.served_client import Load, ServedClient, served_client
+from client.options import Credentials
 from client.terminal.render import unreached_line
+from common.address import parse_destination
 from common.programs.console import PlainConsole
 
+if TYPE_CHECKING:
+    from client.assembly import Client
 
-def chat(
-    access: Access, choice: DraftChoice, cache: Path | None, settings: ChatSettings, loaded: Callable[[], None]
-) -> bool:
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a chat talks with; `choice` is what a drafter is loaded with. A running `outrider serve` is asked where
+    `via_serve`."""
+
+    server: str
+    credentials: Credentials
+    choice: Mapping[str, Any]
+    cache: Path | None
+    settings: ChatSettings
+    via_serve: bool
+
+
+def chat(request: ChatRequest, loaded: Callable[[], None]) -> bool:
     """Talks until /quit or the end of input; whether every question was answered to its end. `loaded` is called
     before anything is shown.
 
     Ctrl-C stops an answer; pressed twice at the prompt, it exits. Raises MisuseError for what
     cannot be asked, and OutriderError where the conversation cannot begin.
     """
-    console, notes = PlainConsole(), PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
-    display, is_typed = Display(console, notes), sys.stdin.isatty()
     # Input is read between two runs of the loop, in the main thread, where Ctrl-C can interrupt it.
     with asyncio.Runner() as runner:
-        stack = AsyncExitStack()
+        stack, clients = AsyncExitStack(), AsyncExitStack()
+        stack.push_async_callback(clients.aclose)
+
+        async def load() -> "Client":
+            return await clients.enter_async_context(_client_here(request))
+
         try:
-            client, chat_session = runner.run(_begin(stack, access, choice, cache, settings))
+            served = _served(stack, request, loaded, load) if request.via_serve else None
+            client = runner.run(load()) if served is None else served
+            chat_session = runner.run(_begin(stack, client, request.settings))
             loaded()
-            if not client.was_reached:
-                display.note(unreached_line(str(access.address), client.manifest.draft, client.hitch))
-            if console.is_terminal:
-                greeting = (
-                    f"{client.description.model}, draft {client.manifest.draft}; /help says what can be typed; while "
-                    "the server is out of reach, any key tries it at once"
-                )
-                display.note(greeting, dim=True)
-            lines = _lines(console, runner)
-            return converse(
-                Chat(client, chat_session, settings, display, lines, runner.run), lines, display, typed=is_typed
-            )
+            return _talk(client, chat_session, request, runner)
         finally:
             runner.run(stack.aclose())
 
 
-async def _begin(
-    stack: AsyncExitStack, access: Access, choice: DraftChoice, cache: Path | None, settings: ChatSettings
-) -> tuple[Client, ChatSession]:
+def _served(stack: AsyncExitStack, request: ChatRequest, loaded: Callable[[], None], load: Load) -> ServedClient | None:
+    settings = request.settings
+    options = Options(request.credentials, settings.answer, settings.offline, request.choice, 0.0)
+    served = served_client(request.cache, request.server, options, loaded, load)
+    if served is not None:
+        stack.callback(served.close)
+    return served
+
+
+def _client_here(request: ChatRequest) -> "AbstractAsyncContextManager[Client]":
+    from client.assembly import client_for
+    from client.drafting.draft_loader import DraftChoice
+    from client.terminal.progress import download_bar
+
+    access, choice = request.credentials.access_to(request.server), DraftChoice(**request.choice)
+    drafts = request.settings.answer.options().policy.drafts
+    return client_for(access, choice, request.cache, download_bar, drafts=drafts)
+
+
+async def _begin(stack: AsyncExitStack, client: ChatClient, settings: ChatSettings) -> ChatSession:
     options, offline = settings.answer.options(), settings.offline.options()
-    client = await stack.enter_async_context(
-        client_for(access, choice, cache, download_bar, drafts=options.policy.drafts)
-    )
     client.require_rule(options.rule)
     client.require_idle(options.idle)
     chat_session = ChatSession(client, options.policy, offline)
     stack.push_async_callback(chat_session.close)
     await chat_session.begin()
-    return client, chat_session
+    return chat_session
+
+
+def _talk(
+    client: "Client | ServedClient", chat_session: ChatSession, request: ChatRequest, runner: asyncio.Runner
+) -> bool:
+    console, notes = PlainConsole(), PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    display = Display(console, notes)
+    if not client.was_reached:
+        display.note(unreached_line(str(parse_destination(request.server)), client.draft, client.hitch))
+    if console.is_terminal:
+        greeting = (
+            f"{client.description.model}, draft {client.draft}; /help says what can be typed; while "
+            "the server is out of reach, any key tries it at once"
+        )
+        display.note(greeting, dim=True)
+    lines = _lines(console, runner)
+    talking = Chat(client, chat_session, request.settings, display, lines, runner.run)
+    return converse(talking, lines, display, typed=sys.stdin.isatty())
 
 
 def _lines(console: Console, runner: asyncio.Runner) -> Lines:

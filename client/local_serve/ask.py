@@ -37,20 +37,17 @@ class Options:
     pace_draft: float
 
 
-def _question(server: str, prompt: str, options: Options, *, raw: bool, as_json: bool) -> Event:
+def _request(server: str, options: Options, asked: Event) -> Event:
     said = asdict(options.credentials)
     paths = {name: str(value.absolute()) for name, value in said.items() if isinstance(value, Path)}
     return {
         "server": server,
-        "prompt": prompt,
-        "raw": raw,
-        "json": as_json,
-        "live": not as_json and sys.stdout.isatty(),
         "credentials": {"paths": paths, "words": {name: said[name] for name in said if name not in paths}},
         "answer": asdict(options.answer),
         "offline": asdict(options.offline),
         "choice": dict(options.choice),
         "pace_draft": options.pace_draft,
+        **asked,
     }
 
 
@@ -63,6 +60,10 @@ class _Events:
 
     def __init__(self, connection: socket.socket):
         self._lines = connection.makefile("rb")
+
+    def close(self) -> None:
+        """Leaves the connection as it is."""
+        self._lines.close()
 
     def next(self) -> Event:
         """Raises _BrokenError where there is no more."""
@@ -91,23 +92,47 @@ def answered(
 
     Raises OutriderError where no answer comes, or not all of it.
     """
+    is_live = not as_json and sys.stdout.isatty()
+    begun = begin(cache, server, options, {"prompt": prompt, "raw": raw, "json": as_json, "live": is_live})
+    if isinstance(begun, str):
+        tell_loading(begun, loaded)
+        return False
+    with closing(begun.connection):
+        return _Showing(begun.connection, loaded, as_json=as_json).show(begun.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A connection to one that has `accepted` a request."""
+
+    connection: socket.socket
+    events: "_Events"
+    accepted: Event
+
+
+def begin(cache: Path | None, server: str, options: Options, asked: Event) -> Begun | str:
+    """Why there is none, where there is none; empty where that is nobody's concern."""
     try:
         server = str(parse_destination(server))
     except MisuseError:
-        return False  # which is told where it is loaded
-    why: str | None
+        return ""  # which is told where it is loaded
     connection, why = _find(cache_directory(cache), server)
-    if connection is not None:
-        with closing(connection):
-            events = _Events(connection)
-            why = _begin(connection, events, _question(server, prompt, options, raw=raw, as_json=as_json))
-            if why is None:
-                return _Showing(connection, loaded, as_json=as_json).show(events)
+    if connection is None:
+        return why
+    events = _Events(connection)
+    accepted = _accepted(connection, events, _request(server, options, asked))
+    if isinstance(accepted, str):
+        connection.close()
+        return accepted
+    return Begun(connection, events, accepted)
+
+
+def tell_loading(why: str, loaded: Callable[[], None] = lambda: None) -> None:
+    """Says nothing where there is no reason."""
     if why:
         loaded()
         sys.stderr.write(f"{why}; the draft is loaded here\n")
         sys.stderr.flush()
-    return False
 
 
 def _find(cache: Path, server: str) -> tuple[socket.socket | None, str]:
@@ -137,16 +162,16 @@ def _unfit(running: Running, version: str, server: str) -> str:
     return f"the running `outrider serve` asks the server at {running.server}, not {server}"
 
 
-def _begin(connection: socket.socket, events: _Events, question: Event) -> str | None:
-    """Why it will not answer, empty where that is nobody's concern; None where it does."""
+def _accepted(connection: socket.socket, events: _Events, request: Event) -> Event | str:
+    """What it says where it will answer; else why it will not, empty where that is nobody's concern."""
     try:
-        connection.sendall(json.dumps({"version": own_version(), **question}).encode() + b"\n")
+        connection.sendall(json.dumps({"version": own_version(), **request}).encode() + b"\n")
         event = events.next()
         connection.settimeout(None)
     except (OSError, _BrokenError):
         return ""
     if event.get("accepted"):
-        return None
+        return event
     return str(event.get("declined", ""))
 
 

@@ -1,4 +1,4 @@
-"""`outrider serve`'s end of the socket: answers this user's `outrider run` with what is loaded already.
+"""`outrider serve`'s end of the socket: answers this user's `outrider run` and `chat` with what is loaded already.
 
 Each question has a session of its own on the connection that all share, so that every option of an answer counts as in
 `outrider run`. What a drafter was loaded with cannot be changed; a question that wants it otherwise is declined.
@@ -9,21 +9,23 @@ import json
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.cache.bundles import choose_bundle
+from client.cache.tokenizers import kept_file
 from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import Policy
 from client.endpoint.monitor import Monitor
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
 from client.local_serve.running import (
+    LONGEST_LINE_BYTES,
     Running,
     UnsafeError,
     announce,
@@ -33,18 +35,14 @@ from client.local_serve.running import (
     prepare_socket,
     withdraw,
 )
+from client.local_serve.served_conversation import PROVISIONAL_SECONDS, Event, Events, ServedConversation
 from client.one_answer import answer, prompt_of
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import Prompt
 from client.terminal.render import unreached_line
 from common.protocol.errors import MisuseError, OutriderError
 
-_LONGEST_REQUEST_BYTES = 1 << 26
 _REQUEST_SECONDS = 10.0
-_MOST_UNREAD_BYTES = 1 << 20  # beyond which who does not read is told of no more drafts
-_PROVISIONAL_SECONDS = 0.04  # between two drafts
-
-Event = dict[str, Any]
 MakeDrafter = Callable[[], Any]
 
 
@@ -73,13 +71,14 @@ class Loaded:
 
 
 class Listener:
-    """Listens from `open` to `close`; where nobody can listen here, nobody does. At most `places` are answered at
-    once."""
+    """Listens from `open` to `close`; where nobody can listen here, nobody does. At most `places` questions are
+    answered at once, beside those of at most `places` chats."""
 
     def __init__(self, loaded: Loaded, cache: Path, places: int):
         self._loaded = loaded
         self._cache = cache
         self._free = places
+        self._free_for_chats = places
         self._running: Running | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,7 +89,7 @@ class Listener:
         try:
             path = prepare_socket(self._cache, os.getpid())
             self._running = Running(os.getpid(), own_version(), str(self._loaded.client.access.address), str(path))
-            self._server = await asyncio.start_unix_server(self._meet, path, limit=_LONGEST_REQUEST_BYTES)
+            self._server = await asyncio.start_unix_server(self._meet, path, limit=LONGEST_LINE_BYTES)
             path.chmod(0o600)
             announce(self._cache, self._running)
         except (OSError, UnsafeError):  # apps are answered all the same
@@ -111,22 +110,29 @@ class Listener:
         self._tasks.add(task)
         try:
             if is_own(writer.get_extra_info("socket")):
-                await self._serve(reader, _Events(writer))
+                await self._serve(reader, Events(writer))
         except (TimeoutError, OSError, ValueError):
             pass  # whoever it was has gone, or speaks something else
         finally:
             self._tasks.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, events: "_Events") -> None:
+    async def _serve(self, reader: asyncio.StreamReader, events: Events) -> None:
         request = json.loads(await asyncio.wait_for(reader.readline(), _REQUEST_SECONDS))
         try:
-            question = await asyncio.to_thread(self._understand, request)  # long texts take a while
+            options = self._check(request)
+            if request.get("chat"):
+                accepted = self._about_chats()
+            else:
+                question = await asyncio.to_thread(self._understand, request, options)  # long texts take a while
         except _DeclinedError as declined:
             events.say({"declined": str(declined)})
             return
         except (LookupError, TypeError, AttributeError, OutriderError):  # which the other end will find out
             events.say({"declined": ""})
+            return
+        if request.get("chat"):
+            await self._serve_chat(reader, events, options.policy, accepted)
             return
         self._free -= 1
         try:
@@ -134,6 +140,33 @@ class Listener:
             await self._until_gone(reader, self._answer(question, events))
         finally:
             self._free += 1
+
+    async def _serve_chat(self, reader: asyncio.StreamReader, events: Events, policy: Policy, accepted: Event) -> None:
+        loaded = self._loaded
+        self._free_for_chats -= 1
+        try:
+            events.say(accepted)
+            make_drafter = loaded.make_drafter if policy.drafts else None
+            drafter = None if make_drafter is None else make_drafter()
+            converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
+            async with loaded.monitor.counted(converse) as conversation:
+                router = loaded.client.privacy_router(conversation)
+                await ServedConversation(router, events, loaded.monitor.link_changed).serve(reader)
+        finally:
+            self._free_for_chats += 1
+
+    def _about_chats(self) -> Event:
+        """What a chat has to know. Raises _DeclinedError where it can have none."""
+        client, tokenizer = self._loaded.client, kept_file(self._cache, self._loaded.client.manifest)
+        if self._free_for_chats < 1 or not tokenizer.exists():
+            raise _DeclinedError
+        return {
+            "accepted": True,
+            "description": asdict(replace(client.description, bundles=())),
+            "draft": client.manifest.draft,
+            "tokenizer": str(tokenizer),
+            "reached": self._loaded.monitor.link is LinkState.ONLINE,
+        }
 
     async def _until_gone(self, reader: asyncio.StreamReader, work: Any) -> None:
         working, gone = asyncio.ensure_future(work), asyncio.ensure_future(reader.read(1))
@@ -144,7 +177,7 @@ class Listener:
                 task.cancel()
             await asyncio.gather(working, gone, return_exceptions=True)
 
-    async def _answer(self, question: _Question, events: "_Events") -> None:
+    async def _answer(self, question: _Question, events: Events) -> None:
         loaded, options = self._loaded, question.options
         if loaded.monitor.link is not LinkState.ONLINE:
             events.say({"note": unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")})
@@ -167,21 +200,25 @@ class Listener:
             return
         events.say(outcome.as_dict())
 
-    def _understand(self, request: Event) -> _Question:
-        """Raises _DeclinedError, and whatever a request that cannot be makes of itself."""
+    def _check(self, request: Event) -> AnswerOptions:
+        """What is asked for. Raises _DeclinedError, and whatever a request that cannot be makes of itself."""
         client = self._loaded.client
         if request["version"] != own_version():
             raise _DeclinedError("the running `outrider serve` is of another version")
-        if self._free < 1:
-            raise _DeclinedError
         self._check_access(request)
         answer_request = AnswerRequest(**request["answer"])
         options = answer_request.options(request["pace_draft"] / 1000)
         self._check_choice(DraftChoice(**request["choice"]), options)
         client.require_rule(options.rule)
         client.require_idle(options.idle)
+        return options
+
+    def _understand(self, request: Event, options: AnswerOptions) -> _Question:
+        """Raises as `_check` does."""
+        if self._free < 1:
+            raise _DeclinedError
         return _Question(
-            prompt_of(client, request["prompt"], raw=request["raw"]),
+            prompt_of(self._loaded.client, request["prompt"], raw=request["raw"]),
             options,
             OfflineRequest(**request["offline"]).options(),
             is_shown=not request["json"],
@@ -212,34 +249,18 @@ class Listener:
             raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")
 
 
-class _Events:
-    """A line each."""
-
-    def __init__(self, writer: asyncio.StreamWriter):
-        self._writer = writer
-
-    @property
-    def is_read(self) -> bool:
-        """Whether whoever asked keeps up."""
-        return self._writer.transport.get_write_buffer_size() < _MOST_UNREAD_BYTES
-
-    def say(self, event: Event) -> None:
-        with suppress(OSError):
-            self._writer.write(json.dumps(event).encode() + b"\n")
-
-
 class _RemoteRenderer:
     """What the other end of the socket shows; drafts only where it can take them back."""
 
-    def __init__(self, events: _Events, *, is_live: bool, is_shown: bool):
+    def __init__(self, events: Events, *, is_live: bool, is_shown: bool):
         self._events = events
         self._is_live = is_live
         self._is_shown = is_shown
-        self._drawn = time.monotonic() - _PROVISIONAL_SECONDS
+        self._drawn = time.monotonic() - PROVISIONAL_SECONDS
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
         now = time.monotonic()
-        is_due = self._is_live and now - self._drawn >= _PROVISIONAL_SECONDS and self._events.is_read
+        is_due = self._is_live and now - self._drawn >= PROVISIONAL_SECONDS and self._events.is_read
         if not self._is_shown or not (final or is_due):
             return
         self._drawn = now

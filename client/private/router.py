@@ -15,6 +15,7 @@ from client.conversation import Conversation, DetachedDrafter
 from client.drafting.loop import ONE_TOKEN
 from client.drafting.pace import Levels
 from client.drafting.repetition import STOPPED
+from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.draft_only import REPETITION, AnswerBounds, DraftOnlyDecoding
 from client.private.spans import Prompt
@@ -82,6 +83,27 @@ class PrivacyRouter:
     def is_private(self) -> bool:
         """Whether nothing is sent to the server any more."""
         return self._detached is not None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can answer again as well as it did at first, as far as a server is asked."""
+        return self.is_private or self._conversation.is_sound
+
+    @property
+    def offline(self) -> OfflineOptions:
+        return self._conversation.offline
+
+    @offline.setter
+    def offline(self, offline: OfflineOptions) -> None:
+        self._conversation.offline = offline
+
+    def hold(self) -> None:
+        """From the next answer on no server is waited for, until `release`."""
+        self._conversation.hold()
+
+    def release(self) -> None:
+        """The next answer tries the server at once."""
+        self._conversation.release()
 
     def cancel(self) -> None:
         """Stops the answer that is being made, if any."""

@@ -91,6 +91,17 @@ def test_a_chat_talks_without_transformers(tmp_path, cache, server) -> None:
     assert heavy(modules) == []
 
 
+def test_a_chat_on_a_running_endpoint_loads_nothing(tmp_path, cache, server) -> None:
+    where = ("--server", server, "--cache-dir", str(cache))
+    command = [sys.executable, "-m", "client.cli", "serve", *where, "--listen", "127.0.0.1:0"]
+    process = Popen(command, stdout=PIPE, stderr=PIPE, text=True)
+    with ready(process):
+        modules = imported(tmp_path, "chat", *where, "--max-new-tokens", "3", said="the quick fox\n")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert [name for name in ("torch", "grpc", *HEAVY) if name in modules] == []
+
+
 def test_an_endpoint_is_ready_without_transformers(tmp_path, cache, server) -> None:
     told = tmp_path / "serving"
     where = ("--server", server, "--cache-dir", str(cache), "--listen", "127.0.0.1:0")

@@ -15,8 +15,8 @@ from common.protocol.messages import FromClient, FromServer, Opened, Settings
 from common.protocol.transitions import ClientState
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import Client, prompt_of
+from tests.server.fake_target import FakeTarget
 from tests.server.proposers import Proposer
-from tests.server.thinker import Thinker
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Flapping:
     def __init__(self, sessions: Sessions, delay: float, pass_seconds: float, propose: Proposer, rivals: int = 0):
         """`delay` one way. Each of the `rivals` asks one question after the other on a link that never breaks."""
         self.session: ClientSession = Client(sessions, "of a client that comes and goes").session
-        self.thinker = Thinker()
+        self.fake_target = FakeTarget()
         self._sessions, self._delay, self._pass_seconds, self._propose = sessions, delay, pass_seconds, propose
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -130,7 +130,7 @@ class Flapping:
 
         def complete() -> None:
             self._pass_running = False
-            self._sessions.complete(batch, self.thinker.verify(batch.scheduled), self._now)
+            self._sessions.complete(batch, self.fake_target.verify(batch.scheduled), self._now)
 
         self._at(self._now + self._pass_seconds, complete)
 

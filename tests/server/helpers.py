@@ -10,8 +10,8 @@ from common.protocol.messages import StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
+from tests.server.fake_target import FakeTarget
 from tests.server.proposers import Proposer
-from tests.server.thinker import Thinker
 
 Result = TypeVar("Result")
 
@@ -22,11 +22,11 @@ class Helpers:
     Where a `thinker` is given, the slots that an aide is shown must hold the first tokens of its view.
     """
 
-    def __init__(self, propose: Proposer, thinker: Thinker | None = None):
+    def __init__(self, propose: Proposer, fake_target: FakeTarget | None = None):
         self.made: list[StateRequest | None] = []
         self.views: list[TreeView] = []
         self._propose = propose
-        self._thinker = thinker
+        self._fake_target = fake_target
 
     def make(self, state_request: StateRequest | None) -> Self:
         self.made.append(state_request)
@@ -34,8 +34,8 @@ class Helpers:
 
     def draft(self, view: TreeView, slots: np.ndarray) -> Sequence[Proposal]:
         self.views.append(view)
-        if self._thinker is not None:
-            held = [self._thinker._held[slot] for slot in slots.tolist()]
+        if self._fake_target is not None:
+            held = [self._fake_target._held[slot] for slot in slots.tolist()]
             assert held == list(view.tokens[: len(held)])
             assert len(held) == len(view.tokens) - 1
         return self._propose(view)

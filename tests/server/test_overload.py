@@ -15,9 +15,9 @@ from netem.virtual.clock import VirtualWorker, run_virtually
 from server.engine import Engine
 from server.options import Pace
 from server.sessions.sessions import ServingLimits, Sessions
+from tests.server.client_turn import EngineWire
 from tests.server.clients_of_sessions import LIMITS, TERMS, prompt_of
-from tests.server.player import EngineWire
-from tests.server.thinker import Thinker
+from tests.server.fake_target import FakeTarget
 
 CAPACITY = 8
 SECONDS = 120.0
@@ -39,7 +39,7 @@ class Seen:
 async def serving(max_running: int) -> AsyncIterator[Engine]:
     terms, bounds = replace(TERMS, end_tokens=frozenset()), ServingLimits(64, 64, max_running=max_running)
     clock = asyncio.get_running_loop().time
-    engine = Engine(Sessions(terms, bounds, 4000), Thinker(), COSTLY, clock=clock, make_worker=VirtualWorker)
+    engine = Engine(Sessions(terms, bounds, 4000), FakeTarget(), COSTLY, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     yield engine
     running.cancel()

@@ -21,8 +21,8 @@ from common.rpc.errors import LinkError
 from common.rpc.stub import connect
 from tests.daemon import outriderd
 from tests.programs import Program
+from tests.server.client_turn import play
 from tests.server.harness import new_session
-from tests.server.player import play
 from tests.server.proposers import nothing
 
 DAEMON = (sys.executable, "-m", "server.cli")

@@ -25,8 +25,8 @@ from common.protocol.messages import (
 from common.rpc.errors import LinkError
 from common.rpc.stub import Connection, GenerateStream, connect
 from server.options import Pace
+from tests.server.client_turn import play
 from tests.server.harness import new_session, options_for, running, with_sessions
-from tests.server.player import play
 from tests.server.proposers import nothing
 from tests.server.reference import Reference
 

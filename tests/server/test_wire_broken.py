@@ -15,8 +15,8 @@ from common.rpc.stub import connect
 from netem.links.breakable import BreakableProxy
 from server.engine import Engine
 from server.options import Pace
+from tests.server.client_turn import play
 from tests.server.harness import new_session, options_for, running, with_sessions
-from tests.server.player import play
 from tests.server.proposers import guessing, nothing
 from tests.server.reference import Reference
 

@@ -19,8 +19,8 @@ from common.protocol.messages import FailureCode, FromClient, FromServer, Settin
 from common.rpc.stub import Connection, GenerateStream, connect
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import FAMILIES
+from tests.server.client_turn import play
 from tests.server.harness import options_for, running
-from tests.server.player import play
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.reference import Reference
 

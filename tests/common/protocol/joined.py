@@ -45,7 +45,7 @@ _RESTS = 0.9  # of the levels for which there is no room
 
 
 @dataclass(frozen=True)
-class Weather:
+class LinkFaults:
     """What the link, the drafter and the machines do to one run. Probabilities are per message or per level."""
 
     skill: float = 0.7  # how often the drafter proposes the target's token
@@ -63,13 +63,13 @@ class Weather:
 class Joined:
     """One client session and one server session; `run` plays turns to their end and returns the answers."""
 
-    def __init__(self, terms: Terms, weather: Weather, salt: int, seed: int, budget: int = 32):
-        self.terms, self.weather, self.salt, self.budget = terms, weather, salt, budget
+    def __init__(self, terms: Terms, faults: LinkFaults, salt: int, seed: int, budget: int = 32):
+        self.terms, self.faults, self.salt, self.budget = terms, faults, salt, budget
         self.random = random.Random(seed)
         self.client = ClientSession(
             "session of a test",
             Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes),
-            weather.state,
+            faults.state,
         )
         self.held: dict[tuple[str, int], bytes] = {}  # draft state by kind and position
         self.server: ServerSession | None = None
@@ -137,9 +137,9 @@ class Joined:
         self._at(
             self.random.expovariate(_LEVELS_ALONE if self.client.state is ClientState.LOST else _LEVELS), self._draft
         )
-        if self.random.random() < self.weather.silent:
+        if self.random.random() < self.faults.silent:
             return
-        if self.random.random() < self.weather.cancel:
+        if self.random.random() < self.faults.cancel:
             self.cancelled.add(self.client.turn)
             cancel = self.client.cancel()
             if cancel is not None:
@@ -170,7 +170,7 @@ class Joined:
 
     def _skilled(self, parent: int, before: list[int]) -> Proposal:
         right = self._next(before)
-        token = right if self.random.random() < self.weather.skill else self.random.randrange(VOCAB)
+        token = right if self.random.random() < self.faults.skill else self.random.randrange(VOCAB)
         return Proposal(parent, token, -self.random.random())
 
     def _client_receives(self, frame: FromServer) -> None:
@@ -188,7 +188,7 @@ class Joined:
 
     @property
     def _kinds(self) -> tuple[StateKind, ...]:
-        return () if self.weather.state is None else tuple(self.terms.state_kinds(self.weather.state))
+        return () if self.faults.state is None else tuple(self.terms.state_kinds(self.faults.state))
 
     def _hold(self, kind: str, start: int, payload: bytes) -> None:
         shape = next(each for each in self._kinds if each.name == kind).shape
@@ -228,7 +228,7 @@ class Joined:
         session, view = self.server, self.server.server_draft_view(self._pass_running)
         if view is not None:
             self._assisting = True
-            epoch, seconds = session.epoch, self.random.expovariate(1 / self.weather.level)
+            epoch, seconds = session.epoch, self.random.expovariate(1 / self.faults.level)
             self._at(seconds, lambda: self._drafted_here(session, epoch, view, seconds))
 
     def _drafted_here(self, session: ServerSession, epoch: int, view: TreeView, seconds: float) -> None:
@@ -343,17 +343,17 @@ class Joined:
 
     def _carry(self, way: str, frame: object, deliver: Callable[..., None], *, again: bool) -> None:
         stream = self._stream
-        arrival = max(self._arrival[way], self._now + self.random.expovariate(1 / self.weather.delay))
+        arrival = max(self._arrival[way], self._now + self.random.expovariate(1 / self.faults.delay))
         self._arrival[way] = arrival
 
         def arrive() -> None:
             if stream != self._stream:
                 return
-            if self.random.random() < self.weather.lose:
+            if self.random.random() < self.faults.lose:
                 self._break()
                 return
             deliver(frame)
-            if again and self.random.random() < self.weather.repeat:
+            if again and self.random.random() < self.faults.repeat:
                 self._at(self.random.uniform(0, 0.5), repeat)
 
         def repeat() -> None:
@@ -366,11 +366,11 @@ class Joined:
         self._stream += 1
         self.breaks += 1
         self.client.lost()
-        if self.random.random() < self.weather.restart:
+        if self.random.random() < self.faults.restart:
             self.server = None
             self._pass_running = False
         self._arrival = {"up": 0.0, "down": 0.0}
-        self._at(self.random.uniform(0, self.weather.away), self._reconnect)
+        self._at(self.random.uniform(0, self.faults.away), self._reconnect)
 
     def _reconnect(self) -> None:
         if self.client.state is not ClientState.LOST:

@@ -17,7 +17,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal, TreeView
-from tests.common.protocol.joined import Joined, Weather
+from tests.common.protocol.joined import Joined, LinkFaults
 from tests.common.protocol.laws import Law
 from tests.common.protocol.rules.rows import Samples, seeded_choice
 
@@ -54,9 +54,9 @@ class Drawing(Joined):
     """A drafter of groups, at a target that judges them."""
 
     def __init__(
-        self, terms: Terms, weather: Weather, law: Law, offers: Offers, drafting: Drafting, seed: int, budget: int
+        self, terms: Terms, faults: LinkFaults, law: Law, offers: Offers, drafting: Drafting, seed: int, budget: int
     ):
-        super().__init__(terms, weather, salt=0, seed=seed, budget=budget)
+        super().__init__(terms, faults, salt=0, seed=seed, budget=budget)
         self._law, self._offers, self._drafting = law, offers, drafting
         self._draws = random.Random(f"draws of {seed}")
         self.accepted = 0
@@ -128,8 +128,8 @@ class Drawing(Joined):
 class Coupled(Joined):
     """A drafter that proposes the target's samples as often as its skill has it."""
 
-    def __init__(self, terms: Terms, weather: Weather, law: Law, sampling: Sampling, seed: int, budget: int):
-        super().__init__(terms, weather, salt=0, seed=seed, budget=budget)
+    def __init__(self, terms: Terms, faults: LinkFaults, law: Law, sampling: Sampling, seed: int, budget: int):
+        super().__init__(terms, faults, salt=0, seed=seed, budget=budget)
         self._law, self._sampling = law, sampling
 
     def _next(self, tokens: list[int]) -> int:

@@ -22,8 +22,8 @@ from server.passes.state_maker import StateMaker
 from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.server.client_turn import EngineWire, play
 from tests.server.passes.test_state_maker import POISON, POOL, SlotNumbers
-from tests.server.player import EngineWire, play
 from tests.server.proposers import nothing
 from tests.server.reference import Reference
 
@@ -139,7 +139,7 @@ def drafts(tmp_path_factory: pytest.TempPathFactory, target: Path, draft: Path) 
     return {"small": draft} | {kind: make(where / kind, target) for kind, make in MAKERS.items()}
 
 
-def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafterFactory, Limits]:
+def with_server_drafters(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafterFactory, Limits]:
     offer = make_offer(str(target), tuple(map(str, drafts)))
     loaded = load_target(
         str(target), device="cpu", dtype="float64", capacity=CAPACITY, threads=1, keep_hidden=offer.needs_hidden
@@ -157,7 +157,7 @@ def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafter
 async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_alone(
     kinds: list[str], target: Path, drafts: dict[str, Path], reference: Callable[[str], Reference]
 ) -> None:
-    engine, _, limits = aided(target, [drafts[kind] for kind in kinds])
+    engine, _, limits = with_server_drafters(target, [drafts[kind] for kind in kinds])
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, limits), EngineWire(engine)
     opening = client.open([7, 9, 7, 9, 7, 9, 11], Settings(TOKENS, idle="assist"))
@@ -175,7 +175,7 @@ async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_a
 def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_first(
     target: Path, drafts: dict[str, Path]
 ) -> None:
-    _, drafter_factory, _ = aided(target, [drafts["eagle"], drafts["moa"]])
+    _, drafter_factory, _ = with_server_drafters(target, [drafts["eagle"], drafts["moa"]])
     cases = [
         (None, ("eagle", 0)),
         (StateRequest("moa", 3, "int8"), ("moa", 3)),
@@ -191,7 +191,7 @@ def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_fi
 
 def test_one_session_s_aide_knows_nothing_of_another_s(target: Path, drafts: dict[str, Path]) -> None:
     """They share weights."""
-    _, drafter_factory, _ = aided(target, [drafts["small"]])
+    _, drafter_factory, _ = with_server_drafters(target, [drafts["small"]])
     one, other, fresh = (drafter_factory.make(None) for _ in range(3))
     slots = np.arange(0)
     one.draft(TreeView((5, 6, 7), ()), slots)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from common.protocol.messages import Settings
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, prompt_of
+from tests.server.fake_target import VOCAB, decode
 from tests.server.flapping import Contact, Flapping
 from tests.server.proposers import guessing, knowing, nothing
-from tests.server.thinker import VOCAB, decode
 
 LEASE = 600.0
 TOKENS = 12

@@ -9,7 +9,7 @@ from common.protocol.messages import Grow, GrownNode, Settings
 from server.passes.batch import Batch
 from server.sessions.sessions import ServingLimits, SessionEntry, Sessions
 from tests.server.clients_of_sessions import TERMS, Client, prompt_of
-from tests.server.thinker import Thinker
+from tests.server.fake_target import FakeTarget
 
 Cost = Callable[[int], float]
 SERVING_LIMITS = ServingLimits(max_sessions=8, pass_tokens=64)
@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self, cost: Cost):
         self.sessions = Sessions(replace(TERMS, end_tokens=frozenset()), SERVING_LIMITS, capacity=2000)
-        self._thinker = Thinker()
+        self._fake_target = FakeTarget()
         self._cost = cost
         self._now = 0.0
 
@@ -39,7 +39,7 @@ class Server:
         batch = self.sessions.plan(self._now)
         assert batch is not None
         self._now += self._cost(batch.tokens)
-        self.sessions.complete(batch, self._thinker.verify(batch.scheduled), self._now)
+        self.sessions.complete(batch, self._fake_target.verify(batch.scheduled), self._now)
         return batch
 
     def decoding(self, name: str, prompt: list[int]) -> Client:

@@ -35,7 +35,7 @@ def decode(prompt: Sequence[int], count: int, end: int = END) -> list[int]:
     return answer
 
 
-class Thinker:
+class FakeTarget:
     """A `Verifier` and an `ExportMaker`. Counts each pass's sessions; fails for sequences that begin with `poison`."""
 
     def __init__(self, poison: int | None = None) -> None:
@@ -55,7 +55,7 @@ class Thinker:
     def _verify(self, scheduled: ScheduledTokens) -> PassOutcome:
         past = [self._held[slot] for slot in scheduled.past_slots]
         if [*past, *scheduled.tokens][0] == self._poison:
-            return PeerError("the thinker cannot think of this", FailureCode.INTERNAL)
+            return PeerError("the fake target fails here", FailureCode.INTERNAL)
         choices = [next_token([*past, *self._branch(scheduled, row)]) for row in scheduled.wanted]
         return decide(scheduled.verify_input, choices)
 

@@ -1,4 +1,4 @@
-"""Clients, passes and bounds for tests of `Sessions`, without a model and without a link."""
+"""Clients, passes and limits for tests of `Sessions`, without a model and without a link."""
 
 import random
 from dataclasses import replace
@@ -30,7 +30,7 @@ class Client:
     """A listener with a client session behind it, on a link without delay."""
 
     def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None = None, client: str = ""):
-        """`client` is the name of the token that its stream bears."""
+        """`client` is the name of the bearer token of its stream."""
         self.sessions = sessions
         self.client = client
         self.session = ClientSession(f"a session called {name}", LIMITS, wanted)
@@ -77,7 +77,7 @@ class Client:
 
 
 def one_pass(sessions: Sessions, fake_target: FakeTarget, now: float = 0.0) -> int:
-    """Makes draft state ahead of the pass, as the engine does."""
+    """Makes draft state before the pass, as the engine does."""
     batch = sessions.plan(now)
     exports = sessions.claim_state()
     sessions.send_state(exports, fake_target.make([export.request for export in exports]), now)

@@ -36,7 +36,8 @@ def decode(prompt: Sequence[int], count: int, end: int = END) -> list[int]:
 
 
 class FakeTarget:
-    """A `Verifier` and an `ExportMaker`. Counts each pass's sessions; fails for sequences that begin with `poison`."""
+    """A `Verifier` and an `ExportMaker`. Records the number of sessions of each pass; fails for sequences that begin
+    with `poison`."""
 
     def __init__(self, poison: int | None = None) -> None:
         self.sessions_per_pass: list[int] = []

@@ -1,4 +1,4 @@
-"""Aides without a model, and a worker without a thread."""
+"""A fake factory of server drafters, which uses no model, and a worker without a thread."""
 
 from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
@@ -17,9 +17,9 @@ Result = TypeVar("Result")
 
 
 class Helpers:
-    """Makes the aides of all sessions, which draft as `propose` does.
+    """Makes the server drafters of all sessions; each drafts as `propose` does.
 
-    Where a `thinker` is given, the slots that an aide is shown must hold the first tokens of its view.
+    Where a fake target is given, the slots that a drafter receives must hold the first tokens of its view.
     """
 
     def __init__(self, propose: Proposer, fake_target: FakeTarget | None = None):
@@ -42,7 +42,7 @@ class Helpers:
 
 
 def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> SessionEntry | None:
-    """Whom it was drafted for."""
+    """Drafts one level; returns the entry of the session that it was for."""
     asked = sessions.claim_draft_task()
     if asked is None:
         return None
@@ -51,7 +51,7 @@ def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> S
 
 
 class InPlace:
-    """A worker that computes where it stands. Remembers the cost of each task under the thread's name."""
+    """A worker that computes in the calling task. Records the costs of its tasks under the thread's name."""
 
     def __init__(self, costs: dict[str, list[float]], name: str):
         self._costs = costs.setdefault(name, [])
@@ -61,4 +61,4 @@ class InPlace:
         return compute(), Timed(0.0, overran=False)
 
     def close(self) -> None:
-        """Nothing still runs."""
+        """Nothing is running."""

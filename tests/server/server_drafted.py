@@ -1,4 +1,4 @@
-"""Sessions for which the server drafts, and aides that know their answers, for tests without a model."""
+"""Sessions for which the server drafts, and server drafters that know the answers, for tests without a model."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -103,7 +103,7 @@ async def test_passes_take_their_stated_cost() -> None:
 
 
 class SlowFakeTarget(FakeTarget):
-    """Making state takes its time, once for each call. Remembers what it was asked."""
+    """Making state takes time, once per call. Records what was requested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class SlowFakeTarget(FakeTarget):
 
 
 async def play_with_state(fake_target: FakeTarget, pace: Pace) -> tuple[Engine, list[tuple[float, FromServer]]]:
-    """One answer of 10 tokens to 30, every frame with the time at which it came."""
+    """One answer of 10 tokens to a prompt of 30; every frame with the time at which it arrived."""
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", state_kinds=lambda request: STATE_KINDS)
     engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), fake_target, pace, fake_target)
     running = asyncio.create_task(engine.run())
@@ -151,13 +151,13 @@ async def test_draft_state_is_made_within_a_stated_cost() -> None:
     commits = [at for at, message in heard if isinstance(message, Commit)]
     states = [at for at, message in heard if isinstance(message, State) and message.kind == "lsa"]
     assert fake_target.calls == ["verify", *(["make", "verify"] * 9)]
-    # Behind its commit, and long before the next.
+    # After its commit, and long before the next.
     for commit, state, following in zip(commits, states, commits[1:], strict=False):
         assert commit < state < following - 0.02
 
 
 async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
-    """The client waits, so that nothing but its acknowledgements stirs the server."""
+    """The client waits, so only its acknowledgements wake the server."""
     terms = Terms(
         "f", VOCAB, 4000, frozenset(), lambda tokens: "", state_kinds=lambda request: (StateKind("lsa", (2048,)),)
     )

@@ -1,4 +1,4 @@
-"""Streams that never become sessions."""
+"""Streams that end before they become sessions."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Who sits where: prompts go on with the conversation that holds them, places are bounded, nobody is forgotten."""
+"""The pool of conversations: prompts continue the conversation that holds them, size is bounded, waiting is fair."""
 
 import asyncio
 from contextlib import asynccontextmanager

@@ -82,7 +82,7 @@ def test_positions_are_refused_however_a_configuration_writes_them(tmp_path: Pat
 
 
 @pytest.mark.parametrize("scaling", BY_EACH)
-def test_a_row_of_strangers_gives_each_sequence_what_it_gets_alone(scaled: Make, scaling: str) -> None:
+def test_a_row_of_several_sequences_gives_each_sequence_what_it_gets_alone(scaled: Make, scaling: str) -> None:
     """A long sequence beside a short one, as scaling by the longest would show."""
     directory = scaled("llama", BY_EACH[scaling])
     alone = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float64)

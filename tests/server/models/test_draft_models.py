@@ -1,4 +1,4 @@
-"""Drafts that need the target's state: whose they are, what serves them, and what their bundles hold."""
+"""Drafts that need the target's state: the target that they fit, their exporter, and the contents of their bundles."""
 
 import json
 import shutil

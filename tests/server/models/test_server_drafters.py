@@ -1,4 +1,4 @@
-"""The server's own drafters: which draft a session gets, what state it is fed, and answers that stay the target's."""
+"""The server's own drafters: the draft that a session gets, the state it receives, and answers that stay exact."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ REQUEST = StateRequest("moa", 3, "float16")
 
 
 class Listener:
-    """A drafter that remembers what it was fed."""
+    """A drafter that records the state that it receives."""
 
     kind = "listener"
     state: StateRequest | None = REQUEST
@@ -71,7 +71,7 @@ def drafter(listener: Listener) -> StateFedDrafter:
     return StateFedDrafter(listener, StateMaker(POOL, exporters))
 
 
-def test_an_aide_is_fed_each_position_once_in_every_kind_of_its_state(
+def test_a_server_drafter_is_fed_each_position_once_in_every_kind_of_its_state(
     drafter: StateFedDrafter, listener: Listener
 ) -> None:
     view = TreeView((1, 2, 3, 4), ())
@@ -108,7 +108,7 @@ def test_where_history_was_rewritten_it_is_fed_again_from_there(
 
 
 def test_what_was_cut_is_fed_again_once_it_comes_back(drafter: StateFedDrafter, listener: Listener) -> None:
-    """The history was cut at 2 and went on otherwise before the next level."""
+    """The history was cut at 2 and continued differently before the next level."""
     drafter.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
     drafter.draft(TreeView((1, 2), ()), np.array([5]))
     drafter.draft(TreeView((1, 2, 9, 4), ()), np.array([5, 3, 11]))
@@ -189,8 +189,8 @@ def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_fi
         assert (state.draft, state.layers) == (draft, layers)
 
 
-def test_one_session_s_aide_knows_nothing_of_another_s(target: Path, drafts: dict[str, Path]) -> None:
-    """They share weights."""
+def test_one_sessions_server_drafter_knows_nothing_of_another_s(target: Path, drafts: dict[str, Path]) -> None:
+    """They share only weights."""
     _, drafter_factory, _ = with_server_drafters(target, [drafts["small"]])
     one, other, fresh = (drafter_factory.make(None) for _ in range(3))
     slots = np.arange(0)

@@ -1,4 +1,4 @@
-"""Which aide drafts for a session: made once, kept over turns, gone where what it knows no longer holds."""
+"""The server drafter of each session: made once, kept over turns, dropped when its state is no longer valid."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.server.server_drafted import ASSISTED, begun, knowing_all, long_pass,
 
 
 def again(client: Client, state_request: StateRequest | None = None) -> Client:
-    """A newer stream of the same session."""
+    """A new stream of the same session."""
     newer = Client(client.sessions, "newer")
     newer.session = client.session
     newer.session.lost()
@@ -25,7 +25,7 @@ def again(client: Client, state_request: StateRequest | None = None) -> Client:
     return newer
 
 
-def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> None:
+def test_a_server_drafter_is_made_once_for_a_session_and_told_which_draft_it_runs() -> None:
     sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
     begun(sessions, fake_target, [3, 1])
     for _ in range(3):
@@ -33,7 +33,7 @@ def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> No
     assert helpers.made == [None]
 
 
-def test_an_aide_whose_first_level_ends_after_the_stream_is_there_when_the_client_is_back() -> None:
+def test_a_server_drafter_whose_first_level_ends_after_the_stream_is_there_when_the_client_is_back() -> None:
     sessions = Sessions(new_sessions().terms, replace(SERVING_LIMITS, lease_seconds=60.0), capacity=2000)
     fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
     client = begun(sessions, fake_target, [3, 1])
@@ -46,8 +46,8 @@ def test_an_aide_whose_first_level_ends_after_the_stream_is_there_when_the_clien
     assert len(helpers.made) == 1
 
 
-def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
-    """The history was cut while a level was drafted, and its slots were free for all."""
+def test_a_server_drafter_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
+    """The history was cut while a level was drafted, and other sessions could take its slots."""
     sessions, fake_target = new_sessions(), FakeTarget()
     prompt = prompt_of(3, 20)
     helpers = Helpers(knowing_all(prompt), fake_target)
@@ -65,8 +65,8 @@ def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
     assert len(helpers.made) == 2
 
 
-def test_a_parked_session_keeps_no_aide() -> None:
-    """It would hold K/V of its own."""
+def test_a_parked_session_keeps_no_server_drafter() -> None:
+    """The drafter would hold K/V of its own."""
     sessions, fake_target = Sessions(replace(new_sessions().terms), SERVING_LIMITS, capacity=60), FakeTarget()
     parked, helpers = begun(sessions, fake_target, prompt_of(3, 20)), Helpers(nothing)
     assert one_level(sessions, helpers) is not None
@@ -77,7 +77,7 @@ def test_a_parked_session_keeps_no_aide() -> None:
     assert [entry.drafter for entry in sessions._registry.entries] == [None, None]
 
 
-def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
+def test_a_resumed_session_that_runs_another_draft_gets_another_server_drafter() -> None:
     sessions, fake_target = new_sessions(state_kinds=lambda request: STATE_KINDS), FakeTarget()
     older, helpers = begun(sessions, fake_target, [3, 1]), Helpers(guessing(VOCAB))
     assert one_level(sessions, helpers) is not None
@@ -93,8 +93,8 @@ def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
     assert helpers.made == [None, STATE]
 
 
-def test_an_aide_is_kept_from_turn_to_turn() -> None:
-    """Also where a level was under way when the answer ended, or it would read the whole conversation again."""
+def test_a_server_drafter_is_kept_from_turn_to_turn() -> None:
+    """Even if a level was under way when the answer ended; a new drafter would read the whole conversation again."""
     sessions, fake_target = new_sessions(), FakeTarget()
     client, helpers = begun(sessions, fake_target, [3, 1]), Helpers(knowing_all([3, 1]), fake_target)
     now = 0.0
@@ -115,7 +115,7 @@ def test_an_aide_is_kept_from_turn_to_turn() -> None:
     assert helpers.made == []
 
 
-def test_the_first_level_of_another_aide_says_nothing_of_those_behind_it() -> None:
+def test_the_first_level_of_another_server_drafter_says_nothing_of_those_behind_it() -> None:
     """It loads the draft and reads the prompt, in the middle of a turn."""
     sessions, fake_target = new_sessions(state_kinds=lambda request: STATE_KINDS), FakeTarget()
     helpers = Helpers(guessing(VOCAB))
@@ -156,8 +156,8 @@ def test_a_level_of_a_draft_that_is_no_longer_wanted_leaves_nothing_behind(fails
 
 
 @pytest.mark.parametrize("under_way", [False, True])
-def test_a_session_that_is_built_again_gets_another_aide(under_way: bool) -> None:
-    """The ids of its nodes begin anew, and mean others than the aide remembers."""
+def test_a_session_that_is_built_again_gets_another_server_drafter(under_way: bool) -> None:
+    """The ids of its nodes begin again, and differ from those that the drafter knows."""
     sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
     client = begun(sessions, fake_target, [3, 1])
     assert one_level(sessions, helpers) is not None
@@ -174,11 +174,11 @@ def test_a_session_that_is_built_again_gets_another_aide(under_way: bool) -> Non
 
 
 def live_drafters(sessions: Sessions) -> list[int]:
-    """The first tokens of the sessions that have one."""
+    """The first tokens of the sessions that have a server drafter."""
     return [entry.session.tree.tokens[0] for entry in sessions._registry.entries if entry.drafter is not None]
 
 
-def test_only_so_many_aides_live_at_once_and_who_was_helped_longest_ago_loses_its_own() -> None:
+def test_only_so_many_server_drafters_exist_and_the_least_recently_used_goes_first() -> None:
     sessions = Sessions(
         new_sessions().terms, ServingLimits(MAX_SERVER_DRAFTERS + 1, SERVING_LIMITS.pass_tokens), capacity=2000
     )
@@ -194,7 +194,7 @@ def test_only_so_many_aides_live_at_once_and_who_was_helped_longest_ago_loses_it
     assert live_drafters(sessions) == [1, *range(3, MAX_SERVER_DRAFTERS + 2)]
 
 
-def test_a_session_whose_answer_is_over_loses_its_aide_first() -> None:
+def test_a_session_whose_answer_is_over_loses_its_server_drafter_first() -> None:
     crowd = MAX_SERVER_DRAFTERS + 1
     sessions = Sessions(new_sessions().terms, ServingLimits(crowd, SERVING_LIMITS.pass_tokens), capacity=2000)
     fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
@@ -210,7 +210,7 @@ def test_a_session_whose_answer_is_over_loses_its_aide_first() -> None:
     assert live_drafters(sessions) == [*range(1, crowd - 1), crowd]
 
 
-def test_who_is_away_keeps_no_aide_that_somebody_present_wants() -> None:
+def test_who_is_away_keeps_no_server_drafter_that_somebody_present_wants() -> None:
     crowd = ServingLimits(2 * MAX_SERVER_DRAFTERS, SERVING_LIMITS.pass_tokens, lease_seconds=60.0)
     sessions = Sessions(new_sessions().terms, crowd, capacity=2000)
     fake_target, helpers, helped = FakeTarget(), Helpers(guessing(VOCAB)), []

@@ -1,4 +1,4 @@
-"""What stands on stderr: an object a line for machines, and nothing of what anybody wrote."""
+"""The log on stderr: JSON lines for programs, and none of the text that clients send or receive."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ def objects(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def busy_sessions() -> None:
-    """Everything that may happen to sessions, at second 5."""
+    """Sessions to which everything happens that is logged, at second 5."""
     quotas, fake_target = Quotas({"alice": Allowance(), "bob": Allowance(requests_per_minute=1)}), FakeTarget(poison=49)
     terms = replace(TERMS, end_tokens=frozenset())
     sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=10.0), 2000, quotas, log.handle_event)

@@ -1,4 +1,4 @@
-"""What Prometheus is told, name by name, and the port at which it reads."""
+"""The metrics that Prometheus scrapes, name by name, and the port that serves them."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
 
 
 class Observed:
-    """Sessions with metrics, and what a scrape of these says."""
+    """Sessions with metrics, and the values of a scrape of these."""
 
     def __init__(self, **bounds: int):
         self.registry, self.events = CollectorRegistry(), list[Event]()

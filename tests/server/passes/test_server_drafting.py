@@ -1,4 +1,4 @@
-"""Sessions for which the server drafts: exact answers, fair turns, and nobody harmed by a level that fails."""
+"""Server drafting: exact answers, fair turns, and a level that fails harms no other session."""
 
 import asyncio
 from collections import Counter
@@ -154,7 +154,7 @@ def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away
 
 
 def test_sessions_to_which_no_level_can_go_are_no_rivals() -> None:
-    """Their clients are gone or slow, and the answers have run ahead of them as far as they may."""
+    """Their clients are gone or slow, and the server has run ahead of their acknowledgements as far as it may."""
     sessions, fake_target, helpers = new_sessions("auto", run_ahead=4), FakeTarget(), Helpers(guessing(VOCAB))
     for first in (4, 5, 6):
         Client(sessions, f"stalled {first}").open([first, 1], Settings(40, idle="auto"))
@@ -237,7 +237,7 @@ async def test_with_help_the_engine_answers_as_the_target_alone(idle: str, clien
 
 
 class FailingHelpers(Helpers):
-    """Fails in the way it is told to, for sessions whose first token is 3."""
+    """Fails in the way given, for sessions whose first token is 3."""
 
     def __init__(self, propose: Proposer, fails_to: str):
         super().__init__(propose)
@@ -258,7 +258,7 @@ class FailingHelpers(Helpers):
 
 
 @pytest.mark.parametrize(("fails_to", "failures", "helped"), [("load", 2, False), ("draft", 1, True)])
-async def test_an_aide_that_fails_costs_its_session_the_help_and_no_token(
+async def test_a_server_drafter_that_fails_costs_its_session_the_help_and_no_token(
     fails_to: str, failures: int, helped: bool
 ) -> None:
     prompts = [[3, 1], [4, 1]]
@@ -289,7 +289,7 @@ async def test_a_server_that_cannot_draft_makes_no_worker_for_it() -> None:
 
 
 async def test_a_client_that_says_nothing_is_helped_from_its_first_pass_on() -> None:
-    """No frame of its wakes the drafter: the passes do."""
+    """No frame of the client wakes the drafter: the passes do."""
     engine = Engine(new_sessions(), FakeTarget(), Pace(per_pass=0.002), drafter_factory=Helpers(knowing_all([3, 1])))
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, LIMITS), EngineWire(engine)
@@ -304,7 +304,7 @@ async def test_a_client_that_says_nothing_is_helped_from_its_first_pass_on() -> 
 
 
 class Late(InPlace):
-    """Takes longer than what is stated."""
+    """Takes longer than its stated cost."""
 
     async def run(self, cost: float, compute: Callable[[], Result]) -> tuple[Result, Timed]:
         result, timed = await super().run(cost, compute)

@@ -1,4 +1,4 @@
-"""Frames about answers that are over: free while they may be on their way, then paid for, then the end."""
+"""Frames for answers that are over: free while they may have been on their way, then charged, then the session ends."""
 
 from dataclasses import replace
 

@@ -205,7 +205,7 @@ def test_a_client_that_closes_its_side_is_heard_out(sessions: Sessions, finished
 
 @pytest.mark.parametrize("idle", ["lockstep", "eager"])
 def test_an_answer_that_needs_a_client_that_is_silent_fails_with_a_sentence(idle: str) -> None:
-    """For its trees, or for its acknowledgements."""
+    """It waits for its client's trees or acknowledgements."""
     sessions, fake_target = (
         Sessions(replace(TERMS, run_ahead=4, end_tokens=frozenset()), SERVING_LIMITS, 2000),
         FakeTarget(),

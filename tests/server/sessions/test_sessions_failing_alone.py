@@ -1,4 +1,4 @@
-"""Whatever one session raises ends that session, with a sentence for its client and a line in the log, and no other."""
+"""An exception that one session raises ends that session alone, with a sentence for its client and a log line."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def sessions() -> Sessions:
 
 
 class Clock:
-    """A pass takes a millisecond for each of its tokens, so that sessions weigh what widens it."""
+    """A pass takes a millisecond for each of its tokens, so that the width of a pass matters."""
 
     def __init__(self, sessions: Sessions):
         self._sessions, self._fake_target, self.now = sessions, FakeTarget(), 0.0
@@ -130,7 +130,7 @@ def chain(count: int, logp: float) -> list[tuple[GrownNode, ...]]:
 def test_nodes_that_are_as_good_as_impossible_reach_nobody_else(
     sessions: Sessions, grows: list[tuple[GrownNode, ...]]
 ) -> None:
-    """Their probabilities underflow, and with passes that cost time they are weighed against others'."""
+    """Their probabilities underflow, and with passes that cost time they are compared with those of other sessions."""
     clock = Clock(sessions)
     hostile, honest = opened(sessions, "hostile", 3), opened(sessions, "honest", 200)
     for _ in range(8):

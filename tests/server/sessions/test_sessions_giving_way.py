@@ -1,4 +1,4 @@
-"""Absent sessions hold nothing that anybody present wants: who goes for slots, for places and for a pass."""
+"""Absent sessions hold nothing that a present one needs: which of them are dropped for slots, places and passes."""
 
 from common.protocol.messages import FailureCode, Settings
 from tests.server.clients_of_sessions import (

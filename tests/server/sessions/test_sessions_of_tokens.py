@@ -1,4 +1,4 @@
-"""A session belongs to the token that opened it: who knows its id and bears another finds nothing there."""
+"""A session belongs to the bearer token that opened it: with another token, knowing its id is of no use."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def fake_target() -> FakeTarget:
 
 
 def begun(sessions: Sessions, fake_target: FakeTarget, token: str) -> Client:
-    """Of a session whose id is known to everybody, some tokens into its answer."""
+    """A client some tokens into the answer of a session whose id everybody knows."""
     client = Client(sessions, "s", client=token)
     client.open(PROMPT)
     for _ in range(3):

@@ -1,4 +1,5 @@
-"""Sessions that outlive their streams: resumed without computing anything twice, dropped for time or the end."""
+"""Sessions that outlive their streams: resumed without repeated computation, dropped at the end of the lease or of the
+server."""
 
 import math
 from dataclasses import replace
@@ -37,7 +38,7 @@ def nothing_is_held(sessions: Sessions) -> bool:
 
 
 def answer_next_turn(client: Client, fake_target: FakeTarget) -> None:
-    """A question two tokens behind the last answer, on a new stream."""
+    """A question of two tokens after the last answer, on a new stream."""
     client.session.lost()
     fresh = renewed(client)
     prompt = [*client.session.tree.tokens, 7, 8]
@@ -75,7 +76,7 @@ def test_an_answer_cut_after_any_pass_is_resumed_and_nothing_is_computed_twice(
     assert client.session.answer == truth
     assert sessions.counters.sessions == 1
     assert sessions.counters.recomputed_tokens == 0
-    # What a pass computed while its client was away is told when it is back.
+    # The result of a pass that ran while the client was away is sent when it is back.
     assert sessions.counters.committed_tokens == len(truth)
     lose(client)
     sessions.plan(LEASE)
@@ -83,7 +84,7 @@ def test_an_answer_cut_after_any_pass_is_resumed_and_nothing_is_computed_twice(
 
 
 def test_a_pass_that_ends_after_its_stream_is_told_when_its_client_is_back(sessions: Sessions) -> None:
-    """To the end of the answer and with it."""
+    """Up to the end of the answer, including the Finished."""
     fake_target, client = FakeTarget(), Client(sessions, "s")
     client.open([3, 4, 5], Settings(max_new_tokens=2))
     one_pass(sessions, fake_target)
@@ -129,7 +130,7 @@ def test_a_session_whose_stream_broke_before_any_pass_gets_one_and_no_more(
     client.hear()
     if poison is None:
         assert client.session.answer == decode([3, 4, 5], 1)
-    # Whatever is wrong with it, its client hears it from the next one.
+    # If the session fails, its client learns it from the next pass.
     assert one_pass(sessions, fake_target) == 1
     assert (client.failed is None) == (poison is None)
 
@@ -198,7 +199,7 @@ def test_a_next_turn_on_a_new_stream_goes_on_from_what_is_held(sessions: Session
 
 @pytest.mark.parametrize("leaves_after", [True, False])
 def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Sessions, leaves_after: bool) -> None:
-    """gRPC tells of the end of what comes first, and of the broken connection a moment later or not at all."""
+    """gRPC reports the end of whatever ends first, and the broken connection a moment later or not at all."""
     fake_target, client = FakeTarget(), Client(sessions, "s")
     client.open(prompt_of(2, 30))
     answer(client, sessions, fake_target)
@@ -215,7 +216,7 @@ def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Se
 
 @pytest.mark.parametrize("idle", ["lockstep", "eager"])
 def test_a_connection_that_breaks_while_the_answer_waits_for_its_client_costs_nothing(idle: str) -> None:
-    """For its trees, or for its acknowledgements."""
+    """It waits for its client's trees or acknowledgements."""
     sessions, fake_target = (
         Sessions(replace(TERMS, run_ahead=4), replace(SERVING_LIMITS, lease_seconds=LEASE), CAPACITY),
         FakeTarget(),
@@ -292,8 +293,9 @@ def test_a_resume_that_is_refused_leaves_nothing(sessions: Sessions) -> None:
 @pytest.mark.parametrize("is_away", [False, True])
 @pytest.mark.parametrize("shared", [0, 10, 30, None])
 def test_an_id_that_another_client_holds_is_as_good_as_an_unknown_one(is_away: bool, shared: int | None) -> None:
-    """Whoever names another's session but asks otherwise is told nothing of it, even with its very prompt: the messages
-    are those of a session of its own. The id is the key: who knows it and all that was asked is its client."""
+    """A client that names another's session but differs in its Open learns nothing about it, even with the same prompt:
+    it gets the messages of a new session. The id is the key: whoever knows it and the whole Open counts as the same
+    client."""
     others_prompt = prompt_of(1, 30) if shared is None else [*prompt_of(1, 30)[:shared], *prompt_of(2, 12)]
     heard: dict[bool, list[FromServer]] = {}
     for is_taken in (False, True):

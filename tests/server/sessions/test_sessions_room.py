@@ -1,4 +1,4 @@
-"""What sessions do with slots that are scarce, and what is counted of the work on them."""
+"""What sessions do when slots are scarce, and how the work on them is counted."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_running_out_of_slots_drops_nodes_first_and_then_the_youngest() -> None:
 
 
 def test_finished_sessions_are_parked_before_anyone_fails() -> None:
-    """Least recently served first; what was parked is computed again when its next turn comes."""
+    """The least recently served first; a parked session is computed again when its next turn comes."""
     endless = replace(TERMS, end_tokens=frozenset())
     sessions, fake_target = Sessions(endless, SERVING_LIMITS, capacity=95), FakeTarget()
     idle = [Client(sessions, str(index)) for index in range(3)]
@@ -85,7 +85,7 @@ def test_finished_sessions_are_parked_before_anyone_fails() -> None:
 
 
 def test_only_who_holds_slots_is_failed_for_them() -> None:
-    """The last to come was parked and holds none."""
+    """The newest session was parked and holds none."""
     endless = replace(TERMS, end_tokens=frozenset())
     sessions, fake_target = Sessions(endless, SERVING_LIMITS, capacity=40), FakeTarget()
     older, younger, newest = (Client(sessions, name) for name in ("older", "younger", "newest"))
@@ -149,7 +149,7 @@ def test_an_accepted_node_that_lost_its_keys_and_values_is_noticed(monkeypatch: 
 
 
 def test_what_must_be_computed_again_is_no_repeat(sessions: Sessions) -> None:
-    """A turn that appends nothing needs the logits of its root; a pass that was discarded kept nothing."""
+    """A turn that appends nothing needs the logits of its root; a discarded pass kept nothing."""
     client, fake_target = Client(sessions, "s"), FakeTarget()
     client.open([3, 4], Settings(max_new_tokens=4))
     view, truth = client.session.view(), decode([3, 4], 4)

@@ -1,4 +1,4 @@
-"""What a client gets beside another that wants everything: as much as beside one that wants what it wants itself."""
+"""A client gets as much beside one that asks for everything as beside one that asks for as much as itself."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def drafting(propose: Proposer) -> Wish:
 
 
 def greedy(propose: Proposer, wide: bool) -> Wish:
-    """As many nodes as a tree may have, each said to be certain: chains of eight, or one of them all."""
+    """As many nodes as a tree may have, each claimed to be certain: chains of eight, or one chain of all."""
 
     def wish(client: Client) -> None:
         session = client.session
@@ -54,7 +54,7 @@ def greedy(propose: Proposer, wide: bool) -> Wish:
 
 
 def speeds(cost: Cost, second: Callable[[Proposer], Wish]) -> tuple[float, float]:
-    """Tokens a second of two clients until the first of them is done, both of which know most of their answers."""
+    """Tokens per second of two clients until the first of them is done; both draft most of their answers right."""
     terms = replace(TERMS, end_tokens=frozenset(), max_nodes=MOST_NODES)
     sessions, fake_target, now = Sessions(terms, ServingLimits(8, 512), capacity=4000), FakeTarget(), 0.0
     clients, wishes = [], []

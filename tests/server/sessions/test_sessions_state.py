@@ -1,4 +1,4 @@
-"""Draft state of many sessions without a model: of the right slots, in turn, and never in the way of tokens."""
+"""Draft state of many sessions without a model: from the right slots, in turn, and never delaying tokens."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.server.clients_of_sessions import SERVING_LIMITS, SETTINGS, TERMS, Cl
 from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.proposers import guessing, knowing, nothing
 
-# Without an end, so that every answer is long enough to tell.
+# Without an end token, so that every answer is long enough.
 STATEFUL = replace(TERMS, state_kinds=lambda request: STATE_KINDS, end_tokens=frozenset())
 KINDS = tuple(kind.name for kind in STATE_KINDS)
 
@@ -24,7 +24,7 @@ def sessions() -> Sessions:
 
 
 def check_states(client: Client) -> None:
-    """Every frame of this turn says what the target computed for its positions."""
+    """Every frame of this turn holds what the target computed for its positions."""
     for state in client.states:
         if state.turn == client.session.turn:
             assert list(state.payload) == client.session.tree.tokens[state.start : state.start + state.count]

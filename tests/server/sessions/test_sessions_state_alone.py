@@ -1,4 +1,4 @@
-"""Sessions that want draft state and no answer, among others: all of it comes, nothing is chosen, nobody waits."""
+"""Sessions that want draft state and no answer, among others: all of it arrives, no token is chosen, nobody waits."""
 
 from dataclasses import replace
 
@@ -59,7 +59,7 @@ def test_an_answer_may_follow_and_computes_only_its_root_again(sessions: Session
 def test_a_turn_that_keeps_a_part_computes_nothing_again_for_its_state(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is chosen at its root, which the turn before has computed."""
+    """No token is chosen at its root, which the turn before has computed."""
     client, fake_target = Client(sessions, "s", STATE), FakeTarget()
     client.open(prompt_of(1, 20), Settings(12))
     with monkeypatch.context() as patch:

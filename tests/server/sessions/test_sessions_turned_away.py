@@ -1,4 +1,5 @@
-"""Who is let in where not everybody fits: at once, with a word on when to come back, and nobody let in pays for it."""
+"""Admission: what does not fit is refused at once with a time to retry, and the sessions that were admitted lose
+nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,7 @@ def asking(sessions: Sessions, name: str, settings: Settings = LONG, client: str
 
 
 def again(client: Client, settings: Settings = LONG) -> None:
-    """Another question in the same session."""
+    """Asks another question in the same session."""
     client.say(client.session.extend(client.session.tree.frontier, [7, 8], settings))
 
 
@@ -104,7 +105,7 @@ def test_an_answer_that_was_begun_goes_on_although_another_took_its_place_meanwh
 
 
 def test_a_prompt_is_let_in_only_where_the_answers_that_are_made_will_leave_room_for_its_own() -> None:
-    """Judged by how long answers have become so far, and never by more than was asked for."""
+    """Estimated from the length of answers so far, and never more than the client asked for."""
     sessions, fake_target = new_sessions(capacity=100), FakeTarget()
     answer(asking(sessions, "measured", Settings(max_new_tokens=30), length=3), sessions, fake_target)
     running = asking(sessions, "running", length=40)
@@ -118,7 +119,7 @@ def test_a_prompt_is_let_in_only_where_the_answers_that_are_made_will_leave_room
 
 
 def test_whoever_has_no_question_makes_room_for_another_session() -> None:
-    """It comes back with its next one, as after any link that broke."""
+    """It resumes with its next question, as after any broken stream."""
     sessions, fake_target = new_sessions(max_sessions=2), FakeTarget()
     idle, busy = asking(sessions, "idle", SHORT), asking(sessions, "busy")
     answer(idle, sessions, fake_target)

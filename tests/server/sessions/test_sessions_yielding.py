@@ -1,5 +1,5 @@
-"""Who merely waits for its client makes room when others are turned away, who waits for room is served by age, and
-nobody is computed for twice at the price of once."""
+"""Preemption: a session that only waits for its client gives up its slots when others would be refused, waiting
+sessions are served in order of age, and repeated computation is charged to its client."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,7 +41,7 @@ class TimedSessions:
 
 @pytest.mark.parametrize("bound", [{"max_running": 8}, {"max_sessions": 8}])
 def test_places_are_not_held_by_those_who_wait_for_their_clients(bound: dict[str, int]) -> None:
-    """A frame each 2.4 s, from each of eight."""
+    """Each of the eight sends one frame every 2.4 s."""
     timed = TimedSessions(**bound)
     holding = [timed.asks("h" * (number + 1), 3, ROUNDS) for number in range(8)]
     refused = 0
@@ -101,7 +101,7 @@ def test_a_place_is_taken_from_nobody_where_that_would_not_help() -> None:
 
 
 def test_a_long_prompt_is_let_in_by_its_age() -> None:
-    """Short ones come all the time, and room for them there always is."""
+    """Short prompts keep coming, and there are always slots for them."""
     timed = TimedSessions(capacity=200)
     short = [timed.asks("s" * number, 20, SHORT) for number in range(10, 14)]
     refusals, passed = 0, 0
@@ -129,7 +129,7 @@ def test_what_made_room_for_others_is_paid_for_when_it_is_computed_again() -> No
     thrifty = timed.asks("thrifty", 300, Settings(max_new_tokens=1), client="thrifty")
     answer(thrifty, timed.sessions, timed.fake_target)
     for turn in range(1, 9):
-        # Another's prompt takes its K/V.
+        # Another session's prompt takes its K/V.
         other = timed.asks("o" * turn, 350, Settings(max_new_tokens=1))
         answer(other, timed.sessions, timed.fake_target)
         timed.sessions.leave(other, timed.now)

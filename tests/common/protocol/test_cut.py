@@ -1,4 +1,4 @@
-"""The law above all where it is hardest: streams that break in mid-answer, again and again, and servers that forget."""
+"""Exactness with broken streams: they break in mid-answer, again and again, and servers lose sessions."""
 
 import pytest
 from hypothesis import given, settings
@@ -30,7 +30,7 @@ CUTS = st.builds(
     idle=st.sampled_from(["eager", "patient"]),
 )
 def test_an_answer_that_is_cut_anywhere_is_the_targets_own(seed, faults, prompt, length, idle):
-    """However often, with whatever was written alone meanwhile, and whether the server still knows the session."""
+    """However often, with whatever was written offline, and whether or not the server still has the session."""
     joined = Joined(terms(idle), faults, salt=seed, seed=seed)
     how = Settings(length)
     assert joined.run([(0, prompt, how)]) == [decode_alone(prompt, how, seed)]
@@ -38,7 +38,8 @@ def test_an_answer_that_is_cut_anywhere_is_the_targets_own(seed, faults, prompt,
 
 
 def test_cuts_do_cut_and_what_is_written_alone_is_judged():
-    """So the test above is met: streams break in most runs, and runs of many tokens come back with their clients."""
+    """Shows that the test above is not empty: streams break in most runs, and runs of many tokens come back with
+    clients."""
     broken = judged = 0
     for seed in range(60):
         joined = Joined(terms(), LinkFaults(lose=0.1, away=1.0, skill=0.9), salt=seed, seed=seed)

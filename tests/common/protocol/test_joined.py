@@ -1,4 +1,4 @@
-"""The law above all: whatever is drafted and whatever the link does, the answer is the target's own."""
+"""Exactness: whatever is drafted and whatever the link does, the answer is the target's own."""
 
 from dataclasses import replace
 
@@ -78,7 +78,7 @@ def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
 def test_with_the_servers_own_nodes_every_turn_ends_with_the_targets_own_answer(
     seed, faults, turns, idle, budget, level, max_server_drafted_nodes
 ):
-    """And no honest client is refused, however few nodes the server takes and however many it plants itself."""
+    """No honest client is refused, however few nodes the server takes and however many it drafts itself."""
     offered = terms(idle, server_drafts=True, max_nodes=12, max_server_drafted_nodes=max_server_drafted_nodes)
     joined = Joined(offered, replace(faults, level=level), salt=seed, seed=seed, budget=budget)
     sequence: list[int] = []
@@ -90,7 +90,7 @@ def test_with_the_servers_own_nodes_every_turn_ends_with_the_targets_own_answer(
 
 
 def test_a_full_tree_of_the_servers_own_leaves_the_client_all_its_nodes():
-    """So the bounds of the test above are met: a tree holds more than a client may grow."""
+    """Shows that the limits of the test above are reached: a tree holds more nodes than a client may add."""
     fullest = 0
 
     class Watched(Joined):

@@ -1,5 +1,5 @@
-"""The law above all, of sampling: whatever is drafted and whatever the link does, `speculative` keeps the target's
-distribution and `coupled` its very tokens."""
+"""Sampling is exact whatever is drafted and whatever the link does: `speculative` keeps the target's distribution,
+`coupled` its very tokens."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ def never(prefix):
 class Case:
     drawn_from: Law
     drafting: Drafting
-    budgets: tuple[int, ...] = (2, 3, 4, 5, 6, 7)  # the first hold a root and a sibling
+    budgets: tuple[int, ...] = (2, 3, 4, 5, 6, 7)  # the first groups hold a root and a sibling
     answers: int = 2_000
     faults: LinkFaults = MANY_FAULTS
 
@@ -62,7 +62,7 @@ CASES = {
 
 
 def speculate(case: Case) -> tuple[np.ndarray, Counter]:
-    """How often each pair of first tokens was committed, and what happened on the way."""
+    """How often each pair of first tokens was committed, and counts of events on the way."""
     pairs, happened = np.zeros((VOCAB, VOCAB)), Counter()
     offers = offers_of(case.drawn_from)
     for seed in range(case.answers):

@@ -1,4 +1,4 @@
-"""The eagle drafter computes what training computed, whatever state has arrived, and leaves the target's answer exact."""
+"""The eagle drafter computes what training computed, whatever state has arrived, and keeps the answer exact."""
 
 import pytest
 import torch

@@ -61,9 +61,8 @@ async def test_a_call_that_is_over_has_given_back_what_it_held() -> None:
     gc.disable()
     try:
         call.cancel()
-        with pytest.raises(
-            asyncio.CancelledError
-        ) as held:  # together with the call's frames, which the garbage collector cannot reach
+        # `held` keeps the call's frames out of the garbage collector's reach.
+        with pytest.raises(asyncio.CancelledError) as held:
             await call
         assert service.closed
         assert held

@@ -1,5 +1,5 @@
-"""Whether counts fit chances, and numbers a distribution. Every threshold is one that honest numbers pass all but once
-in ten thousand tries, so tests fix their seeds.
+"""Goodness of fit: of counts to probabilities, and of numbers to a distribution. Honest numbers pass every threshold
+all but once in ten thousand tries, so tests fix their seeds.
 
 Only statistics may live here; what is counted belongs to the tests.
 """
@@ -21,14 +21,14 @@ DEVIATIONS = NormalDist().inv_cdf(1 - FALSE_ALARM / 2)
 
 
 def misfit(counts: ArrayLike, chances: ArrayLike) -> float:
-    """Pearson's chi-square over its quantile: above 1 the counts do not fit. Rare cells are compared together; one
-    that has no chance must be empty."""
+    """Pearson's chi-square over its quantile: above 1 the counts do not fit. Rare cells are pooled; one of probability
+    zero must be empty."""
     statistic, freedom = chi_square(counts, chances)
     return statistic / _chi_square_quantile(freedom) if freedom else 0.0
 
 
 def share_is(hits: int, tries: int, chance: float) -> bool:
-    """Whether so many hits fit a chance."""
+    """Whether this many hits fit a probability."""
     return abs(hits - tries * chance) <= DEVIATIONS * sqrt(tries * chance * (1 - chance)) + 1e-9
 
 

@@ -1,5 +1,5 @@
-"""What holds for every test: small models run on one thread, nothing goes to the caches of whoever runs them, and what
-they have configured counts for nothing."""
+"""Settings for every test: small models run on one thread, the user's caches are not written, and the user's
+configuration is not read."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ from common.cache import CACHE_VARIABLE
 
 @pytest.fixture(scope="session", autouse=True)
 def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    # More threads than cores would wait for each other, with a drafter for each of many clients.
+    # With more threads than cores, and a drafter for each of many clients, threads would wait for each other.
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("caches")))
@@ -25,7 +25,7 @@ def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(autouse=True)
 def _no_journal_of_another_test() -> Iterator[None]:
-    # A command that ran in this process would keep one for good, on a stderr that is closed by then.
+    # A command that ran in this process would keep its log handler for good, on a stderr that is closed by then.
     root, own = logging.getLogger(), logging.getLogger("server.observe.log")
     handlers, level = [*root.handlers], own.level
     yield
@@ -34,5 +34,5 @@ def _no_journal_of_another_test() -> Iterator[None]:
 
 
 def pytest_configure() -> None:
-    """Who runs tests in the background may have had Ctrl-C ignored, which every program that they start inherits."""
+    """Where tests run in the background, Ctrl-C may be ignored, which every program that they start would inherit."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

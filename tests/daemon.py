@@ -1,4 +1,4 @@
-"""A real `outriderd` as a process of its own, for tests that need the whole road."""
+"""A real `outriderd` as a process of its own, for tests of the whole path."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ READY = "ready on "
 
 @contextmanager
 def outriderd(*arguments: str) -> Iterator[tuple[Program, str]]:
-    """The process and its HOST:PORT; killed at the end, whatever became of it."""
+    """The process and its HOST:PORT; it is killed at the end in any case."""
     process = Program("outriderd", "serve", "--listen", "127.0.0.1:0", *arguments, stdout=DEVNULL, stderr=PIPE)
     with ready(process) as address:
         yield process, address
@@ -19,7 +19,7 @@ def outriderd(*arguments: str) -> Iterator[tuple[Program, str]]:
 
 @contextmanager
 def ready(process: "Program | Popen[str]") -> Iterator[str]:
-    """The HOST:PORT at which a program says that it is ready; killed at the end."""
+    """The HOST:PORT from a program's `ready` line; the program is killed at the end."""
     assert process.stderr is not None
     try:
         said = []

@@ -1,4 +1,4 @@
-"""Small random drafts for any checkpoint, for everyone's tests. Weights depend on the arguments alone."""
+"""Small random drafts for any checkpoint, for all tests. Weights depend on the arguments alone."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -64,7 +64,7 @@ def make_medusa_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
 
 
 def _shaken(network: Network) -> Network:
-    """Nothing may stay at the zeros and ones with which training begins."""
+    """No parameter may stay at the zeros and ones with which training begins."""
     with torch.no_grad():
         for weight in network.parameters():
             weight.add_(torch.randn(weight.shape) * 0.1)

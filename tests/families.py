@@ -1,4 +1,4 @@
-"""Small random checkpoints of every supported family, for everyone's tests.
+"""Small random checkpoints of every supported family, for all tests.
 
 Only what tests build models from may live here. Weights depend on the arguments alone.
 """

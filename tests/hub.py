@@ -1,4 +1,4 @@
-"""What the hub's client keeps of a model, written by hand: a cache in which a hub id is found without a network."""
+"""A hub cache written by hand, in which a hub id is found without a network."""
 
 import shutil
 from pathlib import Path
@@ -7,8 +7,8 @@ _COMMIT = "0" * 39 + "1"
 
 
 def put_into_cache(home: Path, hub_id: str, checkpoint: Path) -> None:
-    """Copies a checkpoint to where HF_HOME=`home` keeps the model of that name; files are links, as the client makes
-    them."""
+    """Copies a checkpoint to where HF_HOME=`home` keeps the model of that name; files are links, as the hub's client
+    makes them."""
     model = home / "hub" / f"models--{hub_id.replace('/', '--')}"
     snapshot, blobs = model / "snapshots" / _COMMIT, model / "blobs"
     for folder in (snapshot, blobs, model / "refs"):

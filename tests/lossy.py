@@ -1,4 +1,4 @@
-"""A channel for `common.rounds` on which draft state comes late, in pieces, twice or never."""
+"""A channel for `common.rounds` on which draft state arrives late, in parts, twice or never."""
 
 import random
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from common.protocol.messages import State
 
 
 class LossyChannel:
-    """Loses each position with a probability of `loss`; delivers what is left in spans, a round late every other
-    time, newest first, and one of them twice."""
+    """Loses each position with probability `loss`; delivers the rest in spans, every other time a round late, newest
+    first, and one span twice."""
 
     def __init__(self, seed: int, loss: float = 0.4):
         self.delivered = 0

@@ -1,8 +1,8 @@
-"""Our programs as processes of their own, forked from one that has imported them already: seconds less for each.
+"""Our programs as child processes, forked from a process that has already imported them: this saves seconds for each.
 
-From `main` on they do what they always do, but for the very end, where Python is not taken down. What is read on
-importing, such as where the hub's cache lies, is as it was at the first start of any. What tests want to see of all
-that, they start themselves, by `command`.
+From `main` on they run as usual, except that Python is not finalised at the end. What is read on import, such as the
+path of the hub's cache, is as it was at the first start of any program. Tests that depend on one of these start the
+program themselves, by `command`.
 """
 
 import importlib
@@ -32,14 +32,14 @@ _FORKS.set_forkserver_preload(list(IMPORTED))
 
 
 def command(name: str) -> str:
-    """The installed program of that name."""
+    """The path of the installed program."""
     program = shutil.which(name, path=Path(sys.executable).parent)
     assert program is not None, f"{name} is not installed"
     return program
 
 
 class Program:
-    """As `subprocess.Popen` in text mode, as far as tests need it."""
+    """As much of `subprocess.Popen` in text mode as tests need."""
 
     def __init__(
         self, name: str, *arguments: str, stdin: int | None = None, stdout: int | None = None, stderr: int | None = None
@@ -75,7 +75,7 @@ class Program:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # it is gone, and not yet told of
+            with suppress(ProcessLookupError):  # the process is gone, but its exit was not reported yet
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
@@ -85,18 +85,18 @@ class Program:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, said: str = "", timeout: float | None = None) -> tuple[str, str]:
-        """What it writes from now on, to its end, which has to come before the time is over."""
+        """Its output from now on, up to its end, which must come before the time-out."""
         with ThreadPoolExecutor() as threads:
             written = [threads.submit(stream.read) if stream else None for stream in (self.stdout, self.stderr)]
             try:
                 if self.stdin:
-                    with suppress(BrokenPipeError):  # what it says will tell why
+                    with suppress(BrokenPipeError):  # its output tells why
                         self.stdin.write(said)
                         self.stdin.close()
                 self.wait(timeout)
                 out, err = ("" if each is None else each.result(timeout) for each in written)
             except BaseException:
-                self.kill()  # so that nobody reads for ever
+                self.kill()  # so that no reader waits for ever
                 raise
         return out, err
 
@@ -107,7 +107,7 @@ class Program:
         self.close()
 
     def close(self) -> None:
-        """Ends it, whatever became of it."""
+        """Ends the process in any case."""
         self.kill()
         self.wait()
         for stream in (self.stdin, self.stdout, self.stderr):
@@ -116,7 +116,7 @@ class Program:
 
 
 def finished(name: str, *arguments: str) -> str:
-    """What a program says that has to end well."""
+    """The output of a program that must succeed."""
     with Program(name, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         out, err = program.communicate()
         assert program.returncode == 0, err
@@ -125,7 +125,7 @@ def finished(name: str, *arguments: str) -> str:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Of one standard stream: the test's, None where it needs none, and the program's."""
+    """Both ends of one standard stream: the test's, None where it needs none, and the program's."""
 
     ours: TextIO | None
     theirs: int
@@ -145,7 +145,7 @@ class _Ends:
 
 @dataclass(frozen=True)
 class _Passed:
-    """A file descriptor that goes to another process with what is sent there."""
+    """A file descriptor that is handed to the process that receives this object."""
 
     number: int
 

@@ -1,6 +1,6 @@
-"""Small checkpoints whose linear layers are stored in few bits, in layouts that are published, for everyone's tests.
+"""Small checkpoints with quantised linear layers, in published layouts, for all tests.
 
-Each is made of a plain checkpoint, whose own layout they follow otherwise.
+Each is made from a plain checkpoint, whose layout it keeps otherwise.
 """
 
 import json
@@ -20,7 +20,7 @@ _HIGHEST_FP8 = 448
 
 
 def make_fp8(directory: Path, plain: Path, *, left_out: tuple[str, ...] = ()) -> Path:
-    """FP8 with one scale for each block of 128 by 128, as Qwen3's. `left_out`: modules that stay as they are."""
+    """FP8 with one scale for each block of 128 by 128, as Qwen3's. `left_out`: modules that are not quantised."""
     settings = {
         "quant_method": "fp8",
         "activation_scheme": "dynamic",

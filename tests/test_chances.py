@@ -1,4 +1,4 @@
-"""The statistics that other tests trust: they pass what fits and fail what nearly does."""
+"""Tests of `tests.chances`: it passes what fits and fails what is slightly off."""
 
 import numpy as np
 import pytest

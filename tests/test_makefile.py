@@ -1,4 +1,4 @@
-"""`make install` as a person sees it: it says what it does, and pip shows how far it is."""
+"""`make install` as a user sees it: each step is announced, and pip shows its progress."""
 
 import os
 import shutil
@@ -15,8 +15,8 @@ echo "pip was run with: $*"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
-    """With a Python that installs nothing."""
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the Makefile with a Python that installs nothing."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(HOME / name, tmp_path / name)
     shutil.copytree(HOME / "hashes", tmp_path / "hashes")
@@ -28,7 +28,7 @@ def house(tmp_path: Path) -> Path:
 
 
 def make(where: Path) -> list[str]:
-    # These tests may themselves be run by a make, which tells what it starts.
+    # These tests may be run by make, which would add lines about directories.
     outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     done = subprocess.run(
         ["make", "install"], cwd=where, env=outside, capture_output=True, text=True, timeout=60, check=True
@@ -37,11 +37,11 @@ def make(where: Path) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
-def test_an_install_says_what_it_does_before_it_does_it_and_lets_pip_speak(house: Path) -> None:
-    said = make(house)
+def test_an_install_says_what_it_does_before_it_does_it_and_lets_pip_speak(checkout: Path) -> None:
+    said = make(checkout)
     pips = [place for place, line in enumerate(said) if line.startswith("pip was run with")]
     assert len(pips) == 3
     assert "some minutes" in said[0]
     assert all("Installing" in said[place - 1] for place in pips)
     assert all("--quiet" not in said[place] and " -q" not in said[place] for place in pips)
-    assert make(house) == ["make: Nothing to be done for 'install'."]
+    assert make(checkout) == ["make: Nothing to be done for 'install'."]

@@ -1,4 +1,4 @@
-"""tests.programs: what it imports ahead is there, and a program that ends is one that has ended."""
+"""Tests of `tests.programs`: the modules that it imports ahead exist, and a program's end is reported."""
 
 from importlib.util import find_spec
 from subprocess import PIPE

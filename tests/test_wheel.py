@@ -1,4 +1,4 @@
-"""The wheel, built for real without a network: it holds what programs need wherever it is installed, and no tests."""
+"""The wheel, built without a network: it holds what programs need wherever it is installed, and no tests."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(s
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a copy of this tree, as a build leaves files behind where it runs."""
+    """Built from a copy of this tree, because a build leaves files behind."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in SOURCES:
         if (PROJECT / name).is_dir():
@@ -35,7 +35,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(wheel: Path, tmp_path: Path) -> Path:
-    """A folder that has only what the wheel brings."""
+    """A folder that has only the wheel's files."""
     folder = tmp_path / "site-packages"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -43,7 +43,7 @@ def installed(wheel: Path, tmp_path: Path) -> Path:
 
 
 def held(wheel: Path) -> tuple[set[str], set[str]]:
-    """What is installed beside other packages, and what is said about it."""
+    """The files that are installed beside other packages, and the wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     about = {name for name in names if ".dist-info/" in name}
@@ -51,7 +51,7 @@ def held(wheel: Path) -> tuple[set[str], set[str]]:
 
 
 def test_it_holds_every_file_of_packages_and_models_and_nothing_else(wheel: Path) -> None:
-    """Stubs, static files and model cards among them; no tests."""
+    """Stubs, static files and model cards included, and no tests."""
     here = {
         file.relative_to(PROJECT).as_posix()
         for folder in (*PACKAGES, MODELS)
@@ -78,7 +78,7 @@ def test_it_says_its_licence_its_programs_and_its_extras(wheel: Path) -> None:
 
 
 def run_python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Far from this tree, with the wheel's files before all others."""
+    """Runs Python outside this tree, with the wheel's files first on its path."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     return subprocess.run(
         [sys.executable, "-P", *arguments], cwd=installed.parent, env=environment, capture_output=True, text=True

@@ -1,3 +1,2 @@
-"""What this project depends on, looked over by `make audit` and `make lint`: pinned whole, under licences that are
-known, and without known holes where somebody can be asked.
-"""
+"""Checks this project's dependencies for `make audit` and `make lint`: all are pinned exactly, their licences are
+known, and no advisory is known for them where an index can be asked."""

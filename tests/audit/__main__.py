@@ -1,4 +1,4 @@
-"""`make audit`, and a part of `make lint`: exits with 1 where what this project depends on is not as it should be."""
+"""`make audit`, and a part of `make lint`: exits with 1 if a dependency is not pinned, licensed and safe."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _unmet() -> list[str]:
-    """What pip finds missing or of another version than something needs."""
+    """Requirements that pip finds missing or at a conflicting version."""
     ran = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
     return ran.stdout.splitlines() if ran.returncode else []
 

@@ -1,6 +1,6 @@
-"""Known holes in what this project depends on, by pip-audit, where an index that knows them can be asked.
+"""Known vulnerabilities of this project's dependencies, by pip-audit, where an index that lists them can be reached.
 
-Where it cannot, that is said and nothing fails: what is installed is the same with and without a network.
+If it cannot, that is reported and nothing fails: what is installed is the same with and without a network.
 """
 
 import json
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 _ASKED = "https://pypi.org/pypi/{name}/{version}/json"
-_PATIENCE = 5.0  # seconds for one answer
+_PATIENCE = 5.0  # seconds until an index must have answered
 _WHOLE_PATIENCE = 300.0
 
 
 def ask(constraints: Path) -> tuple[list[str], str]:
-    """Holes, each as one line, and what was not looked at, in words; empty where all was."""
+    """Vulnerabilities, one line each, and what could not be checked, as text; empty where all was checked."""
     if not _somebody_knows(constraints):
         return [], "no index that knows of holes can be reached from here"
     command = [sys.executable, "-m", "pip_audit", "--requirement", str(constraints), "--no-deps", "--disable-pip"]
@@ -34,7 +34,7 @@ def ask(constraints: Path) -> tuple[list[str], str]:
 
 
 def read(report: dict[str, Any]) -> tuple[list[str], str]:
-    """What pip-audit's report comes to. It calls what it has not found harmless; that is not the same."""
+    """Reads pip-audit's report. It counts packages that it has not found as harmless; this does not."""
     holes, skipped = [], []
     for each in report["dependencies"]:
         if "skip_reason" in each:
@@ -48,7 +48,7 @@ def read(report: dict[str, Any]) -> tuple[list[str], str]:
 
 
 def _somebody_knows(constraints: Path) -> bool:
-    """One question as pip-audit would ask it, about the first pin; an index that is a mirror may have no answer."""
+    """Whether the index answers as pip-audit needs, tried with the first pin; a mirror may have no advisories."""
     name, _, version = constraints.read_text(encoding="utf-8").split()[0].partition("==")
     try:
         with urllib.request.urlopen(_ASKED.format(name=name, version=version), timeout=_PATIENCE) as answer:

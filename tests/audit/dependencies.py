@@ -1,6 +1,5 @@
-"""Which distributions ours needs, directly and through others, as they are installed; whether all are pinned exactly,
-and under which licences they come. Asks nobody.
-"""
+"""The distributions that ours needs, directly and indirectly, as installed; whether all are pinned exactly, and their
+licences. Uses no network."""
 
 import re
 import tomllib
@@ -27,7 +26,7 @@ _LICENCES = frozenset(
     (
         *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "CNRI-Python", "ISC"),
         *("LLVM-exception", "MIT", "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Unlicense", "Zlib"),
-        # As they were written before there were names for them.
+        # Spellings from before SPDX identifiers.
         *("Apache", "Apache 2.0", "Apache License", "Apache Software License", "BSD", "BSD License"),
         *("3-Clause BSD License", "Apache 2.0 License", "Apache License, Version 2.0", "ISC License (ISCL)"),
         *("GNU Lesser General Public License v3 (LGPLv3)", "MIT License", "Mozilla Public License 2.0 (MPL 2.0)"),
@@ -38,16 +37,16 @@ _LICENCES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    name: str  # as indexes spell it
-    version: str  # without what a local build adds
+    name: str  # as package indexes spell it
+    version: str  # without the local version suffix
     licence: str
 
 
 def needed(project: Path, extra: str = "dev") -> list[Dependency]:
-    """All that the project in `pyproject.toml` needs with one of its extras, none where it is empty, in the order of
-    names.
+    """All that the project in `pyproject.toml` needs with one of its extras (none if `extra` is empty), in alphabetical
+    order.
 
-    Raises PackageNotFoundError where something is not installed.
+    Raises PackageNotFoundError if something is not installed.
     """
     about = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pending = [*map(Requirement, about["dependencies"]), *(required_by(about, extra) if extra else ())]
@@ -66,7 +65,7 @@ def needed(project: Path, extra: str = "dev") -> list[Dependency]:
 
 
 def required_by(about: Mapping[str, Any], extra: str) -> list[Requirement]:
-    """What an extra of the project adds, with what the extras that it includes add."""
+    """What an extra of the project adds, including the extras that it refers to."""
     required = []
     for requirement in map(Requirement, about["optional-dependencies"][extra]):
         if requirement.name == about["name"]:
@@ -77,14 +76,14 @@ def required_by(about: Mapping[str, Any], extra: str) -> list[Requirement]:
 
 
 def pins_of(lines: Iterable[str]) -> dict[str, str]:
-    """The exact versions that constraints name."""
+    """The exact versions that a constraints file pins."""
     pins = (Requirement(line) for line in lines if line.strip() and not line.startswith("#"))
     exact = ((pin.name, list(pin.specifier)) for pin in pins)
     return {canonicalize_name(name): by[0].version for name, by in exact if len(by) == 1 and by[0].operator == "=="}
 
 
 def unpinned(dependencies: Iterable[Dependency], pins: Mapping[str, str]) -> list[str]:
-    """What is wrong with the pins, each as one line."""
+    """What is wrong with the pins, one line each."""
     faults = []
     for each in dependencies:
         pin = pins.get(each.name)
@@ -96,13 +95,13 @@ def unpinned(dependencies: Iterable[Dependency], pins: Mapping[str, str]) -> lis
 
 
 def hashed_pins(requirements: Iterable[str]) -> dict[str, str]:
-    """The exact versions that are fetched by their hashes."""
+    """The exact versions that are pinned with hashes."""
     text = "\n".join(requirements).replace("\\\n", " ")
     return pins_of(line.partition("--hash")[0] for line in text.splitlines() if "--hash=sha256:" in line)
 
 
 def unhashed(pins: Mapping[str, str], requirements: Iterable[str]) -> list[str]:
-    """What is pinned and not fetched by its hash, each as one line."""
+    """What is pinned but has no hash, one line each."""
     hashed = hashed_pins(requirements)
     return [
         f"{name}=={version} has no hash in {_HASHES}; make that anew, as it says"
@@ -112,7 +111,7 @@ def unhashed(pins: Mapping[str, str], requirements: Iterable[str]) -> list[str]:
 
 
 def unlicensed(dependencies: Iterable[Dependency]) -> list[str]:
-    """Licences that nobody has looked at, each as one line."""
+    """Licences that have not been reviewed, one line each."""
     return [
         f"{each.name} comes under '{each.licence}', which is no licence that is known here; read it first"
         for each in dependencies
@@ -121,7 +120,7 @@ def unlicensed(dependencies: Iterable[Dependency]) -> list[str]:
 
 
 def licence_of(installed: Distribution) -> str:
-    """An expression, or what was written instead of one."""
+    """The licence expression, or the older free-text field instead."""
     about = installed.metadata
     classified = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or () if line[:10] == "License ::"]
     approved = [name for name in classified if name in _LICENCES]

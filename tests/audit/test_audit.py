@@ -1,4 +1,4 @@
-"""The audit notices what is not pinned, not known or known to be broken, and fails for nothing else."""
+"""The audit reports dependencies that are not pinned, not known, or known to be vulnerable, and nothing else."""
 
 import io
 import json

@@ -1,5 +1,4 @@
-"""Conversations for tests: the servers that they dial, what a person sees of them, and how they are asked. Knows no
-expectation."""
+"""Conversations for tests: the servers that they dial, what they show, and how they are asked. Makes no assertions."""
 
 import asyncio
 import time
@@ -18,7 +17,7 @@ COUNT = 40
 
 
 class Server:
-    """Dials: nobody answers until `back` seconds after the first attempt, and then `stream` does."""
+    """A dialler: nobody answers until `back` seconds after the first attempt, then `stream` does."""
 
     def __init__(self, back: float = 0.0, **how):
         self.streams: list[FakeStream] = []
@@ -41,7 +40,7 @@ class Server:
 
 
 class Refusing(FakeStream):
-    """Says what it was told to say, whatever it is asked."""
+    """Sends prepared messages, whatever it receives."""
 
     def __init__(self, code: FailureCode):
         super().__init__()
@@ -54,7 +53,7 @@ class Refusing(FakeStream):
 
 
 class Shown:
-    """What a person has seen."""
+    """What was shown to the user."""
 
     def __init__(self):
         self.final: list[int] = []

@@ -1,4 +1,4 @@
-"""A terminal small enough for tests: what a person sees after the characters that a program wrote."""
+"""A terminal emulator for tests: what a user sees after the characters that a program wrote."""
 
 import re
 
@@ -9,7 +9,7 @@ _SEQUENCE = re.compile(r"\x1b\[(\??)(\d*)([A-Za-z])|(\r)|(\n)|(.)", re.DOTALL)
 
 
 class Terminal:
-    """Understands what the screen writes and refuses the rest. Rows that scrolled away stay in `rows`."""
+    """Supports what the screen writes and rejects everything else. Rows that scrolled away stay in `rows`."""
 
     def __init__(self, width: int, height: int, joins: bool = False):
         """With `joins`, emoji behind a joiner take no cells of their own."""
@@ -40,12 +40,12 @@ class Terminal:
 
     @property
     def lines(self) -> str:
-        """The text, each line whole however it was wrapped."""
+        """The text, each line unwrapped."""
         pairs = zip(self._continued, self.rows, strict=True)
         return "".join(row if first else f"\n{row}" for first, row in pairs).removeprefix("\n")
 
     def resize(self, width: int) -> None:
-        """Wraps everything anew, as most terminals do; the cursor stays behind the last character."""
+        """Wraps everything again, as most terminals do; the cursor stays behind the last character."""
         assert self._row == len(self.rows) - 1
         lines, dim_text = self.lines, self.dim_text
         self.rows, self._continued, self._row, self._column, self._width = [""], [False], 0, 0, width

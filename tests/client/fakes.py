@@ -50,12 +50,12 @@ Target = Callable[[Sequence[int]], int]
 
 
 def target(tokens: Sequence[int]) -> int:
-    """Never ends by itself."""
+    """A target that never ends an answer."""
     return 1 + (sum((index + 7) * token for index, token in enumerate(tokens[-5:])) + len(tokens)) % (VOCABULARY - 1)
 
 
 def decoded(prompt: Sequence[int], count: int) -> tuple[int, ...]:
-    """What the target alone answers."""
+    """The target's own answer."""
     tokens = list(prompt)
     for _ in range(count):
         tokens.append(target(tokens))
@@ -76,8 +76,8 @@ def down_bytes(message: FromServer) -> int:
 
 
 class FakeStream:
-    """A stream to a server of its own. `breaks_after` commits it is gone; what a server that is `corrupt` sends as
-    draft state cannot be decoded."""
+    """A stream to a server of its own. It breaks after `breaks_after` commits; the draft state of a `corrupt` server
+    cannot be decoded."""
 
     def __init__(self, pass_seconds: float = 0.001, breaks_after: int | None = None, corrupt: bool = False):
         self._corrupt = corrupt
@@ -161,7 +161,7 @@ class FakeStream:
 
 
 class _TargetRows:
-    """The target behind each row of a question, where nothing is drawn."""
+    """The target's choice at each wanted row, without sampling."""
 
     def __init__(self, session: ServerSession, verify_input: VerifyInput):
         self._committed = tuple(session.tree.tokens)
@@ -175,7 +175,7 @@ class _TargetRows:
 
 
 class ChainDrafter:
-    """Extends the likeliest leaf by one token a call, at most `depth` nodes deep; `propose` says by which."""
+    """Extends the likeliest leaf by one token per call, to a depth of at most `depth`; `propose` chooses the token."""
 
     kind = "fake"
     state: StateRequest | None = None
@@ -201,7 +201,7 @@ class ChainDrafter:
 
 
 class StatefulDrafter(ChainDrafter):
-    """Keeps the draft state of the positions of its view, as drafters do that need it."""
+    """Keeps the draft state of the positions of its view, as drafters that need it do."""
 
     state = REQUEST
 
@@ -221,7 +221,7 @@ class StatefulDrafter(ChainDrafter):
 
     @property
     def mistaken(self) -> list[int]:
-        """Positions whose state is not that of the tokens that were drafted from."""
+        """Positions whose state does not belong to the tokens that were drafted from."""
         return [position for position, state in self.held.items() if state != state_of(self.tokens[: position + 1])]
 
 

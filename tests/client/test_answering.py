@@ -1,4 +1,4 @@
-"""What a person asks of an answer: what the session is told of it, and what is refused before anything is sent."""
+"""The settings of an answer: what the session is told, and what is refused before anything is sent."""
 
 import math
 from typing import Any

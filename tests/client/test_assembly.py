@@ -1,4 +1,4 @@
-"""What a person chooses of drafts and their state, refused where it cannot be."""
+"""The options for drafts and their state, refused where they cannot work."""
 
 from dataclasses import replace
 from pathlib import Path

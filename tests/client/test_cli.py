@@ -115,7 +115,7 @@ def test_a_private_file_that_cannot_be_one_span_is_misuse(monkeypatch, capsys, t
 
 
 def piped(said: bytes, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What `outrider run` says of a prompt, at a server that is not there."""
+    """The output of `outrider run` for a prompt, with a server that is absent."""
     asked = [sys.executable, "-c", "from client.cli import main; main()", "run", *arguments, "--server", "127.0.0.1:9"]
     done = subprocess.run(asked, input=said, capture_output=True, check=False, timeout=60)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

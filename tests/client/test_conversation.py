@@ -34,7 +34,7 @@ PROMPT = (3, 1, 4, 1, 5)
 
 
 def unseen(committed, provisional):
-    """Watches nothing."""
+    """Ignores all events."""
 
 
 def conversation(stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, pace: float = 0.0):
@@ -250,7 +250,7 @@ async def test_a_stream_that_breaks_before_anything_came_is_an_error():
 
 
 class Recording:
-    """A stream that says what a test wrote down, each frame at its time on the clock `now`."""
+    """A stream that delivers prepared frames, each at its time on the clock `now`."""
 
     traffic = Traffic()
 
@@ -316,7 +316,7 @@ async def test_bytes_of_draft_state_are_counted_by_kind_and_answer():
 
 
 class Steered(FixedTree):
-    """Remembers what it is told, and widens the tree by a node with each level."""
+    """Records what it is told, and widens the tree by a node with each level."""
 
     def __init__(self):
         super().__init__(Expansion(breadth=1))
@@ -340,7 +340,7 @@ class Steered(FixedTree):
 
 
 class Bounded(ChainDrafter):
-    """Remembers the bounds within which it drafts; a level takes two milliseconds."""
+    """Records the bounds within which it drafts; a level takes two milliseconds."""
 
     def __init__(self):
         super().__init__(target, depth=12, seconds=0.002)

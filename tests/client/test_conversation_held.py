@@ -1,4 +1,4 @@
-"""Conversations whose server a person does not want for a while, and what was drafted meanwhile judged afterwards."""
+"""Conversations that the user takes offline, and offline answers judged afterwards."""
 
 import asyncio
 

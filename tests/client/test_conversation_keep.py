@@ -1,4 +1,4 @@
-"""Text that is taken as the draft wrote it, while nobody is there to judge it: what was said for good stays."""
+"""Provisional text that is kept as final while no server can judge it stays in the answer."""
 
 from client.conversation import Conversation
 from client.link.offline import OfflineOptions
@@ -7,7 +7,7 @@ from tests.client.fakes import END, ChainDrafter, FakeStream, decoded, target, w
 
 
 class Speaker:
-    """Says for good whatever may be: committed text, and provisional text as soon as nobody can judge it."""
+    """Keeps whatever may be kept: committed text, and provisional text as soon as no server can judge it."""
 
     def __init__(self):
         self.talk: Conversation | None = None

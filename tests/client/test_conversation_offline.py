@@ -1,4 +1,4 @@
-"""Answers whose stream breaks: written on alone, resumed, and the target's own in the end, or told to be otherwise."""
+"""Answers whose stream breaks: continued offline, resumed, and in the end the target's own, or marked as unverified."""
 
 import asyncio
 import time
@@ -122,7 +122,7 @@ async def test_patience_is_counted_from_the_last_word_however_often_the_server_i
 
 
 class Fleeting(FakeStream):
-    """Says that the session lives, and is gone before anything else comes."""
+    """Confirms that the session exists, and breaks before anything else arrives."""
 
     def send(self, message):
         self.sent.append(message)
@@ -148,7 +148,7 @@ async def test_short_contacts_that_bring_nothing_do_not_begin_the_patience_anew(
 
 
 async def test_a_contact_that_brings_tokens_begins_the_patience_anew():
-    """Each is gone for longer than half of what is waited in all."""
+    """Each gap is longer than half of the total patience."""
     streams: list[FakeStream] = []
 
     async def dial():
@@ -164,7 +164,7 @@ async def test_a_contact_that_brings_tokens_begins_the_patience_anew():
 
 
 async def test_a_tree_that_is_full_ends_the_run():
-    """There is no room for 64 live nodes more."""
+    """There is no capacity for 64 more live nodes."""
     talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=OfflineOptions(256, 0.2))
     answer = await ask(talk, count=300)
     talk.close()
@@ -219,7 +219,7 @@ async def test_the_next_turn_after_an_offline_end_is_answered_when_the_server_is
     assert [(opened.turn, opened.tokens) for opened in server.opened] == [(1, tokens)]
 
 
-async def test_a_linkthat_broke_between_two_answers_is_renewed_for_the_second():
+async def test_a_link_that_broke_between_two_answers_is_renewed_for_the_second():
     server, stream = Server(), FakeStream()
     talk = conversation(stream, server, ChainDrafter(sometimes))
     first = await ask(talk, count=10)
@@ -320,7 +320,7 @@ async def test_another_model_behind_the_address_ends_the_answer_and_says_so():
     talk.close()
 
 
-async def test_draft_state_of_a_new_linkis_that_of_the_same_tokens():
+async def test_draft_state_of_a_new_link_is_that_of_the_same_tokens():
     server, drafter = Server(back=0.2, pass_seconds=0.01), StatefulDrafter(sometimes, depth=8)
     talk = conversation(FakeStream(pass_seconds=0.01, breaks_after=4), server, drafter)
     answer = await ask(talk)

@@ -1,4 +1,4 @@
-"""What becomes of an answer that the server will not make now: told with its hint, or gone on with after that."""
+"""An answer that the server refuses for now: reported with its hint, or continued after it."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ WAIT = 0.4
 
 
 class Refusing(FakeStream):
-    """Refuses whatever is opened, with a hint."""
+    """Refuses every Open, with a hint."""
 
     def __init__(self, code: FailureCode):
         super().__init__()
@@ -29,7 +29,7 @@ class Refusing(FakeStream):
 
 
 class Dials:
-    """Leads to the streams in turn, and remembers when."""
+    """Returns the streams in turn, and records the times."""
 
     def __init__(self, *streams: FakeStream):
         self.at: list[float] = []

@@ -1,4 +1,4 @@
-"""The whole road: real commands, a real server, real checkpoints, compared with transformers' own answers."""
+"""The whole path: real commands, a real server, real checkpoints, compared with transformers' own answers."""
 
 import io
 import json
@@ -31,7 +31,7 @@ NAME = "target[red]"  # no markup, though it looks like it
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> Path:
-    """A target, a draft that is the target, and a draft that knows nothing."""
+    """A target, a draft that is the target itself, and a draft with other random weights."""
     folder = tmp_path_factory.mktemp("models")
     make_checkpoint(folder / "target", "llama", seed=1)
     make_checkpoint(folder / "independent", "llama", seed=1)
@@ -87,7 +87,7 @@ def test_the_answer_is_what_transformers_generates(monkeypatch, capsys, models, 
 
 
 def result_of(monkeypatch, capsys, server, cache, *arguments: str) -> dict:
-    """What `outrider run --json` says."""
+    """The output of `outrider run --json`."""
     asked = ["run", PROMPT, "--server", server, "--cache-dir", str(cache), "--json", "--max-new-tokens", str(TOKENS)]
     code, out, err = outrider(monkeypatch, capsys, *asked, *arguments)
     assert (code, err) == (0, "")

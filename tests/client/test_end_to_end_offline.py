@@ -1,4 +1,4 @@
-"""The commands as a person types them, with a server that is not there, dies in mid-answer, or comes back."""
+"""The commands as a user types them, with a server that is absent, dies in mid-answer, or comes back."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ TOKENS = 60
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> Path:
-    """A target, a draft that is the target, and another target in the same clothes."""
+    """A target, a draft that is the target itself, and another target of the same name."""
     folder = tmp_path_factory.mktemp("models")
     make_checkpoint(folder / "target", "llama", seed=1)
     make_checkpoint(folder / "independent", "llama", seed=1)
@@ -58,13 +58,13 @@ def asking(port: int, cache: Path, *settings: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory) -> Path:
-    """The cache of who was answered once."""
+    """A cache that has been used with the server once."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module")
 def expected(serve, port, filled) -> list[int]:
-    """What an uninterrupted server answers, which is gone by now; its bundle stays."""
+    """The answer of an uninterrupted server, which has stopped by now; its bundle stays."""
     with serve():
         answered = finished("outrider", *asking(port, filled, "--json"))
     tokens = json.loads(answered)["token_ids"]

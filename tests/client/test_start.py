@@ -1,6 +1,6 @@
-"""What a command imports before its first word: nothing that takes seconds and that no answer needs.
+"""What a command imports before its first output: nothing that takes seconds and that no answer needs.
 
-Held by names instead of times, which a busy machine would stretch.
+Checked by module names instead of times, which a busy machine would stretch.
 """
 
 import signal
@@ -37,21 +37,21 @@ main()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """With the shipped models: drafts that run layers of the target, and one of another kind each."""
+    """With the shipped models: drafts that run target layers, and one of another kind each."""
     with outriderd("--target", "demo") as (_, address):
         yield address
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory, server: str) -> Path:
-    """With the tokenizer that the first start of all makes with transformers."""
+    """With the cached tokenizer that the very first start makes with transformers."""
     folder = tmp_path_factory.mktemp("cache")
     run(folder, folder, server, "--draft", "lookup")
     return folder
 
 
 def imported(tmp_path: Path, *arguments: str, said: str | None = None) -> set[str]:
-    """The modules at the end of a command that goes well."""
+    """The modules that are loaded at the end of a command that succeeds."""
     told = tmp_path / "modules"
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(told), *arguments], input=said, capture_output=True, text=True, timeout=200

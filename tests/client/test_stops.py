@@ -1,4 +1,4 @@
-"""Text up to a stop string: the same whole, in pieces, and never more than is decided."""
+"""Text up to a stop string: the same for any split into pieces, and undecided text is withheld."""
 
 from itertools import accumulate
 

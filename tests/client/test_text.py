@@ -52,7 +52,7 @@ def test_a_broken_end_is_shown_only_when_nothing_more_will_come(tokenizer):
 
 @pytest.fixture(scope="module")
 def byte_tokens():
-    """Falls back to bytes, and of a run of those that is no text leaves nothing."""
+    """Falls back to bytes; bytes that are not valid text are dropped."""
     pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581fox", "\u2581", "a"]
     tokenizer = Tokenizer(models.BPE({piece: id_ for id_, piece in enumerate(pieces)}, [], byte_fallback=True))
     tokenizer.decoder = decoders.Sequence(
@@ -136,7 +136,7 @@ def test_a_template_that_fails_is_one_sentence():
     ],
 )
 def test_a_template_is_a_program_in_a_sandbox(template):
-    """It comes with a server's bundle: it may neither reach what it was not given nor change what it was."""
+    """It comes with a server's bundle: it may neither access other objects nor change its arguments."""
     tokenizer = make_tokenizer()
     tokenizer.chat_template = template
     messages = [{"role": "user", "content": "hi"}]

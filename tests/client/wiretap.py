@@ -1,4 +1,4 @@
-"""What a client really sends: a TCP proxy that keeps every byte that goes up, and a reader of those bytes.
+"""The bytes that a client sends: a TCP proxy that keeps everything that goes up, and a reader of those bytes.
 
 Knows HTTP/2's frames and gRPC's message prefix, and none of our counters.
 """
@@ -21,7 +21,7 @@ _PADDED = 8
 
 
 class Wiretap:
-    """Listens at `address` until it is closed, and passes everything on."""
+    """Listens at `address` until it is closed, and forwards everything."""
 
     def __init__(self, server: str):
         self._server = parse_address(server)
@@ -32,7 +32,7 @@ class Wiretap:
 
     @property
     def connections(self) -> list[bytes]:
-        """What went up on each connection so far."""
+        """The bytes that went up on each connection so far."""
         return [bytes(up) for up in self._up]
 
     @property
@@ -40,7 +40,7 @@ class Wiretap:
         return b"".join(self.connections)
 
     def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # a close alone would leave the thread in accept
+        self._listener.shutdown(socket.SHUT_RDWR)  # closing alone would leave the thread in accept
         self._listener.close()
 
     def _accept(self) -> None:
@@ -76,15 +76,15 @@ def tapped(server: str) -> Iterator[Wiretap]:
 
 @dataclass(frozen=True)
 class Said:
-    """One `Generate` stream: its messages, and the block of headers that it began with."""
+    """One `Generate` stream: its messages, and the header block that began it."""
 
     headers: bytes
     messages: list[FromClient]
 
 
 def generated(tap: Wiretap) -> list[Said]:
-    """Every `Generate` stream in the order in which they were begun, connection by connection. Nothing else may have
-    been said but a request for the server's description."""
+    """Every `Generate` stream in the order in which they began, connection by connection. Nothing else may have been
+    sent but a request for the server's description."""
     return [said for connection in tap.connections for said in _streams(connection)]
 
 

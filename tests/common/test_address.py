@@ -1,4 +1,4 @@
-"""common.address: what people write, and what they must not."""
+"""common.address: how addresses may be written, and how not."""
 
 import socket
 
@@ -40,7 +40,7 @@ NAMES = "example.org localhost.example.org 127.0.0.1.example.org 127.1 0177.0.0.
 
 @pytest.mark.parametrize("host", [*NUMBERS.split(), *NAMES.split()])
 def test_what_is_not(host: str) -> None:
-    """Names are not asked for: who may be asked may answer otherwise the next time."""
+    """Names are not resolved: a name server may answer differently the next time."""
     assert not Address(host, 1).is_loopback
 
 

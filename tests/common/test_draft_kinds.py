@@ -1,4 +1,4 @@
-"""The registry of draft kinds: every part that it promises is there, and reading it imports none of them."""
+"""The registry of draft kinds: every part that it names exists, and reading it imports none of them."""
 
 import importlib
 import inspect

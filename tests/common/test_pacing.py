@@ -1,4 +1,4 @@
-"""common.pacing: what is stated is taken, what takes longer says so, and one thing is computed at a time."""
+"""common.pacing: stated costs are taken, overruns are reported, and one thing is computed at a time."""
 
 import asyncio
 import time

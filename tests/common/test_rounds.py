@@ -20,7 +20,7 @@ def checkpoint(tmp_path_factory):
 
 
 def rounds(checkpoint, levels):
-    """With the target itself as its draft."""
+    """The target itself is the draft model."""
     target, draft = (PackedModel(load_causal_lm(checkpoint, dtype="float64"), 512) for _ in range(2))
     return Rounds(target, TreeDrafter(IndependentNetwork(draft, VOCAB), CHAIN), levels=levels)
 
@@ -34,7 +34,7 @@ def test_rounds_without_levels_decode_one_by_one(checkpoint):
 
 @pytest.mark.parametrize("levels", [4, 6])
 def test_a_draft_changes_the_passes_and_not_the_answer(checkpoint, levels):
-    """Levels beyond the four nodes of a chain propose nothing, and none of them counts."""
+    """Levels beyond the four nodes of a chain propose nothing and are not counted."""
     plain = rounds(checkpoint, levels=0).answer(PROMPT, 11)
     answer = rounds(checkpoint, levels).answer(PROMPT, 11)
     assert answer.tokens == plain.tokens
@@ -52,7 +52,7 @@ def test_an_answer_ends_at_its_limit_whatever_a_pass_committed_beyond(checkpoint
 
 
 class Nothing:
-    """A channel on which nothing arrives, and which remembers what it was told."""
+    """A channel that delivers nothing and records what it is given."""
 
     def __init__(self):
         self.told = []

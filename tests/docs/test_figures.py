@@ -1,4 +1,4 @@
-"""The figures that the README and docs/drafts.md quote are those of docs/benchmarks, and the picture draws them."""
+"""The figures in the README and docs/drafts.md are those of docs/benchmarks, and the picture shows them."""
 
 import json
 import runpy

@@ -1,4 +1,4 @@
-"""What the pages name exists: files of this repository, links with their anchors, and classes."""
+"""What the pages name exists: files of this repository, links with their anchors, classes and methods."""
 
 import re
 from functools import cache
@@ -41,7 +41,7 @@ def declarations() -> tuple[str, ...]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub makes of the headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""Every command of docs/quick-start.md, in its order, with small models in a hub's cache and the loopback between."""
+"""Runs every command of docs/quick-start.md in order, with small models in a hub cache and loopback as the network."""
 
 import contextlib
 import io
@@ -46,8 +46,9 @@ TYPED = "hello\n/quit\n"
 
 
 @dataclass
-class Desk:
-    """Where the page is followed: one folder and one home for both machines. `replaced` is what stands for what."""
+class Workspace:
+    """The environment in which the page is followed: one folder and one home directory for both machines. `replaced`
+    maps text of the page to what the test uses instead."""
 
     folder: Path
     home: Path
@@ -66,7 +67,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch) -> Iterator[Desk]:
+def workspace(tmp_path, monkeypatch) -> Iterator[Workspace]:
     hub, home = tmp_path / "hub", tmp_path / "home"
     target = make_checkpoint(tmp_path / "target", "llama", layers=4, seed=1)
     put_into_cache(hub, TARGET, target)
@@ -97,7 +98,7 @@ def desk(tmp_path, monkeypatch) -> Iterator[Desk]:
         "127.0.0.1:8080": "127.0.0.1:0",
     }
     with ExitStack() as running:
-        yield Desk(folder, home, replaced, running)
+        yield Workspace(folder, home, replaced, running)
 
 
 def lines(body: str) -> list[str]:
@@ -105,7 +106,7 @@ def lines(body: str) -> list[str]:
 
 
 def typed_here(words: list[str], monkeypatch, capsys) -> str:
-    """What a command of ours writes; it must succeed."""
+    """The output of one of our commands, which must succeed."""
     monkeypatch.setattr(sys, "argv", [*words, *SHORTER.get(words[0], [])])
     monkeypatch.setattr(sys, "stdin", io.StringIO(TYPED))
     capsys.readouterr()
@@ -118,34 +119,34 @@ def typed_here(words: list[str], monkeypatch, capsys) -> str:
 
 @contextmanager
 def serving(words: list[str]) -> Iterator[str]:
-    """A command that serves, and where."""
+    """Runs a command that serves; yields its address."""
     with ready(subprocess.Popen([command(words[0]), *words[1:]], stderr=subprocess.PIPE, text=True)) as address:
         yield address
 
 
-def test_every_command_of_the_page_works(desk, monkeypatch, capsys):
+def test_every_command_of_the_page_works(workspace, monkeypatch, capsys):
     written: dict[str, str] = {}
     for block in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if block["language"] == "toml":
-            desk.write(block["file"], block["body"])
+            workspace.write(block["file"], block["body"])
             continue
         if block["language"] == "python":
-            (desk.folder / "app.py").write_text(desk.local(block["body"]))
+            (workspace.folder / "app.py").write_text(workspace.local(block["body"]))
             capsys.readouterr()
-            runpy.run_path(str(desk.folder / "app.py"))
+            runpy.run_path(str(workspace.folder / "app.py"))
             written["app"] = capsys.readouterr().out
             continue
         for line in lines(block["body"]):
-            words = shlex.split(desk.local(line))
+            words = shlex.split(workspace.local(line))
             if words[0] in INSTALLED_ALREADY:
                 continue
             if words[0] not in IN_THIS_PROCESS:
-                subprocess.run(["bash", "-c", desk.local(line)], check=True)
+                subprocess.run(["bash", "-c", workspace.local(line)], check=True)
             elif "serve" in words:
-                where = desk.running.enter_context(serving(words))
+                where = workspace.running.enter_context(serving(words))
                 asked_for = "127.0.0.1:8080" if words[0] == "outrider" else "gpu.example.com:7070"
-                desk.replaced.pop(asked_for, None)
-                desk.replaced = {asked_for: where, **desk.replaced}
+                workspace.replaced.pop(asked_for, None)
+                workspace.replaced = {asked_for: where, **workspace.replaced}
             else:
                 written[line] = typed_here(words, monkeypatch, capsys)
 
@@ -165,16 +166,16 @@ def test_every_command_of_the_page_works(desk, monkeypatch, capsys):
     assert "app" in written
 
 
-def test_the_laptops_file_is_found_where_the_page_puts_it(desk):
-    desk.write("~/.config/outrider/config.toml", 'server = "localhost:1"\n')
+def test_the_laptops_file_is_found_where_the_page_puts_it(workspace):
+    workspace.write("~/.config/outrider/config.toml", 'server = "localhost:1"\n')
     environment = {name: value for name, value in os.environ.items() if name != "OUTRIDER_CONFIG"}
-    environment["XDG_CONFIG_HOME"] = str(desk.home / ".config")
+    environment["XDG_CONFIG_HOME"] = str(workspace.home / ".config")
     done = subprocess.run([command("outrider"), "config"], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1].split() == ["server", "localhost:1", "file"]
 
 
 def test_the_page_leaves_no_language_out():
-    """A block in another language would be run by nobody."""
+    """No test would run a block in another language."""
     opened = re.findall(r"^```(\w*)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(opened[::2]) == {"sh", "toml", "python"}
     with contextlib.suppress(StopIteration):

@@ -1,4 +1,4 @@
-"""The real client joined to the real server in one event loop: every part but gRPC."""
+"""The real client joined to the real server in one event loop: everything but gRPC."""
 
 import asyncio
 import time
@@ -51,8 +51,8 @@ class Wire:
         self._engine.leave(self._stream)
 
 
-class House:
-    """A served checkpoint, and the drafts to which it sends draft state."""
+class LocalServer:
+    """A server for a checkpoint, with the drafts to which it sends draft state."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class House:
             wire.close()
 
     def truth(self, prompt: list[int], length: int, end_tokens: list[int] | None = None) -> tuple[int, ...]:
-        """What transformers' own `generate` writes."""
+        """The greedy answer of transformers' own `generate`."""
         generated = self.model.generate(
             torch.tensor([prompt]),
             attention_mask=torch.ones(1, len(prompt), dtype=torch.long),

@@ -1,4 +1,4 @@
-"""Not one token different with drafts that live on the target's state: all of it, parts of it, or what is wrong."""
+"""Answers stay exact with drafts that need the target's state: all of it arrives, parts of it, or corrupt data."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ from common.protocol.views import Proposal, TreeView
 from server.models.bundles import write_bundle
 from server.models.offer import make_offer
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
-from tests.end_to_end.in_memory import CONTEXT, House
+from tests.end_to_end.in_memory import CONTEXT, LocalServer
 from tests.families import FAMILIES, make_checkpoint
 
 VOCAB = 300
@@ -28,7 +28,7 @@ SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("eagle", 0), ("medusa", 0)]
 
 @dataclass(frozen=True)
 class Served:
-    house: House
+    local_server: LocalServer
     bundles: dict[str, Path]
 
     def drafter(self, kind: str, layers: int, dtype: str = "int8") -> Drafter:
@@ -41,7 +41,7 @@ class Served:
 
 @dataclass
 class Gappy:
-    """Keeps from a drafter whole frames and parts of others, and gives it some again."""
+    """Withholds whole frames and parts of frames from a drafter, and delivers some twice."""
 
     drafter: Drafter
     seed: int
@@ -75,11 +75,11 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for bundle in offer.drafts:
         write_bundle(bundle, offer.card, where / "bundles" / bundle.manifest.draft)
     bundles = {bundle.manifest.draft: where / "bundles" / bundle.manifest.draft for bundle in offer.drafts}
-    return Served(House(target, drafts=offer.draft_models), bundles)
+    return Served(LocalServer(target, drafts=offer.draft_models), bundles)
 
 
 async def ask(served: Served, drafter: Drafter, prompt: list[int], idle: str = "eager", length: int = LENGTH):
-    async with served.house.converse(drafter) as conversation:
+    async with served.local_server.converse(drafter) as conversation:
         return await conversation.answer(prompt, Settings(length, idle=idle), lambda committed, provisional: None)
 
 
@@ -87,32 +87,32 @@ async def ask(served: Served, drafter: Drafter, prompt: list[int], idle: str = "
 @pytest.mark.parametrize(("kind", "layers"), SYSTEMS)
 async def test_greedy_answers_are_the_targets_own(served: Served, kind: str, layers: int, idle: str) -> None:
     drafter = served.drafter(kind, layers)
-    async with served.house.running():
+    async with served.local_server.running():
         for prompt, loss in zip(PROMPTS, (0.0, 0.5), strict=True):
             gappy = Gappy(drafter, layers, loss)
             answer = await ask(served, gappy, prompt, idle)
             assert not answer.note
-            assert answer.tokens == served.house.truth(prompt, LENGTH)
+            assert answer.tokens == served.local_server.truth(prompt, LENGTH)
             assert gappy.arrived
-    assert served.house.counters.recomputed_tokens == 0
-    assert served.house.sessions.free_slots == 4096
+    assert served.local_server.counters.recomputed_tokens == 0
+    assert served.local_server.sessions.free_slots == 4096
 
 
 async def test_without_any_state_answers_are_the_targets_own(served: Served) -> None:
-    async with served.house.running():
+    async with served.local_server.running():
         for kind, layers in SYSTEMS[1:]:
             answer = await ask(served, Gappy(served.drafter(kind, layers), 0, loss=1.0), PROMPTS[0])
             assert not answer.note
-            assert answer.tokens == served.house.truth(PROMPTS[0], LENGTH)
+            assert answer.tokens == served.local_server.truth(PROMPTS[0], LENGTH)
 
 
 async def test_layers_that_wait_for_an_outage_come_behind_all_else_and_then_write_alone(served: Served) -> None:
     near, far, alone = (served.drafter("moa", layers) for layers in (0, 3, 3))
     drafter = Gappy(DeepeningDrafter(near, far, StateRequest("moa", 3, later=True)), 0, loss=0.0)  # type: ignore[arg-type]
-    async with served.house.running():
+    async with served.local_server.running():
         answer = await ask(served, drafter, PROMPTS[1])
     assert not answer.note
-    assert answer.tokens == served.house.truth(PROMPTS[1], LENGTH)
+    assert answer.tokens == served.local_server.truth(PROMPTS[1], LENGTH)
     arrivals = [state.kind for state in drafter.arrived]
     assert arrivals.index("lsa") < arrivals.index("kv")
     known = tuple((*PROMPTS[1], *answer.tokens)[: max(state.start + state.count for state in drafter.arrived)])
@@ -127,20 +127,20 @@ async def test_layers_that_wait_for_an_outage_come_behind_all_else_and_then_writ
 @pytest.mark.parametrize(("kind", "layers"), SYSTEMS)
 async def test_turns_of_one_session_keep_their_past(served: Served, kind: str, layers: int) -> None:
     drafter = Gappy(served.drafter(kind, layers, "float16"), 5, loss=0.2)
-    async with served.house.running(), served.house.converse(drafter) as conversation:
+    async with served.local_server.running(), served.local_server.converse(drafter) as conversation:
         sequence: list[int] = []
         for more in ([5, 6, 7], [8, 9], [10]):
             sequence += more
             answer = await conversation.answer(sequence, Settings(12), lambda committed, provisional: None)
             assert not answer.note
-            assert answer.tokens == served.house.truth(sequence, 12)
+            assert answer.tokens == served.local_server.truth(sequence, 12)
             sequence += answer.tokens
         rewritten = [*sequence[:20], 1, 2, 3]
         answer = await conversation.answer(rewritten, Settings(12), lambda committed, provisional: None)
         assert not answer.note
-        assert answer.tokens == served.house.truth(rewritten, 12)
+        assert answer.tokens == served.local_server.truth(rewritten, 12)
     assert {state.turn for state in drafter.arrived} == {0, 1, 2, 3}
-    assert served.house.counters.recomputed_tokens == 0
+    assert served.local_server.counters.recomputed_tokens == 0
 
 
 async def test_eight_clients_together_are_each_exact(served: Served) -> None:
@@ -149,13 +149,13 @@ async def test_eight_clients_together_are_each_exact(served: Served) -> None:
     drafters = [
         Gappy(served.drafter(*SYSTEMS[index % len(SYSTEMS)]), index, loss=0.1 * (index % 3)) for index in range(8)
     ]
-    async with served.house.running():
+    async with served.local_server.running():
         asked = [ask(served, drafter, prompt, length=40) for drafter, prompt in zip(drafters, prompts, strict=True)]
         answers = await asyncio.gather(*asked)
     assert not any(answer.note for answer in answers)
-    assert [answer.tokens for answer in answers] == [served.house.truth(prompt, 40) for prompt in prompts]
+    assert [answer.tokens for answer in answers] == [served.local_server.truth(prompt, 40) for prompt in prompts]
     assert all(drafter.arrived for drafter in drafters)
-    assert served.house.counters.recomputed_tokens == 0
+    assert served.local_server.counters.recomputed_tokens == 0
 
 
 async def test_corrupt_state_costs_the_drafter_and_no_token(served: Served) -> None:
@@ -163,7 +163,7 @@ async def test_corrupt_state_costs_the_drafter_and_no_token(served: Served) -> N
         def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
             return self.drafter.draft(view, [replace(state, payload=b"no state") for state in states])
 
-    async with served.house.running():
+    async with served.local_server.running():
         answer = await ask(served, Corrupting(served.drafter("moa", 1), 0), PROMPTS[1], "patient")
-    assert answer.tokens == served.house.truth(PROMPTS[1], LENGTH)
+    assert answer.tokens == served.local_server.truth(PROMPTS[1], LENGTH)
     assert "corrupt" in answer.note

@@ -1,4 +1,4 @@
-"""From a served draft's directory to an answer over gRPC: its bundle fetched, its drafter loaded, its state sent."""
+"""From a served draft's directory to an answer over gRPC: bundle fetched, drafter loaded, draft state sent."""
 
 from pathlib import Path
 
@@ -48,5 +48,5 @@ async def test_a_served_draft_drafts_on_a_client(
     assert answer.stats.provisional_tokens > 0
     assert set(answer.stats.state_bytes) == set(counters.state_bytes) == kinds
     for kind, size in answer.stats.state_bytes.items():
-        # What came is what was sent, with its frames around it, but for what was under way at the end.
+        # The bytes received are those sent, framing included, except for frames still under way at the end.
         assert size > 0.5 * counters.state_bytes[kind]

@@ -26,7 +26,7 @@ TOKENS = 24
 
 @dataclass(frozen=True)
 class BundleStore:
-    """A target, its address, and where bundles go."""
+    """A target, the address of its server, and the directory for bundles."""
 
     target: Path
     address: str
@@ -35,7 +35,7 @@ class BundleStore:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory) -> Iterator[Path]:
-    """The hub client's cache, for this process and its children, without a network."""
+    """The hub client's cache for this process and its children; it works without a network."""
     home = tmp_path_factory.mktemp("hub")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HOME", str(home))
@@ -57,14 +57,14 @@ def quantised(hub, tmp_path_factory) -> Iterator[BundleStore]:
 
 @contextmanager
 def served_from_hub(*arguments: str) -> Iterator[str]:
-    """The HOST:PORT of a server that begins here: where the hub's cache lies is read on importing its client."""
+    """The HOST:PORT of a server started by this test: the hub's client reads the path of its cache on import."""
     line = [command("outriderd"), "serve", "--listen", "127.0.0.1:0", *arguments]
     with ready(subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)) as address:
         yield address
 
 
 def generated(target: Path, dtype: str) -> list[int]:
-    """What transformers makes of the prompt with the target's checkpoint."""
+    """transformers' answer to the prompt with the target's checkpoint."""
     tokens = raw_tokens(load_tokenizer(target), PROMPT)
     model = load_causal_lm(target, dtype=dtype)
     return model.generate(torch.tensor([tokens]), max_new_tokens=TOKENS, do_sample=False)[0, len(tokens) :].tolist()
@@ -99,7 +99,7 @@ def test_sharded_weights_run_in_half_precision_and_are_quantised_on_loading(monk
     half = ("--device", "cpu", "--dtype", "bfloat16")
     arguments = ("--target", "acme/Sharded", "--draft", "acme/Sharded-draft", "--quantize", "int8")
     with served_from_hub(*arguments, *half) as address:
-        capsys.readouterr()  # of the making of checkpoints
+        capsys.readouterr()  # log lines of making the checkpoints
         result = answered(monkeypatch, capsys, BundleStore(target, address, tmp_path / "cache"), *half)
     assert result["stats"]["draft"] == "Sharded-draft"
     assert len(result["token_ids"]) == TOKENS

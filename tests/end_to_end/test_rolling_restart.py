@@ -1,4 +1,4 @@
-"""A server that goes away while it answers, and another one behind the same address: nobody's answer is any other."""
+"""A server drains while it answers, and another one takes over its address: every answer stays exact."""
 
 import asyncio
 import signal
@@ -39,7 +39,7 @@ def truths(target: Path) -> list[tuple[int, ...]]:
 
 
 class Asked:
-    """A question, and how many tokens of its answer are final by now."""
+    """A question, and how many tokens of its answer are committed so far."""
 
     def __init__(self, client: Client, prompt: list[int]):
         self.final = 0
@@ -73,7 +73,7 @@ async def test_clients_move_on_by_themselves_to_the_server_that_takes_over(
                 await asyncio.sleep(0.01)
             proxy.target = parse_address(next_address)
             old.send_signal(signal.SIGTERM)
-            # Somebody who asks first when the server is going away already.
+            # A client whose first question comes while the server is already draining.
             answering.append(asyncio.create_task(asked[-1].answer()))
             answers = await asyncio.wait_for(asyncio.gather(*answering), 60)
         assert await asyncio.to_thread(old.wait, 30) == 0

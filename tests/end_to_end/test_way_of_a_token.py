@@ -1,4 +1,4 @@
-"""A token passes few functions of ours on its way from the prompt to the screen, and all of them are known."""
+"""A token passes few functions of ours between the prompt and the screen, and all of them are known."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ async def test_the_way_is_short(trace: Trace) -> None:
 
 
 async def test_the_way_is_found_whole(trace: Trace) -> None:
-    """A tracer that loses sight of the token would call any way short."""
+    """A tracer that loses sight of the token would find too few functions."""
     landmarks = {
         "up": ("Conversation.answer", "ClientSession.open", "frame_from_client"),
         "server": (

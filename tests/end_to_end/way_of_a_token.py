@@ -53,7 +53,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "jumps over the quick brown fox"
 LEGS = ("up", "server", "down")
 
-_DEEPEST = 6  # levels of containers that are looked into
+_DEEPEST = 6  # levels of nested containers that are searched
 _MOST_ITEMS = 256
 _ONLOOKERS = (
     "common.protocol.checks",
@@ -70,8 +70,8 @@ _DUNDERS = ("__call__", "__aiter__")
 
 
 class Trace:
-    """The functions that had a token in their hands, in the order in which they first had it. `text` is how the
-    committed token is written."""
+    """The functions that held a token, in the order in which they first held it. `text` is the text of the committed
+    token."""
 
     def __init__(self, tokens: Iterable[int], text: str):
         self.found: dict[str, str] = {}
@@ -98,7 +98,7 @@ class Trace:
             return
         if not (self._passes(frame) and (self._carries(result, 0) or self._holds(frame))):
             return
-        # A caller that has it from an earlier call has had no event since.
+        # A caller that has held it since an earlier call has had no event since.
         on_the_way, caller = [frame], frame.f_back
         while caller is not None:
             if _name(caller.f_code) not in self.found and self._passes(caller) and self._holds(caller):
@@ -186,7 +186,7 @@ def _is_property(code: CodeType) -> bool:
 
 
 def _end_of(frame: FrameType) -> str:
-    """Which end runs a function: that of its nearest caller which belongs to one end, else that of its thread."""
+    """Which end runs a function: the end of its nearest caller that belongs to one, else that of its thread."""
     at: FrameType | None = frame
     while at is not None:
         module = _module(at.f_code)

@@ -1,5 +1,5 @@
-"""A fuzzer for everything that a peer's bytes reach: `python -m tests.fuzz`, or `make fuzz`.
+"""A fuzzer for all code that reads a peer's bytes: `python -m tests.fuzz`, or `make fuzz`.
 
-An arena takes one frame after another and says what became of each; `runner` plays arenas in episodes that can be
-replayed. No particular fault is known here: frames are made by chance of what a peer may say, in and out of order.
+A harness takes one frame after another and returns what became of each; `runner` runs harnesses in episodes that can be
+replayed. No particular fault is looked for: frames are drawn at random from what a peer may send, in and out of order.
 """

@@ -1,4 +1,5 @@
-"""`make fuzz`: so many malformed frames, then a real server under fire. Exits with 1 where anything happened."""
+"""`make fuzz`: a given number of malformed frames in this process, then over gRPC to a real server. Exits with 1 on a
+failure."""
 
 import argparse
 import sys
@@ -26,9 +27,9 @@ def main() -> None:
     try:
         _fuzz(arguments.seed, arguments.frames, arguments.out)
         if arguments.wire:
-            from tests.fuzz.wire import fire
+            from tests.fuzz.wire import fuzz_over_grpc
 
-            _say(fire(arguments.wire, arguments.seed))
+            _say(fuzz_over_grpc(arguments.wire, arguments.seed))
     except FuzzError as failure:
         _say(f"failed: {failure}")
         sys.exit(1)
@@ -55,7 +56,7 @@ def _check_memory(report: Report) -> None:
 
 
 def _table(report: Report, seconds: float) -> str:
-    lines = [f"{report.spoilt} malformed frames among {report.frames} in {seconds:.0f} s, none did harm"]
+    lines = [f"{report.mutated} malformed frames among {report.frames} in {seconds:.0f} s, none did harm"]
     for name, outcomes in report.outcomes.items():
         counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         lines.append(f"  {name}: {counts}; slowest {report.slowest[name] * 1000:.1f} ms")

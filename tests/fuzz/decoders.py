@@ -1,4 +1,5 @@
-"""The wire decoders, both ways: bytes that are no frame, frames that are no message, messages that must survive."""
+"""The wire decoders in both directions: bytes that are no frame, frames that are no message, and messages that must
+survive encoding."""
 
 from random import Random
 from typing import Any
@@ -10,10 +11,10 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import Settings
 from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from tests.fuzz.arena import FaultError, check_sentence
-from tests.fuzz.chance import Shot, Spoiler
-from tests.fuzz.client_talk import Talk, client_frame
-from tests.fuzz.server_talk import WANTED, server_frame
+from tests.fuzz.client_frames import ClientView, client_frame
+from tests.fuzz.harness import FaultError, check_sentence
+from tests.fuzz.mutation import FuzzedFrame, Mutator
+from tests.fuzz.server_frames import WANTED, server_frame
 
 _FROM_CLIENT, _FROM_SERVER = b"<", b">"
 _SMALL = 2000  # bytes of a frame that is also encoded again
@@ -36,20 +37,20 @@ def _to_client(message: Any) -> bytes:
 
 
 class Decoders:
-    """A frame's first byte says who speaks."""
+    """A frame's first byte says which end sent it."""
 
-    def __init__(self, dice: Random):
-        self._talk = Talk("a session of a client", "f", 50, 400, "thoughts")
+    def __init__(self, rng: Random):
+        self._talk = ClientView("a session of a client", "f", 50, 400, "thoughts")
         self._session = ClientSession("a session of a client", Limits("f", 50, 400, 64), WANTED)
         self._session.open((1, 2, 3), Settings(40))
-        self._spoil = Spoiler()
+        self._mutate = Mutator()
 
-    def frame(self, dice: Random) -> Shot:
-        speaker = dice.choice((_FROM_CLIENT, _FROM_SERVER))
+    def frame(self, rng: Random) -> FuzzedFrame:
+        speaker = rng.choice((_FROM_CLIENT, _FROM_SERVER))
         is_client = speaker == _FROM_CLIENT
-        frame = client_frame(self._talk, dice) if is_client else server_frame(self._session, 50, dice)
-        shot = self._spoil(frame, dice)
-        return shot._replace(data=speaker + shot.data)
+        frame = client_frame(self._talk, rng) if is_client else server_frame(self._session, 50, rng)
+        fuzzed = self._mutate(frame, rng)
+        return fuzzed._replace(data=speaker + fuzzed.data)
 
     def take(self, data: bytes) -> str:
         speaker, data = data[:1], data[1:]
@@ -61,10 +62,10 @@ class Decoders:
         except PeerError as error:
             check_sentence(error)
             return "refused"
-        # Not by `==`, for which numbers that are none are never the same.
+        # Compared by their encoding: with `==`, NaN never equals itself.
         if len(data) < _SMALL and repr(decode(encode(message))) != repr(message):
             raise FaultError("a message is another one after it was sent on")
         return "decoded"
 
     def end(self) -> None:
-        """Nothing is left over."""
+        """Nothing is held between frames."""

@@ -1,8 +1,8 @@
 """A hostile mix beside honest clients, over gRPC against a real `outriderd`: `python -m tests.fuzz.mix --seconds 1800`.
 
-First the honest clients are alone, for a baseline of the same run; then everything that `hostility` does goes on beside
-them. Exits with 1 where the server fails, an honest answer is another one or does not come, honest gaps grow beyond the
-limit, or the server holds more than it says.
+First the honest clients run alone, as a baseline of the same run; then `hostile_load` runs beside them. Exits with 1 if
+the server fails, if an honest answer differs or is missing, if the gaps between honest commits grow beyond the limit,
+or if the server holds more memory than it states.
 """
 
 import argparse
@@ -37,17 +37,17 @@ _HONEST, _HOSTILE = "honest-token", "hostile-token"
 _QUESTIONS = 6
 _TOKENS = 40
 _SAMPLE_SECONDS = 0.1
-_ALLOWED_BESIDE = 200e6  # bytes: sessions, trees, and what passes of so many sessions need
+_ALLOWED_BESIDE = 200e6  # bytes: sessions, trees and the passes over them
 
 
 @dataclass(slots=True)
 class Honest:
-    """What honest clients got in one phase."""
+    """Measurements of the honest clients in one phase."""
 
     gaps: list[float] = field(default_factory=list)  # seconds between commits of an answer
-    first: list[float] = field(default_factory=list)  # seconds to its first commit
+    first: list[float] = field(default_factory=list)  # seconds to the first commit
     answers: int = 0
-    refused: int = 0  # times that one was told to come back later, or lost its stream
+    refused: int = 0  # how often a client was refused with a time to retry, or lost its stream
 
     def quantiles_ms(self) -> tuple[float, float]:
         return tuple(1000 * float(value) for value in np.quantile(self.gaps, (0.5, 0.95)))  # type: ignore[return-value]
@@ -55,7 +55,7 @@ class Honest:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """What a run came to."""
+    """The result of a run."""
 
     quiet: Honest
     hostile: Honest
@@ -88,7 +88,7 @@ class Mixed:
 
 
 def mix(target: str, seconds: float, quiet_seconds: float, clients: int, seed: str, pace: str) -> Mixed:
-    """Raises FuzzError for what must not happen."""
+    """Raises FuzzError for a failure."""
     with tempfile.TemporaryDirectory(prefix="outrider-mix-") as folder:
         tokens = Path(folder) / "tokens.toml"
         tokens.write_text(
@@ -107,7 +107,7 @@ class _Run:
         self._server = psutil.Process(process.pid)
         self._truth: dict[int, list[int]] = {}
         self._peak = 0
-        # What nobody reads would hold the server as soon as the pipe is full.
+        # Read in a thread: the server would block once its pipe is full.
         self._log = ""
         self._reading = threading.Thread(target=self._read_log, daemon=True)
         self._reading.start()
@@ -153,10 +153,11 @@ class _Run:
             await asyncio.sleep(_SAMPLE_SECONDS)
 
     async def _visit(self, client: int, end: float, said: ServerDescription, honest: Honest) -> None:
-        """One question after another, on a connection of its own, as clients do: who is turned away tries again."""
-        dice = Random(f"{self._seed}/{client}")
+        """Asks one question after another on a connection of its own, and tries again after a refusal, as real clients
+        do."""
+        rng = Random(f"{self._seed}/{client}")
         while time.monotonic() < end:
-            number = dice.randrange(_QUESTIONS)
+            number = rng.randrange(_QUESTIONS)
             try:
                 async with connect(self._address, token=_HONEST) as connection, asyncio.timeout(60):
                     answer = await self._ask(connection, said, number, honest)
@@ -171,8 +172,8 @@ class _Run:
             honest.answers += 1
 
     async def _ask(self, connection: Connection, said: ServerDescription, number: int, honest: Honest) -> list[int]:
-        dice = Random(f"{self._seed}/question {number}")
-        prompt = [dice.randrange(1, said.vocab_size) for _ in range(24)]
+        rng = Random(f"{self._seed}/question {number}")
+        prompt = [rng.randrange(1, said.vocab_size) for _ in range(24)]
         session = ClientSession(uuid4().hex, Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes))
         stream, asked, last = connection.generate(), time.perf_counter(), 0.0
         try:
@@ -197,7 +198,7 @@ class _Run:
     async def _hostility(self) -> AsyncIterator[dict[str, int]]:
         counts: dict[str, int] = {}
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.fuzz.hostility", self._address, _HOSTILE, self._seed),
+            *(sys.executable, "-m", "tests.fuzz.hostile_load", self._address, _HOSTILE, self._seed),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -209,7 +210,7 @@ class _Run:
                 counts.update(json.loads(line))
 
         complaint = asyncio.create_task(process.stderr.read())
-        await process.stdout.readline()  # it has begun, which takes a while
+        await process.stdout.readline()  # the process has started, which takes a while
         listening = asyncio.create_task(listen(process.stdout))
         try:
             yield counts
@@ -222,7 +223,8 @@ class _Run:
             await asyncio.gather(listening, complaint)
 
     async def _stated(self) -> float:
-        """Bytes that those without a session can make it hold, as it says; it has to end well, too."""
+        """The bytes that clients without a session can make the server hold, as it states them. The server must also
+        exit cleanly."""
         self._process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(self._process.wait, 60)
         await asyncio.to_thread(self._reading.join, 60)

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer, and the fuzzer itself: whatever goes wrong, it notices and can show again."""
+"""A short run of the fuzzer, and tests of the fuzzer itself: it notices every failure and can repeat it."""
 
 from pathlib import Path
 from random import Random
@@ -8,7 +8,7 @@ import pytest
 from common.protocol.selection import commit_probabilities
 from common.protocol.tree import TokenTree
 from tests.fuzz import runner
-from tests.fuzz.chance import Shot
+from tests.fuzz.mutation import FuzzedFrame
 from tests.fuzz.runner import FRAMES_OF_EPISODE, FuzzError, Kind, Memory, Runner, replay
 
 _FRAMES = 20_000
@@ -16,9 +16,9 @@ _MOST_NEW_OBJECTS = 2000
 
 
 def test_malformed_frames_do_no_harm(tmp_path: Path) -> None:
-    """Honest clients beside them get what they get alone, nothing is held at the end, and nothing is kept."""
+    """Honest clients get the answers that they get alone, and nothing is held at the end."""
     report = Runner("a short run", tmp_path).run(_FRAMES)
-    assert report.spoilt >= _FRAMES
+    assert report.mutated >= _FRAMES
     assert report.answers > 100
     assert not list(tmp_path.iterdir())
     assert all(len(outcomes) > 1 for outcomes in report.outcomes.values())
@@ -43,13 +43,13 @@ def test_what_weighs_nodes_is_under_fire_too(monkeypatch: pytest.MonkeyPatch, tm
 
 
 class Brittle:
-    """An arena in which a certain byte does what its name says."""
+    """A harness in which a certain byte has the effect that it is named after."""
 
-    def __init__(self, dice: Random):
+    def __init__(self, rng: Random):
         self._left = 0
 
-    def frame(self, dice: Random) -> Shot:
-        return Shot(dice.randbytes(1), spoilt=True)
+    def frame(self, rng: Random) -> FuzzedFrame:
+        return FuzzedFrame(rng.randbytes(1), mutated=True)
 
     def take(self, data: bytes) -> str:
         if data == BREAKS:
@@ -65,7 +65,7 @@ class Brittle:
 
 
 class Clock:
-    """Of a machine that computes for this test alone, but for the time that others take."""
+    """The clock of a machine that computes for this test alone; `others` is time that other processes take."""
 
     now = 0.0
     others = 0.0
@@ -115,12 +115,12 @@ def test_a_frame_that_takes_long_each_time_is_a_fault(brittle: pytest.MonkeyPatc
 def test_a_frame_that_others_hold_up_is_none(
     seconds: float, is_noise: bool, brittle: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Unless it never comes back, which no machine is busy enough for."""
+    """Unless it takes longer than any other process could delay it."""
     taken = Brittle.take
 
-    def take(arena: Brittle, data: bytes) -> str:
+    def take(harness: Brittle, data: bytes) -> str:
         CLOCK.others += seconds if data == b"\x07" else 0.0
-        return taken(arena, data)
+        return taken(harness, data)
 
     brittle.setattr(Brittle, "take", take)
     busy = Runner("s", tmp_path)
@@ -135,7 +135,7 @@ def test_a_frame_that_others_hold_up_is_none(
 def test_frames_follow_from_the_seed_alone(brittle: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def frames_of(seed: str) -> list[bytes]:
         seen: list[bytes] = []
-        brittle.setattr(Brittle, "take", lambda arena, data: seen.append(data) or "taken")
+        brittle.setattr(Brittle, "take", lambda harness, data: seen.append(data) or "taken")
         Runner(seed, tmp_path).run(FRAMES_OF_EPISODE)
         return seen
 

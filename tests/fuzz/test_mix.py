@@ -1,6 +1,6 @@
-"""A short hostile mix: honest clients get their answers, and the server holds no more than it says.
+"""A short hostile mix: honest clients get their answers, and the server holds no more memory than it states.
 
-How fast they get them is for a machine that does nothing else: `make mix`.
+Their speed is measured by `make mix`, on a machine that does nothing else.
 """
 
 from tests.fuzz.mix import mix

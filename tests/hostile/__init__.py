@@ -1,1 +1,1 @@
-"""Clients that mean no good, over real connections: for tests of the server, and for the fuzzer's hostile mix."""
+"""Malicious clients over real connections, for tests of the server and for the fuzzer's hostile mix."""

@@ -1,4 +1,4 @@
-"""Calls that are begun and never ended: every way to take places from others without a session."""
+"""Calls that begin and never end: every way to occupy a server's capacity without a session."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ Begin = Callable[[Connection, BundleManifest], Awaitable[None]]
 @dataclass(frozen=True)
 class HostileCall:
     begin: Begin
-    window: int = 65_535  # what the server may send of it unread
+    window: int = 65_535  # the flow-control window: bytes that the server may send on it unread
 
 
 def _silent(path: str) -> HostileCall:
-    """The request does not come."""
+    """The request never comes."""
 
     async def begin(connection: Connection, _: BundleManifest) -> None:
         await connection.call(path)
@@ -33,7 +33,7 @@ def _silent(path: str) -> HostileCall:
 
 
 def _unfinished(path: str) -> HostileCall:
-    """The request is as large as any may be, and its end does not come."""
+    """The request claims the largest allowed size and never ends."""
 
     async def begin(connection: Connection, _: BundleManifest) -> None:
         await connection.say(await connection.call(path), _BALLAST, MAX_FROM_CLIENT_BYTES)
@@ -42,7 +42,7 @@ def _unfinished(path: str) -> HostileCall:
 
 
 def _watch(name: str = "", window: int = 65_535) -> HostileCall:
-    """A health check that never ends, of a service of that name."""
+    """A health check of the service `name` that never ends."""
 
     async def begin(connection: Connection, _: BundleManifest) -> None:
         request = health_pb2.HealthCheckRequest(service=name).SerializeToString()

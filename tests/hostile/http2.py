@@ -1,7 +1,7 @@
-"""A client of HTTP/2 that keeps no promise: calls that are never finished, messages cut short, windows of nothing.
+"""An HTTP/2 client that breaks the rules: calls that never end, truncated messages, flow-control windows of zero.
 
-It knows frames and the head of a gRPC message, and nothing of what is in them. Headers go out as literals, so that no
-compression has state.
+It knows frames and the prefix of a gRPC message, and nothing of their content. Headers are sent as literals, so that
+header compression keeps no state.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _LARGEST_FRAME = 16_384
 
 
 class Connection:
-    """One connection; every stream that the server has not ended counts as `standing`."""
+    """One connection; streams that the server has not ended count as `standing`."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Connection:
         writer: asyncio.StreamWriter,
         metadata: Sequence[tuple[str, str]] = (),
     ):
-        """`metadata` are those of every call."""
+        """`metadata` is sent with every call."""
         self._reader, self._writer = reader, writer
         self._metadata = metadata
         self._next, self._room, self._first_room = 1, _DEFAULT_WINDOW, _DEFAULT_WINDOW
@@ -38,7 +38,7 @@ class Connection:
         self.is_over = False
 
     async def call(self, path: str) -> int:
-        """Begins a call and says nothing in it; returns its stream."""
+        """Begins a call without sending a message; returns its stream."""
         stream, self._next = self._next, self._next + 2
         self._rooms[stream] = self._first_room
         self.standing.add(stream)
@@ -51,8 +51,8 @@ class Connection:
         return stream
 
     async def say(self, stream: int, message: bytes, claimed: int | None = None, *, last: bool = False) -> None:
-        """A message, or the begin of one that claims to have so many bytes. Returns early where the server has ended
-        the stream."""
+        """Sends a message, or the beginning of one that claims a larger size. Returns early if the server has ended the
+        stream."""
         data = struct.pack(">BI", 0, len(message) if claimed is None else claimed) + message
         while data:
             async with self._changed:
@@ -69,7 +69,7 @@ class Connection:
             await self._writer.drain()
 
     def ping(self) -> None:
-        """Makes the server write, and with its answer all that it had to say of streams."""
+        """Makes the server answer, and with that deliver all that it has sent about streams."""
         self._write(_PING, 0, 0, bytes(8))
 
     def leave(self, stream: int) -> None:
@@ -89,7 +89,7 @@ class Connection:
         await self._writer.drain()
 
     async def listen(self) -> None:
-        """Answers what keeps a connection alive, until the server ends it."""
+        """Answers pings and settings until the server closes the connection."""
         try:
             while True:
                 head = await self._reader.readexactly(9)
@@ -132,7 +132,7 @@ async def connected(
     tls: ssl.SSLContext | None = None,
     metadata: Sequence[tuple[str, str]] = (),
 ) -> AsyncIterator[Connection]:
-    """`window` is what the server may send on a stream unread: with 0 it can end a call and say nothing in it."""
+    """`window` is what the server may send on a stream unread: with 0 it can end a call but send no message in it."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port), ssl=tls, limit=1 << 24)
     connection = Connection(reader, writer, metadata)
@@ -148,7 +148,7 @@ async def connected(
 
 
 def _literal(name: str, value: str) -> bytes:
-    """A header field that no table remembers."""
+    """A header field that enters no compression table."""
     return b"\x00" + _text(name) + _text(value)
 
 

@@ -1,4 +1,4 @@
-"""Clients, passes and bounds for tests of `Sessions`, without a model and without a link."""
+"""Clients, passes and limits for tests of `Sessions`, without a model and without a link."""
 
 import random
 from dataclasses import replace
@@ -15,8 +15,8 @@ from common.protocol.messages import (
 )
 from common.protocol.terms import Terms
 from server.sessions.sessions import ServingLimits, Sessions
+from tests.server.fake_target import END, VOCAB, FakeTarget
 from tests.server.proposers import Proposer
-from tests.server.thinker import END, VOCAB, Thinker
 
 TERMS = Terms("f", VOCAB, 400, frozenset({END}), lambda tokens: "", idle="eager", max_nodes=64)
 LIMITS = Limits("f", VOCAB, 400, 64)
@@ -30,7 +30,7 @@ class Client:
     """A listener with a client session behind it, on a link without delay."""
 
     def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None = None, client: str = ""):
-        """`client` is the name of the token that its stream bears."""
+        """`client` is the name of the bearer token of its stream."""
         self.sessions = sessions
         self.client = client
         self.session = ClientSession(f"a session called {name}", LIMITS, wanted)
@@ -76,28 +76,28 @@ class Client:
         return self.failed is not None or self.ended or self.session.finished is not None
 
 
-def one_pass(sessions: Sessions, thinker: Thinker, now: float = 0.0) -> int:
-    """Makes draft state ahead of the pass, as the engine does."""
+def one_pass(sessions: Sessions, fake_target: FakeTarget, now: float = 0.0) -> int:
+    """Makes draft state before the pass, as the engine does."""
     batch = sessions.plan(now)
     exports = sessions.claim_state()
-    sessions.send_state(exports, thinker.make([export.request for export in exports]), now)
+    sessions.send_state(exports, fake_target.make([export.request for export in exports]), now)
     if batch is None:
         return 0
-    sessions.complete(batch, thinker.verify(batch.scheduled), now)
+    sessions.complete(batch, fake_target.verify(batch.scheduled), now)
     return len(batch.owners)
 
 
-def answer(client: Client, sessions: Sessions, thinker: Thinker) -> None:
+def answer(client: Client, sessions: Sessions, fake_target: FakeTarget) -> None:
     """Plain decoding to the end of the turn."""
     client.hear()
     while not client.done:
-        assert one_pass(sessions, thinker)
+        assert one_pass(sessions, fake_target)
         client.hear()
 
 
 def prompt_of(index: int, length: int) -> list[int]:
-    dice = random.Random(index)
-    return [1 + dice.randrange(VOCAB - 1) for _ in range(length)]
+    rng = random.Random(index)
+    return [1 + rng.randrange(VOCAB - 1) for _ in range(length)]
 
 
 # Sessions that outlive their streams.

@@ -41,5 +41,5 @@ def foreign_draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def alien_draft(tmp_path_factory: pytest.TempPathFactory, checkpoint: Callable[[str], Path]) -> Path:
-    """A draft that lives on the state of another target."""
+    """A draft that needs the state of another target."""
     return make_moa_draft(tmp_path_factory.mktemp("models") / "alien", checkpoint("qwen3"))

@@ -1,7 +1,7 @@
-"""A client and the sessions of a server on a link that comes and goes, in memory and on a fake clock.
+"""A client and a server's sessions on a link that keeps breaking, in memory and on a fake clock.
 
-A contact is one stream: the client opens, what takes the way in time is heard, and the rest is lost. Passes take their
-time, and other clients may keep them busy.
+A contact is one stream: the client opens, messages that arrive in time are received, and the rest is lost. Passes take
+time, and other clients may keep the server busy.
 """
 
 import heapq
@@ -15,13 +15,13 @@ from common.protocol.messages import FromClient, FromServer, Opened, Settings
 from common.protocol.transitions import ClientState
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import Client, prompt_of
+from tests.server.fake_target import FakeTarget
 from tests.server.proposers import Proposer
-from tests.server.thinker import Thinker
 
 
 @dataclass(frozen=True)
 class Contact:
-    """The link stands for `up` seconds and is gone for `down`; the server finds out `unnoticed` seconds late."""
+    """The link is up for `up` seconds and down for `down`; the server notices a break `unnoticed` seconds late."""
 
     up: float
     down: float
@@ -46,9 +46,9 @@ class _Stream:
 
 class Flapping:
     def __init__(self, sessions: Sessions, delay: float, pass_seconds: float, propose: Proposer, rivals: int = 0):
-        """`delay` one way. Each of the `rivals` asks one question after the other on a link that never breaks."""
+        """`delay` is one way. Each of the `rivals` asks one question after another on a link that never breaks."""
         self.session: ClientSession = Client(sessions, "of a client that comes and goes").session
-        self.thinker = Thinker()
+        self.fake_target = FakeTarget()
         self._sessions, self._delay, self._pass_seconds, self._propose = sessions, delay, pass_seconds, propose
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -63,7 +63,7 @@ class Flapping:
         self._meet([opening], contact)
 
     def again(self, contact: Contact) -> None:
-        """The next one, of an answer that is not finished."""
+        """The next contact, for an answer that is not finished."""
         self._meet(self.session.reopen(), contact)
 
     def _meet(self, opening: Sequence[FromClient], contact: Contact) -> None:
@@ -78,11 +78,11 @@ class Flapping:
         self._run_until(ends_at + contact.down)
 
     def _leave(self, stream: _Stream) -> None:
-        # As gRPC tells it: the end of what comes first.
+        # gRPC reports the end of whatever ends first.
         self._sessions.half_close(stream, self._now)
         self._sessions.leave(stream, self._now)
 
-    # The way.
+    # The link.
 
     def _send(self, message: FromClient | None) -> None:
         stream = self._stream
@@ -130,7 +130,7 @@ class Flapping:
 
         def complete() -> None:
             self._pass_running = False
-            self._sessions.complete(batch, self.thinker.verify(batch.scheduled), self._now)
+            self._sessions.complete(batch, self.fake_target.verify(batch.scheduled), self._now)
 
         self._at(self._now + self._pass_seconds, complete)
 

@@ -16,7 +16,7 @@ from server.options import AccessOptions, Pace, ServeOptions, SessionOptions, Ta
 
 
 def options_for(target: Path, *drafts: Path) -> ServeOptions:
-    """Sensible for tests: float64, one thread, loopback without TLS."""
+    """Options for tests: float64, one thread, loopback without TLS."""
     return ServeOptions(
         target=TargetOptions(str(target), tuple(map(str, drafts)), "cpu", "float64", 1, 8192),
         sessions=SessionOptions("eager", 128, 256, 16, Pace()),

@@ -1,4 +1,4 @@
-"""Aides without a model, and a worker without a thread."""
+"""A fake factory of server drafters, which uses no model, and a worker without a thread."""
 
 from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
@@ -10,23 +10,23 @@ from common.protocol.messages import StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
+from tests.server.fake_target import FakeTarget
 from tests.server.proposers import Proposer
-from tests.server.thinker import Thinker
 
 Result = TypeVar("Result")
 
 
 class Helpers:
-    """Makes the aides of all sessions, which draft as `propose` does.
+    """Makes the server drafters of all sessions; each drafts as `propose` does.
 
-    Where a `thinker` is given, the slots that an aide is shown must hold the first tokens of its view.
+    Where a fake target is given, the slots that a drafter receives must hold the first tokens of its view.
     """
 
-    def __init__(self, propose: Proposer, thinker: Thinker | None = None):
+    def __init__(self, propose: Proposer, fake_target: FakeTarget | None = None):
         self.made: list[StateRequest | None] = []
         self.views: list[TreeView] = []
         self._propose = propose
-        self._thinker = thinker
+        self._fake_target = fake_target
 
     def make(self, state_request: StateRequest | None) -> Self:
         self.made.append(state_request)
@@ -34,15 +34,15 @@ class Helpers:
 
     def draft(self, view: TreeView, slots: np.ndarray) -> Sequence[Proposal]:
         self.views.append(view)
-        if self._thinker is not None:
-            held = [self._thinker._held[slot] for slot in slots.tolist()]
+        if self._fake_target is not None:
+            held = [self._fake_target._held[slot] for slot in slots.tolist()]
             assert held == list(view.tokens[: len(held)])
             assert len(held) == len(view.tokens) - 1
         return self._propose(view)
 
 
 def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> SessionEntry | None:
-    """Whom it was drafted for."""
+    """Drafts one level; returns the entry of the session that it was for."""
     asked = sessions.claim_draft_task()
     if asked is None:
         return None
@@ -51,7 +51,7 @@ def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> S
 
 
 class InPlace:
-    """A worker that computes where it stands. Remembers the cost of each task under the thread's name."""
+    """A worker that computes in the calling task. Records the costs of its tasks under the thread's name."""
 
     def __init__(self, costs: dict[str, list[float]], name: str):
         self._costs = costs.setdefault(name, [])
@@ -65,4 +65,4 @@ class InPlace:
         return compute(), Timed(0.0, overran=False)
 
     def close(self) -> None:
-        """Nothing still runs."""
+        """Nothing is running."""

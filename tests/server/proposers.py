@@ -16,7 +16,7 @@ def nothing(_: TreeView) -> list[Proposal]:
 
 def knowing(sequence: Sequence[int], skill: float, vocab: int, seed: int = 0) -> Proposer:
     """Proposes the true next token of `sequence` with probability `skill`, and always a random sibling."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
 
     def propose(view: TreeView) -> list[Proposal]:
         tip, position = 0, len(view.tokens)
@@ -25,20 +25,20 @@ def knowing(sequence: Sequence[int], skill: float, vocab: int, seed: int = 0) ->
                 tip, position = node.id, position + 1
         if position >= len(sequence) or position - len(view.tokens) >= _LEAD:
             return []
-        wrong = Proposal(tip, dice.randrange(vocab), -2.0)
-        return [Proposal(tip, sequence[position], -0.1), wrong] if dice.random() < skill else [wrong]
+        wrong = Proposal(tip, rng.randrange(vocab), -2.0)
+        return [Proposal(tip, sequence[position], -0.1), wrong] if rng.random() < skill else [wrong]
 
     return propose
 
 
 def guessing(vocab: int, seed: int = 0) -> Proposer:
     """Proposes random tokens below random nodes."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
 
     def propose(view: TreeView) -> list[Proposal]:
         if len(view.nodes) > 40:
             return []
         places = [0, *(node.id for node in view.nodes)]
-        return [Proposal(dice.choice(places), dice.randrange(vocab), -dice.random()) for _ in range(4)]
+        return [Proposal(rng.choice(places), rng.randrange(vocab), -rng.random()) for _ in range(4)]
 
     return propose

@@ -1,4 +1,4 @@
-"""What transformers' own greedy generation says, for tests of exactness."""
+"""The greedy answers of transformers' own `generate`, for tests of exactness."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +24,6 @@ class Reference:
 
     @torch.inference_mode()
     def regrets(self, prompt: Sequence[int], answer: Sequence[int]) -> list[float]:
-        """How far each token's logit lies below the best at its place: 0 for the argmax."""
+        """How far each token's logit lies below the largest at its position: 0 for the argmax."""
         logits = self._model(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
         return (logits.amax(-1) - logits.gather(-1, torch.tensor(answer)[:, None])[:, 0]).tolist()

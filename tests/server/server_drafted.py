@@ -1,4 +1,4 @@
-"""Sessions for which the server drafts, and aides that know their answers, for tests without a model."""
+"""Sessions for which the server drafts, and server drafters that know the answers, for tests without a model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,8 +8,8 @@ from common.protocol.messages import Commit, Settings
 from common.protocol.views import Proposal, TreeView
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass
+from tests.server.fake_target import VOCAB, FakeTarget, decode
 from tests.server.proposers import Proposer, knowing
-from tests.server.thinker import VOCAB, Thinker, decode
 
 ASSISTED = Settings(max_new_tokens=40, idle="assist")
 
@@ -34,16 +34,16 @@ def knowing_all(*prompts: Sequence[int], skill: float = 0.8) -> Proposer:
     return propose
 
 
-def begun(sessions: Sessions, thinker: Thinker, prompt: list[int], idle: str = "assist") -> Client:
+def begun(sessions: Sessions, fake_target: FakeTarget, prompt: list[int], idle: str = "assist") -> Client:
     """A client whose prompt has been computed."""
     client = Client(sessions, str(prompt[:3]))
     client.open(prompt, Settings(40, idle=idle))
     while not client.inbox or not isinstance(client.inbox[-1], Commit):
-        assert one_pass(sessions, thinker)
+        assert one_pass(sessions, fake_target)
     return client
 
 
-def long_pass(sessions: Sessions, thinker: Thinker, now: float, seconds: float = 0.3) -> None:
+def long_pass(sessions: Sessions, fake_target: FakeTarget, now: float, seconds: float = 0.3) -> None:
     batch = sessions.plan(now)
     if batch is not None:
-        sessions.complete(batch, thinker.verify(batch.scheduled), now + seconds)
+        sessions.complete(batch, fake_target.verify(batch.scheduled), now + seconds)

@@ -1,4 +1,4 @@
-"""What is shipped to run a server: a unit that systemd accepts, an image that holds what is needed."""
+"""What is shipped to run a server: a systemd unit and an image that holds what is needed."""
 
 import configparser
 import shutil

@@ -1,4 +1,4 @@
-"""`outriderd doctor`: each real fault of a server's options is named, and what fixes it said."""
+"""`outriderd doctor` names each real fault of a server's options and how to fix it."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def target(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def doctor(monkeypatch, capsys):
-    """Runs the command: whether all is well, and its findings by subject; of drafts the last."""
+    """Runs the command; returns whether all is well, and the findings by subject (the last one of several drafts)."""
 
     def run(*arguments: str | Path, before: tuple[str | Path, ...] = ()) -> tuple[bool, dict[str, dict[str, str]]]:
         monkeypatch.setattr(sys, "argv", ["outriderd", *map(str, before), "doctor", "--json", *map(str, arguments)])

@@ -27,11 +27,11 @@ from server.passes.state_export import ExportRequest
 from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.families import FAMILIES
+from tests.server.client_turn import EngineWire, play
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.helpers import Helpers
-from tests.server.player import EngineWire, play
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.reference import Reference
-from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
 
 CAPACITY = 4096
 TOKENS = 40
@@ -55,8 +55,8 @@ async def test_answers_equal_transformers_generation(
 ) -> None:
     engine, sessions, limits = make_engine(checkpoint(family), idle)
     running = asyncio.create_task(engine.run())
-    dice = random.Random(family)
-    prompts = [[dice.randrange(2, 300) for _ in range(length)] for length in (1, 30, 150)]
+    rng = random.Random(family)
+    prompts = [[rng.randrange(2, 300) for _ in range(length)] for length in (1, 30, 150)]
     truths = [reference(family).answer(prompt, TOKENS) for prompt in prompts]
     proposers = [nothing, guessing(300), knowing(prompts[2] + truths[2], 0.8, 300)]
     wires = [EngineWire(engine) for _ in prompts]
@@ -91,7 +91,7 @@ async def test_turns_of_one_session_stay_exact(
 
 async def test_passes_take_their_stated_cost() -> None:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
-    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), Thinker(), Pace(per_pass=0.01, per_token=0.001))
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), FakeTarget(), Pace(per_pass=0.01, per_token=0.001))
     running = asyncio.create_task(engine.run())
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
     begun = time.perf_counter()
@@ -102,8 +102,8 @@ async def test_passes_take_their_stated_cost() -> None:
     running.cancel()
 
 
-class SlowThinker(Thinker):
-    """Making state takes its time, once for each call. Remembers what it was asked."""
+class SlowFakeTarget(FakeTarget):
+    """Making state takes time, once per call. Records what was requested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,10 +119,10 @@ class SlowThinker(Thinker):
         return super().make(requests)
 
 
-async def play_with_state(thinker: Thinker, pace: Pace) -> tuple[Engine, list[tuple[float, FromServer]]]:
-    """One answer of 10 tokens to 30, every frame with the time at which it came."""
+async def play_with_state(fake_target: FakeTarget, pace: Pace) -> tuple[Engine, list[tuple[float, FromServer]]]:
+    """One answer of 10 tokens to a prompt of 30; every frame with the time at which it arrived."""
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", state_kinds=lambda request: STATE_KINDS)
-    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), thinker, pace, thinker)
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), fake_target, pace, fake_target)
     running = asyncio.create_task(engine.run())
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512), STATE)
     wire, heard = EngineWire(engine), list[tuple[float, FromServer]]()
@@ -143,26 +143,26 @@ async def play_with_state(thinker: Thinker, pace: Pace) -> tuple[Engine, list[tu
 
 
 async def test_draft_state_is_made_within_a_stated_cost() -> None:
-    begun, thinker = time.perf_counter(), SlowThinker()
-    engine, heard = await play_with_state(thinker, Pace(per_pass=0.1))
+    begun, fake_target = time.perf_counter(), SlowFakeTarget()
+    engine, heard = await play_with_state(fake_target, Pace(per_pass=0.1))
     assert engine.counters.overrun_passes == 0
     assert 10 * 0.1 <= time.perf_counter() - begun < 10 * 0.1 + 0.3  # and not 9 times 40 ms more
     assert engine.counters.state_seconds > 9 * 0.04
     commits = [at for at, message in heard if isinstance(message, Commit)]
     states = [at for at, message in heard if isinstance(message, State) and message.kind == "lsa"]
-    assert thinker.calls == ["verify", *(["make", "verify"] * 9)]
-    # Behind its commit, and long before the next.
+    assert fake_target.calls == ["verify", *(["make", "verify"] * 9)]
+    # After its commit, and long before the next.
     for commit, state, following in zip(commits, states, commits[1:], strict=False):
         assert commit < state < following - 0.02
 
 
 async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
-    """The client waits, so that nothing but its acknowledgements stirs the server."""
+    """The client waits, so only its acknowledgements wake the server."""
     terms = Terms(
         "f", VOCAB, 4000, frozenset(), lambda tokens: "", state_kinds=lambda request: (StateKind("lsa", (2048,)),)
     )
-    thinker = Thinker()
-    engine = Engine(Sessions(terms, ServingLimits(4, 1000), 5000), thinker, Pace(), thinker)
+    fake_target = FakeTarget()
+    engine = Engine(Sessions(terms, ServingLimits(4, 1000), 5000), fake_target, Pace(), fake_target)
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, Limits("f", VOCAB, 4000, 512), STATE), EngineWire(engine)
     prompt = [1 + index % 40 for index in range(600)]
@@ -182,22 +182,24 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
 
 
 async def test_an_answer_goes_on_without_state_that_fails_as_a_whole() -> None:
-    class Clumsy(Thinker):
+    class FailingExports(FakeTarget):
         def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
             raise KeyError("no such exporter")
 
-    _, heard = await asyncio.wait_for(play_with_state(Clumsy(), Pace()), 10)
+    _, heard = await asyncio.wait_for(play_with_state(FailingExports(), Pace()), 10)
     assert not any(isinstance(message, State) for _, message in heard)
 
 
-class Dying(Thinker):
+class RaisingTarget(FakeTarget):
     def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
         raise ArithmeticError("the device fell off the bus")
 
 
 async def test_what_ends_the_engine_is_raised_as_it_is() -> None:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", server_drafts=True)
-    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), Dying(), Pace(), drafter_factory=Helpers(nothing))
+    engine = Engine(
+        Sessions(terms, ServingLimits(4, 64), 500), RaisingTarget(), Pace(), drafter_factory=Helpers(nothing)
+    )
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
     await EngineWire(engine).send(client.open([1, 2], Settings(10)))
     with pytest.raises(ArithmeticError, match="fell off the bus"):

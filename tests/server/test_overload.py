@@ -1,4 +1,4 @@
-"""A server that is asked for twice what it can do, on a clock that jumps: who is let in notices nothing."""
+"""A server that receives twice the load that it can serve, on a virtual clock: admitted sessions are not affected."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,9 +15,9 @@ from netem.virtual.clock import VirtualWorker, run_virtually
 from server.engine import Engine
 from server.options import Pace
 from server.sessions.sessions import ServingLimits, Sessions
+from tests.server.client_turn import EngineWire
 from tests.server.clients_of_sessions import LIMITS, TERMS, prompt_of
-from tests.server.player import EngineWire
-from tests.server.thinker import Thinker
+from tests.server.fake_target import FakeTarget
 
 CAPACITY = 8
 SECONDS = 120.0
@@ -39,14 +39,14 @@ class Seen:
 async def serving(max_running: int) -> AsyncIterator[Engine]:
     terms, bounds = replace(TERMS, end_tokens=frozenset()), ServingLimits(64, 64, max_running=max_running)
     clock = asyncio.get_running_loop().time
-    engine = Engine(Sessions(terms, bounds, 4000), Thinker(), COSTLY, clock=clock, make_worker=VirtualWorker)
+    engine = Engine(Sessions(terms, bounds, 4000), FakeTarget(), COSTLY, clock=clock, make_worker=VirtualWorker)
     running = asyncio.create_task(engine.run())
     yield engine
     running.cancel()
 
 
 async def request(engine: Engine, prompt: list[int], seen: Seen) -> float:
-    """One question; returns the seconds after which it may be asked again where it was refused, else 0."""
+    """One question; returns the seconds until it may be retried if it was refused, else 0."""
     clock = asyncio.get_running_loop().time
     wire, session, asked = EngineWire(engine), ClientSession(uuid4().hex, LIMITS), clock()
     commits: list[float] = []
@@ -73,7 +73,7 @@ async def request(engine: Engine, prompt: list[int], seen: Seen) -> float:
 
 
 def under(clients: int, max_running: int) -> Seen:
-    """So many clients, each of which asks again as soon as it may."""
+    """This many clients, each of which asks again as soon as it may."""
     seen, prompts = Seen(), iter(prompt_of(number, 5) for number in range(10**6))
 
     async def attend(engine: Engine, prompts: Iterator[list[int]]) -> None:
@@ -110,7 +110,7 @@ def test_who_is_let_in_waits_no_longer_for_a_token_and_the_rest_hear_at_once_whe
 
 
 def test_without_a_limit_everybody_waits_for_everybody(full: Seen) -> None:
-    """So that the test above means something."""
+    """Shows that the test above can fail."""
     seen = under(2 * CAPACITY, 2 * CAPACITY)
     assert late(seen.gaps) > 1.5 * late(full.gaps)
     assert not seen.hints

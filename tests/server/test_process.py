@@ -1,4 +1,4 @@
-"""The real `outriderd` as a process: what it says, and how it goes away."""
+"""The real `outriderd` as a process: its output, and how it stops."""
 
 import asyncio
 import json
@@ -21,8 +21,8 @@ from common.rpc.errors import LinkError
 from common.rpc.stub import connect
 from tests.daemon import outriderd
 from tests.programs import Program
+from tests.server.client_turn import play
 from tests.server.harness import new_session
-from tests.server.player import play
 from tests.server.proposers import nothing
 
 DAEMON = (sys.executable, "-m", "server.cli")
@@ -36,7 +36,7 @@ async def daemon(target: Path, *options: str) -> AsyncIterator[tuple[Program, st
 
 
 async def last_words(process: Program) -> list[str]:
-    """The lines that it says until it ends, which it does well."""
+    """Its output up to its end; it must exit cleanly."""
     _, said = await asyncio.to_thread(process.communicate, timeout=60)
     assert process.returncode == 0
     return said.splitlines()
@@ -49,7 +49,7 @@ async def test_it_drains_at_the_first_signal(target: Path) -> None:
         while len(running.tree.tokens if hasattr(running, "tree") else ()) < 4:
             await asyncio.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        with suppress(LinkError):  # who still speaks when it goes may hear no end of the stream
+        with suppress(LinkError):  # whoever still sends when the server exits may not receive the end of the stream
             await playing
         assert len(running.answer) == 60
         lines = await last_words(process)
@@ -155,7 +155,7 @@ def test_help_comes_without_loading_torch() -> None:
 
 
 def _seconds_of_help() -> float:
-    """Of computing, so that what else this machine does is not counted."""
+    """CPU time, so that the load of this machine does not count."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert run([*DAEMON, "--help"], capture_output=True).returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

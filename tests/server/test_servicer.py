@@ -1,4 +1,4 @@
-"""Streams that never become sessions."""
+"""Streams that end before they become sessions."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,7 +10,7 @@ from server.models.bundles import BundleStore
 from server.options import Pace
 from server.servicer import Servicer
 from server.sessions.sessions import ServingLimits, Sessions
-from tests.server.thinker import VOCAB, Thinker
+from tests.server.fake_target import VOCAB, FakeTarget
 
 
 async def silence() -> AsyncGenerator[FromClient]:
@@ -25,7 +25,7 @@ async def nothing() -> AsyncGenerator[FromClient]:
 
 def make_servicer() -> Servicer:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
-    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), Thinker(), Pace())
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), FakeTarget(), Pace())
     return Servicer(None, BundleStore(()), engine, first_frame_seconds=0.01)  # type: ignore[arg-type]
 
 

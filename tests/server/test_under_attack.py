@@ -1,4 +1,4 @@
-"""A real `outriderd` of which strangers ask for more than it has: what it holds stays below what it says."""
+"""A real `outriderd` under requests for more memory than it has: what it holds stays below the limit that it states."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from tests.hostile.http2 import Connection, connected
 
 _CALLS = 320
 _CONNECTIONS = 4
-_STANDING = 200  # connections that say nothing more
+_STANDING = 200  # connections that send nothing more
 _LARGEST = (
     "a watcher of a service with a name of 0.9 MB",
     "a stream whose Open does not end",
@@ -23,8 +23,8 @@ _LARGEST = (
 )
 
 
-async def test_strangers_hold_no_more_than_it_says(target: Path) -> None:
-    """All kinds at once; it used to hold 1.4 GB of two of them alone."""
+async def test_clients_without_a_token_hold_no_more_than_is_stated(target: Path) -> None:
+    """All kinds at once; two of them alone once took 1.4 GB."""
     with outriderd("--target", str(target), "--threads", "1") as (process, address):
         server = psutil.Process(process.pid)
         async with connect(address) as connection:
@@ -56,7 +56,7 @@ async def test_strangers_hold_no_more_than_it_says(target: Path) -> None:
 
 
 def _stated(said: str) -> float:
-    """Bytes, in what it says behind `ready`."""
+    """A number of bytes from its output after `ready`."""
     gigabytes, rest = said.split("at most ")[2].split(" GB for ", 1)
     assert "calls of no session" in rest
     return float(gigabytes) * 1e9

@@ -9,8 +9,8 @@ from common.protocol.client_session import ClientSession
 from common.protocol.messages import Settings
 from common.rpc.stub import connect
 from server.options import Pace
+from tests.server.client_turn import play
 from tests.server.harness import new_session, options_for, running, with_sessions
-from tests.server.player import play
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.reference import Reference
 
@@ -20,8 +20,8 @@ TOKENS = 48
 async def test_eight_clients_at_once_are_exact_and_share_passes(
     target: Path, reference: Callable[[str], Reference]
 ) -> None:
-    dice = random.Random(1)
-    prompts = [[dice.randrange(2, 300) for _ in range(10 + 20 * index)] for index in range(8)]
+    rng = random.Random(1)
+    prompts = [[rng.randrange(2, 300) for _ in range(10 + 20 * index)] for index in range(8)]
     truths = [reference("llama").answer(prompt, TOKENS) for prompt in prompts]
 
     async def client(index: int, address: str) -> list[int]:

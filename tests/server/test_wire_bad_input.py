@@ -1,4 +1,4 @@
-"""Bad input from clients: one clear sentence each, and a session beside it that notices nothing."""
+"""Bad input from clients: each fault is one clear sentence, and a session beside it is not affected."""
 
 import asyncio
 import contextlib
@@ -25,8 +25,8 @@ from common.protocol.messages import (
 from common.rpc.errors import LinkError
 from common.rpc.stub import Connection, GenerateStream, connect
 from server.options import Pace
+from tests.server.client_turn import play
 from tests.server.harness import new_session, options_for, running, with_sessions
-from tests.server.player import play
 from tests.server.proposers import nothing
 from tests.server.reference import Reference
 
@@ -147,7 +147,7 @@ async def test_more_sessions_than_allowed_are_refused(target: Path) -> None:
 
 
 async def test_a_stream_that_ended_while_it_was_written_gives_its_place_back(target: Path) -> None:
-    """A connection has 256; what the server said last was never read on any of these."""
+    """A connection allows 256 streams; on none of these was the server's last message read."""
     async with running(options_for(target)) as server, connect(server.address) as connection:
         fingerprint = (await connection.describe()).fingerprint
         for number in range(300):

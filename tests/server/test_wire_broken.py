@@ -1,4 +1,4 @@
-"""Real gRPC on loopback, over connections that break: what a session holds is still there when its client is back."""
+"""Real gRPC on loopback over connections that break: a session keeps what it holds until its client is back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -15,8 +15,8 @@ from common.rpc.stub import connect
 from netem.links.breakable import BreakableProxy
 from server.engine import Engine
 from server.options import Pace
+from tests.server.client_turn import play
 from tests.server.harness import new_session, options_for, running, with_sessions
-from tests.server.player import play
 from tests.server.proposers import guessing, nothing
 from tests.server.reference import Reference
 
@@ -26,14 +26,14 @@ TOKENS = 24
 
 @asynccontextmanager
 async def broken_server(target: Path, per_pass: float = 0.0) -> AsyncIterator[tuple[Engine, BreakableProxy]]:
-    """A server that keeps sessions, and the way there."""
+    """A server that keeps sessions on lease, and a proxy in front of it."""
     options = with_sessions(options_for(target), lease_seconds=60.0, run_ahead=4, pace=Pace(per_pass))
     async with running(options) as server, BreakableProxy(parse_address(server.address)) as proxy:
         yield server.engine, proxy
 
 
 async def gone(engine: Engine) -> None:
-    """Returns once the server has found out."""
+    """Returns once the server has noticed that the client is gone."""
     async with asyncio.timeout(10):
         while len(engine.sessions):
             await asyncio.sleep(0.01)
@@ -93,7 +93,7 @@ async def test_an_answer_that_waits_for_a_client_whose_connection_broke_waits_on
 async def test_a_pass_that_outlives_its_connection_is_told_on_the_next(
     target: Path, reference: Callable[[str], Reference]
 ) -> None:
-    """However long this machine takes for anything, no pass is wasted."""
+    """No pass is wasted, however slow this machine is."""
     truth = reference("llama").answer(PROMPT, 8)
     async with broken_server(target, per_pass=0.2) as (engine, proxy):
         session = None
@@ -107,7 +107,7 @@ async def test_a_pass_that_outlives_its_connection_is_told_on_the_next(
                     (opening,) = session.reopen()
                 stream = connection.generate()
                 await stream.send(opening)
-                # What the last pass came to is here at once, and the next one begins.
+                # The result of the last pass is sent at once, and the next pass begins.
                 while session.tree.frontier < len(PROMPT) + known or session.state is ClientState.OPENING:
                     message = await stream.receive()
                     assert message is not None

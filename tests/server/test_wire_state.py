@@ -1,4 +1,4 @@
-"""Draft state over real gRPC: the numbers of transformers' own K/V and hidden states, whoever asks."""
+"""Draft state over real gRPC: the numbers equal transformers' own K/V and hidden states, for any client."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ from common.protocol.messages import FailureCode, FromClient, FromServer, Settin
 from common.rpc.stub import Connection, GenerateStream, connect
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import FAMILIES
+from tests.server.client_turn import play
 from tests.server.harness import options_for, running
-from tests.server.player import play
 from tests.server.proposers import guessing, knowing, nothing
 from tests.server.reference import Reference
 
@@ -29,7 +29,7 @@ TOKENS = 40
 
 @dataclass
 class Listening:
-    """A wire that keeps the states that came."""
+    """A wire that records the states that it receives."""
 
     stream: GenerateStream
     states: list[State] = field(default_factory=list)
@@ -52,7 +52,7 @@ async def stateful_session(connection: Connection, request: StateRequest) -> Cli
 
 @torch.inference_mode()
 def truth(checkpoint: Path, draft: Path, layers: int, tokens: Sequence[int]) -> dict[str, torch.Tensor]:
-    """What transformers' own forward says, by kind, `[tokens, ...]`."""
+    """What transformers' own forward computes, by kind, `[tokens, ...]`."""
     model, cache = load_causal_lm(checkpoint, dtype="float64"), DynamicCache()
     out = model.model(torch.tensor([tokens]), past_key_values=cache)
     # [tokens, layers, keys and values, width]

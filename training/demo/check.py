@@ -1,7 +1,7 @@
-"""Judging an answer: its code against tests, in a separate process with limits, or its words against a known result.
+"""Judging an answer: its code by tests, in a separate process with limits, or its words by a known result.
 
-What may live here: finding the code in an answer and judging it. It may not know how tests or answers were made.
-The separate process and its limits guard against endless loops, hunger and crashes, not against malice.
+What may live here: finding the code in an answer and judging it. It may not know how tests or answers were made. The
+separate process and its limits guard against endless loops, excessive memory and crashes, not against malicious code.
 The process sets its limits itself, because code between fork and exec is unsafe beside torch's threads.
 """
 

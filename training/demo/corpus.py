@@ -75,7 +75,7 @@ class Corpus:
             yield CorpusConversation(turns, system, category)
 
     def other_source(self, category: str, rng: random.Random) -> Turns:
-        """Small talk or a public conversation; empty where the generators have the turn."""
+        """Small talk or a public conversation; empty where the generators are chosen."""
         chance = rng.random()
         if category == "chat" and chance < SMALL_TALK_SHARE:
             return draw_turns(rng)

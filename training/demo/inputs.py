@@ -1,4 +1,4 @@
-"""What the functions of tasks are called with, by kind of parameter: examples, fixed cases and fresh ones.
+"""The arguments of task functions, by kind of parameter: examples, fixed cases and fresh ones.
 
 What may live here: values of each kind, drawn so that they fall on both sides of a task's conditions. It may not know
 what any function does with them.

@@ -115,7 +115,8 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Wording:
-    """What a family says: `stems` of its name (the plain one first), the task sentence, the result and how it works.
+    """The wording of a family: `stems` of its name (the plain one first), the task sentence, the result and how it
+    works.
 
     `verb` and `rest` form the task sentence ("count" + "the even numbers in a list"). A family writes slots such as
     `{keep.slug}` in any of them.

@@ -57,7 +57,7 @@ class Condition(Coded):
 
     @property
     def attributive(self) -> bool:
-        """Whether it can stand beside the noun."""
+        """Whether it can be written beside the noun."""
         return bool(self.before or self.after or self.named)
 
     def nouns(self, noun: str) -> str:

@@ -47,7 +47,7 @@ class DemoSettings:
     judged: int = 200
 
     def loop(self) -> TargetLoopSettings:
-        """A fresh start bears the higher rates; weights that are trained already would lose more than they gain."""
+        """A fresh start takes the higher rates; weights that are trained already would lose more than they gain."""
         fresh = TargetLoopSettings(self.tokens)
         return (
             replace(fresh, matrix_rate=fresh.matrix_rate / 2, vector_rate=fresh.vector_rate / 2) if self.warm else fresh

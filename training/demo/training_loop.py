@@ -63,7 +63,7 @@ def rate_factor(settings: TargetLoopSettings, progress: TargetProgress) -> float
 
 
 def active_time(elapsed: float, typical: float) -> float:
-    """Elapsed seconds of one step, with a pause of the process cut down to a few typical steps."""
+    """Elapsed seconds of one step; a pause of the process counts as a few typical steps."""
     return min(elapsed, PAUSE_FACTOR * typical) if typical > 0 else elapsed
 
 
@@ -98,7 +98,7 @@ def run(
 
 
 def bfloat16_is_faster() -> bool:
-    """Whether this processor multiplies bfloat16 faster than float32, which no flag of it tells for certain."""
+    """Whether this processor multiplies bfloat16 faster than float32, which its feature flags do not tell reliably."""
 
     def seconds(dtype: torch.dtype) -> float:
         left, right = torch.ones(512, 256, dtype=dtype), torch.ones(256, 256, dtype=dtype)

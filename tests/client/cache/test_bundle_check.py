@@ -1,4 +1,4 @@
-"""client.cache.bundle_check: one byte that is not the server's is found where it would change a text."""
+"""client.cache.bundle_check: a changed byte in a bundle is found before it can change a text."""
 
 import hashlib
 import os

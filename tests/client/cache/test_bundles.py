@@ -1,4 +1,4 @@
-"""Fetching bundles from a source that breaks, lies or is never asked twice for the same byte."""
+"""Fetching bundles from a source that breaks or sends wrong data; no byte is fetched twice."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What was kept of a server is given back whole or not at all."""
+"""What is cached about a server is returned whole or not at all."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a server hands out is remembered when it is first used, and nothing else is fetched from it unasked."""
+"""What a server offers is pinned at its first use; changed targets and drafts are refused until accepted."""
 
 import asyncio
 from dataclasses import replace
@@ -116,7 +116,7 @@ async def test_clients_that_come_at_once_forget_nobody(tmp_path):
 
 
 async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tmp_path: Path):
-    """Over real connections: a draft is trained anew, then the target is exchanged."""
+    """Over real connections: a draft is trained again, then the target is replaced."""
     target = make_checkpoint(tmp_path / "target", "llama", seed=1)
     first = make_checkpoint(tmp_path / "a" / "small", "llama", layers=1, seed=2)
     trained_anew = make_checkpoint(tmp_path / "b" / "small", "llama", layers=1, seed=3)
@@ -128,7 +128,7 @@ async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tm
 
     async with running(options_for(target, first)) as server:
         listen = parse_address(server.address)
-        # A name, of which nothing is known: this machine's own in another spelling.
+        # A host name, of which nothing is known: another name of this machine.
         access = Access(Address("LOCALHOST", listen.port))
         async with client_for(access, DraftChoice(), cache, download_bar):
             known = bundles()

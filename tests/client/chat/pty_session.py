@@ -1,4 +1,4 @@
-"""A program on a real pseudo-terminal, and what a person would see of it."""
+"""A program on a real pseudo-terminal, and what a user would see of it."""
 
 import fcntl
 import os
@@ -60,13 +60,13 @@ class PtySession:
         return "\n".join(lines[before - 1 : -1])
 
     def end(self) -> int:
-        """The exit code, once the program leaves."""
+        """The exit code, once the program exits."""
         while self._read():
             pass
         return self.process.wait(_SECONDS)
 
     def _read(self) -> bool:
-        """Takes what was written since; whether more may come."""
+        """Reads what was written since; returns whether more may come."""
         if not select.select([self._person], [], [], 0.05)[0]:
             return self.process.poll() is None
         try:

@@ -1,4 +1,4 @@
-"""What is said, with a real server underneath: questions in turn, again, without the server, and judged afterwards."""
+"""A chat session with a real server: questions in turn, repeated, offline, and offline answers judged afterwards."""
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
@@ -37,7 +37,7 @@ async def chat_session_with(address, cache, policy=STREAM, draft="same", offline
 
 
 def unseen(committed, provisional):
-    """Watches nothing."""
+    """Ignores all events."""
 
 
 async def ask(chat_session: ChatSession, question: str, options: AnswerOptions = OPTIONS):
@@ -50,7 +50,7 @@ async def verify(chat_session: ChatSession, at: int):
 
 @pytest.fixture
 async def expected(server, cache):
-    """What an unbroken line answers to two questions."""
+    """The answers to two questions over an unbroken link."""
     async with chat_session_with(server, cache) as chat_session:
         await ask(chat_session, "hello")
         await ask(chat_session, "and again")

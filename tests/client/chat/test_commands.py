@@ -1,4 +1,4 @@
-"""What is a command and what is meant for the model."""
+"""Which lines are commands and which go to the model."""
 
 import pytest
 

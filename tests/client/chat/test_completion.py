@@ -1,4 +1,4 @@
-"""What is offered behind what was typed."""
+"""The completions that are offered for a typed text."""
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent

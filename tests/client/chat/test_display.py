@@ -1,4 +1,4 @@
-"""What is said about answers, on stderr."""
+"""The messages about answers, on stderr."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Keys on a terminal, as messages."""
+"""Keys on a terminal become messages."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ ENTER, ALT_ENTER, CTRL_C, CTRL_D, CTRL_R, UP = "\r", "\x1b\r", "\x03", "\x04", "
 
 @pytest.fixture
 def typing(monkeypatch, tmp_path):
-    """What an editor makes of keys; all at once, as from somebody who types ahead."""
+    """What an editor makes of keys that arrive all at once, as from a user who types ahead."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()), asyncio.Runner() as runner:
         editor = Editor(runner.run)

@@ -1,4 +1,4 @@
-"""What is kept of what was typed, and what is not."""
+"""Which typed lines the history keeps."""
 
 import stat
 

@@ -1,4 +1,4 @@
-"""Lines of a pipe and of a dumb terminal, as messages."""
+"""Lines from a pipe and a dumb terminal become messages."""
 
 import io
 import sys

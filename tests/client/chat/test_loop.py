@@ -1,4 +1,4 @@
-"""Messages one after another: none of what goes wrong with one ends the conversation."""
+"""Messages one after another: an error in one does not end the conversation."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from common.protocol.errors import MisuseError
 
 
 class Chat:
-    """Is asked, and fails as a question says."""
+    """A chat session that fails as the question says."""
 
     is_over, is_private, prompt = False, False, "> "
 
@@ -41,7 +41,7 @@ class Notes(list):
 
 
 def conversed(*messages: str, typed: bool = True) -> tuple[list[str], list[str], bool]:
-    """What was asked, what was told, and whether all was well."""
+    """The questions asked, the messages shown, and whether all succeeded."""
     chat, notes = Chat(), Notes()
     lines = Lines(*(TypedMessage(each) for each in messages))
     is_well = converse(chat, lines, notes, typed=typed)

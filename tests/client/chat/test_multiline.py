@@ -1,4 +1,4 @@
-"""Which lines belong to a message, and what it says."""
+"""Which lines belong to a message, and the text of the message."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is private never goes up, whatever commands are given: read off the bytes of the wire, with a real server."""
+"""Private text never leaves the client, whatever commands are given: checked on the bytes sent to a real server."""
 
 import io
 import json
@@ -20,7 +20,7 @@ ASKED = f"sum up {BEGIN}{SECRET}{END}, will you?"
 
 @pytest.fixture
 def said(monkeypatch, capsys, tmp_path, tap, cache):
-    """Types lines into a chat; what it said on stderr."""
+    """Types lines into a chat; returns its stderr."""
     monkeypatch.chdir(tmp_path)
 
     def say(*lines: str) -> str:
@@ -78,7 +78,7 @@ def test_a_private_conversation_that_was_saved_stays_private_when_it_is_loaded(s
 
 
 def test_what_was_said_in_private_is_so_in_its_file_without_the_question_that_made_it_so(said, tap, cache, tmp_path):
-    """A conversation that is private for what is no part of it any more."""
+    """A conversation that is private because of text that is no longer part of it."""
     (tmp_path / "open.json").write_text('{"messages": []}')
     said(ASKED, "/load open.json", f"my name is {LATER}", "/save later.json")
     assert answered_at_home(said("/load later.json", "what is it?")) == 1

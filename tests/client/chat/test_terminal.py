@@ -1,4 +1,4 @@
-"""`outrider chat` as a person meets it: on a terminal, on a dumb one, and with the shipped models."""
+"""`outrider chat` as a user sees it: on a terminal, on a dumb one, and with the shipped models."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def chat(server, tmp_path_factory, tmp_path):
 
 
 def stop(session: PtySession) -> None:
-    """Ctrl-C in mid-answer; where it was over before, at the prompt."""
+    """Sends Ctrl-C in mid-answer, or at the prompt if the answer is over already."""
     session.until(lambda lines: len(lines[-1]) > 3 and lines[-1][0].isalpha())
     session.type(CTRL_C)
     session.until(lambda lines: lines[-1].startswith(">"))

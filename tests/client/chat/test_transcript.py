@@ -1,4 +1,4 @@
-"""Conversations as text: nothing is lost on the way there and back, and nothing private becomes public."""
+"""Conversations as text: nothing is lost in a round trip, and nothing private becomes public."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_what_is_private_is_marked_so_and_all_behind_it(write, read):
 @pytest.mark.parametrize(("write", "read"), FORMS)
 @pytest.mark.parametrize("first", [1, 2])
 def test_private_text_without_a_span_gets_one(write, read, first):
-    """As where a conversation was private for what is no part of it any more."""
+    """A conversation that is private because of text that is no longer part of it."""
     said = [Exchange(f"question {at}", f"answer {at}", private=at >= first) for at in range(3)]
     loaded = read(write(said, "demo"))
     assert [before_private(each.question) for each in loaded] == ["" if at == first else None for at in range(3)]

@@ -1,4 +1,4 @@
-"""Conversations in files: their owner's alone, never over somebody else's, and whole or not at all."""
+"""Saved conversations: readable by their owner only, never written over another file, and complete or absent."""
 
 import stat
 

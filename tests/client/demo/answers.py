@@ -1,4 +1,4 @@
-"""Answers out of thin air, for tests of what is made of them. Nothing else may live here."""
+"""Made-up answers, for tests of what is computed from them. Nothing else may live here."""
 
 from client.answer import Answer
 from client.stats import Stats

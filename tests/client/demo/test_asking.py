@@ -1,4 +1,4 @@
-"""Asking for an answer that is compared: only a whole one counts."""
+"""Asking for an answer that is compared: only a complete one counts."""
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ OPTIONS = AnswerOptions(STREAM, 8)
 
 @dataclass
 class Answering:
-    """A client, and its conversation, that has one answer for everything."""
+    """A client and a conversation that always gives the same answer."""
 
     given: Answer
 

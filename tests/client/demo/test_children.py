@@ -1,4 +1,4 @@
-"""Child processes: heard to the end, and gone whenever we are."""
+"""Child processes: their output is read to the end, and they end whenever we do."""
 
 import asyncio
 import signal
@@ -47,7 +47,7 @@ except DemoError as error:
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Makes a command named `fake` of some code."""
+    """Makes a command named `fake` from some code."""
 
     def write(code: str) -> Path:
         program = tmp_path / "fake"

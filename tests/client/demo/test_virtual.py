@@ -1,4 +1,4 @@
-"""The demo's comparison on the virtual clock, as it is asked for and read."""
+"""The demo's comparison on the virtual clock: its command line and its output."""
 
 import json
 
@@ -20,7 +20,7 @@ open(told["--out"], "w").write({written!r})
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    """Writes the program that is run as `outrider-lab`."""
+    """Writes a program that is run in place of `outrider-lab`."""
     monkeypatch.setattr(children, "installed", lambda command: tmp_path / command)
     return lambda code: (tmp_path / "outrider-lab").write_text(code)
 

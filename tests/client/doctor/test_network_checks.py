@@ -1,4 +1,4 @@
-"""The road to a server: each real fault on loopback is named, and what fixes it said."""
+"""The network path to a server: each real fault on loopback is named, with how to fix it."""
 
 import socket
 import threading
@@ -37,7 +37,7 @@ def serving(tls: ServerTls | None) -> Iterator[Address]:
 
 @contextmanager
 def answering(reply: bytes) -> Iterator[Address]:
-    """A port where every connection gets these bytes, or is kept waiting where there are none."""
+    """A port at which every connection receives these bytes, or nothing at all if there are none."""
     with socket.create_server((HOST, 0)) as listener, ExitStack() as kept:
 
         def answer() -> None:
@@ -61,7 +61,7 @@ def answering(reply: bytes) -> Iterator[Address]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Callable[..., Issued]:
-    """`made(name, hosts, clients, begun, days)`: certificates of an authority whose own is always valid."""
+    """`made(name, hosts, clients, begun, days)`: certificates of an authority whose own certificate is always valid."""
 
     def make(
         name: str,
@@ -83,7 +83,7 @@ def of_server(issued: Issued, client_ca: Path | None = None) -> ServerTls:
 
 
 def last(address: Address, tls: ClientTls | None = None) -> Finding:
-    """What the last step says; the others must be well."""
+    """The finding of the last step; all others must be well."""
     *before, found = check_network(address, tls, NOW)
     assert is_well(before)
     return found

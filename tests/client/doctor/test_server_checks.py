@@ -1,4 +1,4 @@
-"""What a server that is reached says: its health, its version, who may ask, its target and drafts."""
+"""The checks of a server that was reached: health, version, access, target and drafts."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The tree that nobody tunes: what it costs is found out, and its bounds follow, step by step and not too far."""
+"""The controller of the tree's bounds: it measures what drafting costs, and the bounds follow in limited steps."""
 
 import random
 from collections import deque
@@ -119,7 +119,7 @@ def test_a_fixed_tree_is_steered_by_nothing():
 class Journey:
     """Levels one after another, passes every 30 ms, and between them a link on which nodes may queue.
 
-    A level has as many nodes as there are that are likely enough; `capacity` is in nodes a second.
+    A level has as many nodes as are likely enough; `capacity` is in nodes per second.
     """
 
     fixed: float = LEVEL
@@ -137,7 +137,7 @@ class Journey:
     chance: random.Random = field(default_factory=lambda: random.Random(1))
 
     def run(self, seconds: float) -> float:
-        """The nodes that were sent in a second."""
+        """The number of nodes sent per second."""
         until, first, begun = self.now + seconds, self.last_id, self.now
         next_pass = self.now + PASS
         while self.now < until:
@@ -210,7 +210,7 @@ def test_a_queue_on_the_way_up_shrinks_what_is_sent_until_it_fits_and_is_forgott
 
 
 def test_a_longer_path_is_not_taken_for_a_queue_for_ever():
-    """Another cell, say: the round trip grows by more than jitter, and nothing queues."""
+    """For example in another mobile cell: the round trip grows by more than jitter, and nothing queues."""
     moved, always = Journey(), Journey(delay=0.12)
     moved.run(10)
     moved.delay = 0.12
@@ -243,7 +243,7 @@ def test_constant_measurements_leave_the_tree_exactly_where_it_is():
         assert late == pytest.approx(seen[-1], rel=1e-6)
 
 
-# The way up.
+# The uplink.
 
 
 def test_a_round_trip_is_that_of_the_newest_grow_that_a_commit_knows():

@@ -15,7 +15,7 @@ def test_deeper_pays_on_a_long_link_and_not_where_levels_cost_more_than_they_sav
 
 
 def test_it_turns_where_the_stalls_saved_are_worth_the_slower_levels():
-    # A token is 0.015 s dearer and stalls 0.1 times less: at a stall of 0.150 s, 0.045 s of it the passes'.
+    # A token costs 0.015 s more and stalls 0.1 times less: at a stall of 0.150 s, of which 0.045 s are the passes'.
     assert best_depth([SHALLOW, DEEP], 0.104).layers == 0
     assert best_depth([SHALLOW, DEEP], 0.106).layers == 3
 

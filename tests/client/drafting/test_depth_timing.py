@@ -1,4 +1,4 @@
-"""client.drafting.depth on a fake clock: a level's time is that of a few, each deeper than the one before."""
+"""client.drafting.depth on a fake clock: a level's time is measured over a few levels of growing depth."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""client.drafting.draft_imports: the loop goes on meanwhile, and no import can keep a client from beginning."""
+"""client.drafting.draft_imports: the event loop keeps running, and no import can keep a client from starting."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Which depth of a draft runs here when nobody chooses: by what was measured of it, the link and the machine."""
+"""Which depth of a draft is chosen by default: from its measured accept lengths, the link and the machine."""
 
 import shutil
 from dataclasses import replace
@@ -29,7 +29,7 @@ def target(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def bundle(tmp_path, target) -> Path:
-    """Of a moa draft that runs 0, 1 or 3 layers."""
+    """Makes a moa draft that runs 0, 1 or 3 layers."""
     directory = make_moa_draft(tmp_path / "bundle", target)
     write_tail(target, 3, directory / TAIL_FOLDER)
     return directory
@@ -37,7 +37,7 @@ def bundle(tmp_path, target) -> Path:
 
 @pytest.fixture
 def timed(monkeypatch) -> list[Drafter]:
-    """Those that were timed; a level takes 5 ms, and 4 ms more for each layer of the target."""
+    """Records the depths that were timed; a level takes 5 ms, and 4 ms more for each layer of the target."""
     drafters = []
 
     def level_seconds(drafter, vocab_size, clock):

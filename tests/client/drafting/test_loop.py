@@ -1,4 +1,4 @@
-"""The drafting loop's decisions one by one, with nothing running."""
+"""The drafting loop's decisions, tested one by one without running it."""
 
 from dataclasses import replace
 
@@ -119,7 +119,7 @@ def test_a_full_tree_counts_as_spent():
 
 
 def test_a_drafter_that_rests_says_so_behind_what_it_held():
-    """Else a patient server waits one response time for more."""
+    """Otherwise a patient server would wait one response time longer."""
     loop = begun(STREAM)
     assert loop.drafted(loop.begin_step(), [GUESS]) == []
     sent = loop.drafted(loop.begin_step(), [])

@@ -1,4 +1,4 @@
-"""A run that is written while nobody judges: one token after the other, and what the server must be told of it."""
+"""Writing without a server: one token after another, and what the server must be told of it."""
 
 import random
 

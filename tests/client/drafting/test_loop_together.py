@@ -1,4 +1,4 @@
-"""Levels that leave together: nothing is sent before its parent, and nothing is held for long."""
+"""Levels that are sent together: nothing is sent before its parent, and nothing is held for long."""
 
 import random
 from dataclasses import replace
@@ -64,7 +64,7 @@ def test_what_is_held_leaves_when_the_drafter_rests():
 
 
 def test_what_is_held_leaves_when_the_frontier_moves_on():
-    """Ahead of the level that knows the commit, and not with it: each Grow names the frontier that it was made for."""
+    """Before the level that knows the commit, and not with it: each Grow names the frontier that it was made for."""
     loop = together(3)
     loop.drafted(loop.begin_step(), [GUESS])
     loop.received(Commit(0, 3, (7,)))
@@ -74,7 +74,7 @@ def test_what_is_held_leaves_when_the_frontier_moves_on():
 
 
 def test_what_is_held_leaves_ahead_of_an_acknowledgement():
-    """The server forgets what lies below an acknowledged frontier, where what is held may hang."""
+    """The server forgets what lies below an acknowledged frontier, and held nodes may hang there."""
     loop = together(3)
     loop.drafted(loop.begin_step(), [GUESS])
     loop.begin_step()
@@ -112,7 +112,7 @@ def one_group(loop: DraftingLoop, parent: int) -> list[FromClient]:
 
 
 def test_groups_that_were_drawn_leave_at_once():
-    """What is drafted behind a group depends on what was drawn for it, and must not decide when the group leaves."""
+    """What is drafted behind a group depends on what was drawn for it, and must not decide when the group is sent."""
     loop = drawing(STREAM)
     for level in range(8):
         assert grown(one_group(loop, 2 * level)) == [[7, 8]]
@@ -132,7 +132,7 @@ def test_groups_of_rounds_leave_together_where_the_server_waits_for_them():
 
 
 def test_a_tree_that_is_sent_again_is_a_whole_round():
-    """A group that was drawn behind it would come too late or not, by what was drawn."""
+    """If a group was drawn behind it, the delay would depend on what was drawn."""
     loop = drawing(LOCKSTEP, LOCKSTEP.idle)
     one_group(loop, 0)
     loop.session.lost()
@@ -161,7 +161,7 @@ def test_what_one_turn_held_is_not_sent_in_the_next():
 
 
 class Schedule:
-    """A drafting loop and a server's tree, with everything between them under way for as long as chance has it."""
+    """A drafting loop and a server's tree, with messages between them delayed at random."""
 
     def __init__(self, seed: int, levels: int):
         self.random = random.Random(seed)
@@ -197,7 +197,7 @@ class Schedule:
         self.step = self.step or self.loop.begin_step()
 
     def draft(self) -> None:
-        """The level may be of a view that was overtaken, and empty."""
+        """The level may belong to an old view, and be empty."""
         if self.step is None:
             return
         tree, before = self.loop.session.tree, self.loop.session.tree.last_id
@@ -236,7 +236,7 @@ class Schedule:
         self.down.append(Commit(0, start, tuple(tokens)))
 
     def feed(self) -> None:
-        """Draft state wakes a drafter that rests."""
+        """Draft state wakes a drafter that has nothing to do."""
         self.down.append(state(0, 3))
 
     def check(self) -> None:
@@ -245,7 +245,7 @@ class Schedule:
         assert len({frontier for _, frontier in held}) <= 1, "a level is held that a later frontier has overtaken"
 
     def settle(self) -> None:
-        """Everything arrives, and the drafter has nothing more to say."""
+        """Everything arrives, and the drafter has nothing more to propose."""
         while self.down:
             self.hear()
         self.begin()

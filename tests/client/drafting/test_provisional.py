@@ -1,4 +1,4 @@
-"""What is offered before it is committed, and what of it is taken back."""
+"""What is shown before it is committed, and what of it is retracted."""
 
 from client.drafting.provisional import ProvisionalCount, likeliest_run
 from common.protocol.messages import GrownNode

@@ -1,4 +1,4 @@
-"""Loops are seen, and text that only looks alike is left alone."""
+"""Loops are detected, and text that only looks similar is left alone."""
 
 import random
 from itertools import chain, cycle, islice
@@ -22,7 +22,7 @@ def test_a_loop_is_seen_within_two_lines_of_its_second_round(period, before):
 
 
 def test_a_loop_whose_copies_differ_is_seen():
-    # As small drafts do: the same few phrases in ever other orders.
+    # As small drafts write: the same few phrases in ever different orders.
     phrases = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 7, 8, 6], [9, 10, 11, 4, 5, 6]]
     draw = random.Random(3)
     assert seen_after(list(chain.from_iterable(draw.choice(phrases) for _ in range(60)))) is not None

@@ -37,7 +37,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def demo_page() -> Iterator[str]:
-    """Its URL; at the end it is asked to end as by Ctrl-C, and does."""
+    """Yields its URL; stops it as by Ctrl-C at the end, and it must exit cleanly."""
     process = subprocess.Popen(
         [command("outrider"), "demo", "--page", "--listen", "127.0.0.1:0"],
         stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A real `outrider serve` as a process of its own, and what asks it."""
+"""A real `outrider serve` as a process of its own, and requests to it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ QUESTION = [{"role": "user", "content": "Write a Python function that adds two n
 
 @contextmanager
 def outrider_serve(*arguments: str) -> Iterator[str]:
-    """Its HOST:PORT; killed at the end."""
+    """Yields its HOST:PORT; killed at the end."""
     where = ("--listen", "127.0.0.1:0", "--threads", "1")
     with ready(Program("outrider", "serve", *where, *arguments, stdout=DEVNULL, stderr=PIPE)) as address:
         yield address

@@ -1,4 +1,4 @@
-"""Who is let in, and with how much."""
+"""Which requests are let in, and how large they may be."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from client.endpoint.access_checks import MOST_BODY_BYTES, AccessChecks, access_
 
 
 async def app(scope, receive, send):
-    """Says how many bytes it was sent."""
+    """Answers with the number of bytes that it received."""
     message = await receive()
     assert not message.get("more_body")
     await send({"type": "http.response.start", "status": 200, "headers": []})

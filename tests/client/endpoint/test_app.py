@@ -1,4 +1,4 @@
-"""client.endpoint.app without a service: what is asked for that is not here, or not so."""
+"""client.endpoint.app without a service: requests for paths that do not exist, and requests that are malformed."""
 
 import pytest
 from starlette.routing import Route

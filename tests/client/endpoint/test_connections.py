@@ -1,4 +1,4 @@
-"""Connections that ask nothing, or read nothing, end; and however many there are, another one gets through."""
+"""Connections that send nothing, or read nothing, are closed; however many there are, another one is served."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ LONG = b"x" * (8 << 20)
 
 
 async def app(scope, receive, send):
-    """Long is what nobody's buffers hold."""
+    """A long answer is more than any buffer holds."""
     body = LONG if scope["path"] == "/long" else b"ok"
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -43,7 +43,7 @@ async def dialled(port: int, sent: bytes = b""):
 
 
 async def has_ended(reader: asyncio.StreamReader) -> bool:
-    """Waits for it: hangs where a connection is never ended."""
+    """Waits for the end of the connection; hangs if it never comes."""
     try:
         return await reader.read() == b""
     except ConnectionError:

@@ -1,4 +1,4 @@
-"""Who sits where: prompts go on with the conversation that holds them, places are bounded, nobody is forgotten."""
+"""The pool of conversations: prompts continue the conversation that holds them, size is bounded, waiting is fair."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ class Conversation:
         self.is_sound = True
 
 
-class House:
+class FakeServer:
     """Opens conversations and counts those that are open."""
 
     def __init__(self):
@@ -32,8 +32,8 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def fake_server() -> FakeServer:
+    return FakeServer()
 
 
 async def talk(pool: ConversationPool, tokens, **how) -> Conversation:
@@ -42,23 +42,23 @@ async def talk(pool: ConversationPool, tokens, **how) -> Conversation:
         return conversation
 
 
-async def test_a_prompt_goes_on_where_most_of_it_is_known(house):
-    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+async def test_a_prompt_goes_on_where_most_of_it_is_known(fake_server):
+    async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
         first, second = await talk(pool, range(10)), await talk(pool, range(50, 60))
         assert first is not second
         assert await talk(pool, [*range(10), 99]) is first
         assert await talk(pool, [*range(50, 60), 99]) is second
-    assert house.open == 0
+    assert fake_server.open == 0
 
 
-async def test_at_most_so_many_are_open_and_the_longest_unused_is_taken_over(house):
-    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+async def test_at_most_so_many_are_open_and_the_longest_unused_is_taken_over(fake_server):
+    async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
         first, _ = await talk(pool, [1, 2]), await talk(pool, [3, 4])
         assert await talk(pool, [5, 6]) is first
-    assert len(house.opened) == 2
+    assert len(fake_server.opened) == 2
 
 
-async def test_who_finds_no_place_waits_and_then_is_served_in_turn(house):
+async def test_who_finds_no_place_waits_and_then_is_served_in_turn(fake_server):
     served = []
     leave = asyncio.Event()
 
@@ -67,7 +67,7 @@ async def test_who_finds_no_place_waits_and_then_is_served_in_turn(house):
             served.append(number)
             await leave.wait()
 
-    async with ConversationPool(house.converse, places=1, waiting=2) as pool:
+    async with ConversationPool(fake_server.converse, places=1, waiting=2) as pool:
         sitting = [asyncio.create_task(sit(number)) for number in range(3)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -82,8 +82,8 @@ async def test_who_finds_no_place_waits_and_then_is_served_in_turn(house):
         assert (pool.answering, pool.waiting) == (0, 0)
 
 
-async def test_who_stops_waiting_leaves_no_gap(house):
-    async with ConversationPool(house.converse, places=1, waiting=1) as pool:
+async def test_who_stops_waiting_leaves_no_gap(fake_server):
+    async with ConversationPool(fake_server.converse, places=1, waiting=1) as pool:
         async with pool.conversation([1]):
             waiting = asyncio.create_task(talk(pool, [2]))
             await asyncio.sleep(0)
@@ -94,50 +94,50 @@ async def test_who_stops_waiting_leaves_no_gap(house):
 
 
 @pytest.mark.parametrize("spoil", ["only once", "unsound"])
-async def test_what_nobody_may_go_on_with_is_closed(house, spoil):
-    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+async def test_what_nobody_may_go_on_with_is_closed(fake_server, spoil):
+    async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
         async with pool.conversation([1, 2], only_once=spoil == "only once") as conversation:
             conversation.tokens = (1, 2)
             conversation.is_sound = spoil != "unsound"
-        assert house.open == 0
+        assert fake_server.open == 0
         assert await talk(pool, [1, 2]) is not conversation
 
 
-async def test_a_private_prompt_never_goes_on_with_anothers_conversation(house):
-    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+async def test_a_private_prompt_never_goes_on_with_anothers_conversation(fake_server):
+    async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
         first = await talk(pool, [1, 2])
         assert await talk(pool, [1, 2], only_once=True) is not first
 
 
-async def test_private_prompts_too_keep_to_the_seats(house):
-    async with ConversationPool(house.converse, places=2, waiting=0) as pool:
+async def test_private_prompts_too_keep_to_the_seats(fake_server):
+    async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
         for first in (1, 10):
             await talk(pool, range(first, first + 5))
         async with pool.conversation([7], only_once=True):
-            assert house.open == 2
+            assert fake_server.open == 2
 
 
-async def test_a_conversation_whose_time_is_up_is_not_given_to_anybody(house):
-    async with ConversationPool(house.converse, places=1, waiting=0) as pool:
+async def test_a_conversation_whose_time_is_up_is_not_given_to_anybody(fake_server):
+    async with ConversationPool(fake_server.converse, places=1, waiting=0) as pool:
         first = await talk(pool, [1, 2])
         pool._expire(pool._idle[0])
         assert await talk(pool, [1, 2]) is not first
 
 
-async def test_an_answer_that_fails_leaves_its_place(house):
-    async with ConversationPool(house.converse, places=1, waiting=0) as pool:
+async def test_an_answer_that_fails_leaves_its_place(fake_server):
+    async with ConversationPool(fake_server.converse, places=1, waiting=0) as pool:
         for _ in range(3):
             with pytest.raises(RuntimeError):
                 async with pool.conversation([1]):
                     raise RuntimeError
         await talk(pool, [1])
-    assert house.open == 0
+    assert fake_server.open == 0
 
 
-async def test_a_conversation_that_nobody_goes_on_with_is_closed(house, monkeypatch):
+async def test_a_conversation_that_nobody_goes_on_with_is_closed(fake_server, monkeypatch):
     monkeypatch.setattr(desk_module, "_IDLE_S", 0.01)
-    async with ConversationPool(house.converse, places=1, waiting=0) as pool:
+    async with ConversationPool(fake_server.converse, places=1, waiting=0) as pool:
         await talk(pool, [1])
-        assert house.open == 1
-        while house.open:
+        assert fake_server.open == 1
+        while fake_server.open:
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""What somebody sees of an answer who is shown what is provisional."""
+"""The events of an answer for a reader who is shown provisional text."""
 
 import asyncio
 from contextlib import aclosing
@@ -31,7 +31,8 @@ def tokens(text: str) -> tuple[int, ...]:
 
 
 class FakeService:
-    """Plays a scene: (committed, provisional), a link state, or what it returns or raises at last."""
+    """A fake conversation that replays (committed, provisional) pairs and link states, and returns or raises the last
+    item."""
 
     def __init__(self, *scenes):
         self._scenes = scenes

@@ -1,4 +1,4 @@
-"""What is told of the link, and when it is asked for."""
+"""What is reported about the link, and when it is measured."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ RTT = 0.04
 
 
 class Server:
-    """Gives a sign of life while it is there."""
+    """Answers while it is up."""
 
     def __init__(self):
         self.is_there = True

@@ -1,4 +1,4 @@
-"""`outrider serve` while its server is gone, as apps see it through OpenAI's own client."""
+"""`outrider serve` while its server is down, as applications see it through OpenAI's own client."""
 
 import socket
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def ask(client: openai.OpenAI, **settings):
 
 
 def killing(server: Server, stream) -> tuple[str, str, list]:
-    """What came before the server was killed, after the first piece, and since; and all chunks."""
+    """The text before the server was killed (after the first piece), the text since, and all chunks."""
     before, since, chunks = "", "", []
     for chunk in stream:
         chunks.append(chunk)

@@ -1,4 +1,4 @@
-"""Bodies of OpenAI's requests become what they ask for, or a fault that names what is wrong."""
+"""Bodies of OpenAI requests are parsed, or refused with the name of what is wrong."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Events reach who reads them, and whoever is gone or does not read is given up."""
+"""Events reach their readers, and a reader that is gone or does not read is dropped."""
 
 import asyncio
 import json

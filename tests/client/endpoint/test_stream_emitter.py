@@ -1,4 +1,4 @@
-"""What is said of an answer, by hand: committed text at once, the draft's only once nobody will judge it."""
+"""What is streamed of an answer: committed text at once, the draft's only once no server will judge it."""
 
 import asyncio
 
@@ -11,14 +11,14 @@ from client.link.link_state import LinkState
 
 
 class Letters:
-    """Token 1 is a, 2 is b, and so on."""
+    """A tokenizer: token 1 is a, 2 is b, and so on."""
 
     def decode(self, tokens, **_):
         return "".join(chr(96 + token) for token in tokens)
 
 
 class Line:
-    """A conversation whose link is lost or not, and that keeps what it is told to."""
+    """A conversation whose link is lost or not, and that records what it is told to keep."""
 
     def __init__(self):
         self.is_lost = False

@@ -1,4 +1,4 @@
-"""Whether anything answers at an address: at once where it refuses, and soon after it begins to answer."""
+"""Whether anything answers at an address: known at once on a refusal, and soon after something begins to answer."""
 
 import asyncio
 import gc
@@ -61,7 +61,7 @@ async def listening():
 
 @pytest.fixture
 def impatient(monkeypatch) -> None:
-    """gRPC makes an end soon of a connection that was given up while it was being made."""
+    """gRPC soon ends a connection that was given up while it was being made."""
     monkeypatch.setattr("common.rpc.stub.CLIENT_OPTIONS", (*CLIENT_OPTIONS, (CONNECTING_MS, 500)))
 
 
@@ -132,7 +132,7 @@ async def test_a_server_that_begins_to_answer_is_reached_before_the_kernel_asks_
         def answer() -> None:
             loop.add_reader(listener, lambda: listener.accept()[0].close())
 
-        # The kernel repeats itself after 1 s and again 2 s later.
+        # The kernel retries after 1 s and again 2 s later.
         loop.call_later(1.2, answer)
         async with await reached(address):
             assert 1.2 <= loop.time() - began < 2.5

@@ -1,4 +1,4 @@
-"""client.link.link_state: every transition, and timers that follow the round trips that were measured."""
+"""client.link.link_state: every transition, and timers that follow the measured round trips."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ def watch(chance=0.0) -> LinkWatch:
 
 
 def online(round_trip=0.05) -> LinkWatch:
-    """Heard at that time after it was begun at 0."""
+    """A link on which a frame arrived at that time, having begun at 0."""
     link = watch()
     link.retried(0.0)
     link.expect(0.0)
@@ -174,7 +174,7 @@ def test_a_stream_that_does_not_answer_is_given_up():
 
 
 def pauses(link: LinkWatch, until: float) -> list[float]:
-    """Between a break and the next try, in an outage from 0."""
+    """The time between a break and the next attempt, in an outage that began at 0."""
     now, found = 0.0, []
     while now < until:
         link.broken(now)
@@ -230,7 +230,7 @@ def test_streams_that_answered_after_the_first_are_counted():
 
 @given(st.lists(st.sampled_from(["heard", "broken", "silence", "rest", "expect", "retry_now"]), max_size=60), st.data())
 def test_whatever_happens_something_is_due_until_the_link_is_back(events, data):
-    """It never waits for ever without a stream or for an answer, and never says twice at once what is to be done."""
+    """It never waits for ever without a stream or for an answer, and never asks twice at once for the same action."""
     link, now = watch(0.5), 0.0
     link.retried(now)
     link.expect(now)

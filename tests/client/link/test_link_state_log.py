@@ -1,4 +1,4 @@
-"""What a program reads of the link: each change with its time, tries that failed left out."""
+"""The log of the link for programs: each change of state with its time, failed attempts left out."""
 
 from client.link.link_state import LinkLog, LinkState
 

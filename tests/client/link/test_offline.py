@@ -1,4 +1,4 @@
-"""How long a server was waited for: in all, until it brings something."""
+"""How long a client has waited for a server: in total, until the server sends something."""
 
 from client.link.offline import OfflineWait
 

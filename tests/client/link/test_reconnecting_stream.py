@@ -1,4 +1,4 @@
-"""A session's stream that is watched, given up and made anew, on a clock that only its own waits move."""
+"""A session's stream that is watched, given up and dialled again, on a clock that only its own waits advance."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -53,7 +53,7 @@ class FakeStream:
 
 
 class Dialler:
-    """What comes of each attempt in turn: a stream, an error, or the seconds for which nothing happens."""
+    """The result of each attempt in turn: a stream, an error, or the seconds for which nothing happens."""
 
     def __init__(self, *outcomes):
         self.attempts: list[float] = []
@@ -247,7 +247,7 @@ def test_a_person_in_a_hurry_does_not_wait_for_the_pause():
 
 
 def test_a_dial_goes_on_for_as_long_as_the_outage():
-    """It asks again itself; one that is broken off just before it stands costs a pause."""
+    """It tries again itself; an attempt that breaks just before it succeeds costs a pause."""
 
     async def run():
         dialler = Dialler(40.0)
@@ -278,7 +278,7 @@ def test_a_new_stream_that_never_answers_is_given_up():
 
 
 def test_a_server_that_refuses_every_stream_is_asked_less_and_less_often():
-    """What it says to refuse is no sign that it is back."""
+    """A refusal does not count as a sign that the server is back."""
 
     async def run():
         refusal = Failed(FailureCode.OVERLOADED, "no room")

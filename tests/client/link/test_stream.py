@@ -12,7 +12,7 @@ _PREFIX_BYTES = 5
 
 
 class Call:
-    """A gRPC call that delivers what a test wrote down."""
+    """A gRPC call that delivers prepared frames."""
 
     def __init__(self, *messages: FromServer):
         self._frames = [frame_from_server(message) for message in messages]

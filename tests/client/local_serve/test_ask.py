@@ -1,4 +1,4 @@
-"""client.local_serve.ask: against a running `outrider serve` that says what a test has it say."""
+"""client.local_serve.ask: against a fake `outrider serve` that sends what the test says."""
 
 import json
 import os

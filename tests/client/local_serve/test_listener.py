@@ -1,4 +1,4 @@
-"""client.local_serve.listener: `outrider run` says the same through a running `outrider serve` as by itself."""
+"""client.local_serve.listener: `outrider run` gives the same output through a running `outrider serve` as alone."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def serving(server: str, cache: Path, *arguments: str) -> Iterator[Program]:
 
 @pytest.fixture(scope="module")
 def serve(server, cache, models) -> Iterator[Program]:
-    """With an API key, which this user needs none of."""
+    """A server with an API key, which the same user does not need."""
     (models / "key").write_text("key\n")
     (models / "key").chmod(0o600)
     keys = ("--api-key-file", str(models / "key"), "--token-file", str(models / "token"))
@@ -147,7 +147,7 @@ def test_misuse_is_told_in_the_same_words(serve, run, options) -> None:
 
 
 def test_where_as_many_are_answered_as_may_be_the_rest_load_themselves(serve, run, monkeypatch) -> None:
-    """Two at once are answered; whoever comes meanwhile has the same answer."""
+    """Two are answered at once; any others meanwhile get the same answer."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(4) as threads:
@@ -183,7 +183,7 @@ def test_one_that_is_killed_in_mid_answer_is_told_and_what_has_come_stays(models
         assert err == "outrider: the answer broke off: the running `outrider serve` is gone; ask again\n"
         if number == signal.SIGKILL:
             assert files(tmp_path) == {f"{serve.pid}.json", f"{serve.pid}.sock"}
-        # What it left behind keeps nobody from asking.
+        # The files that it left do not prevent the next question.
         with Program("outrider", "run", PROMPT, *where[:4], "--max-new-tokens", "2", stdout=PIPE, stderr=PIPE) as again:
             _, err = again.communicate(timeout=60)
             assert again.wait() == 0

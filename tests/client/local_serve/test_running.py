@@ -1,4 +1,4 @@
-"""client.local_serve.running: who runs is found by files that nobody else can have written, or not at all."""
+"""client.local_serve.running: a running `outrider serve` is found by files that only the same user can have written."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Conversations that become private, against a server in memory: what is said, what is drafted from, how they end."""
+"""Conversations that become private, with a server in memory: what is sent, what is drafted from, how they end."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ ALONE = Settings(max_new_tokens=0)
 
 
 def unseen(committed, provisional):
-    """Watches nothing."""
+    """Ignores all events."""
 
 
 def router(
@@ -44,7 +44,7 @@ async def ask(talk: PrivacyRouter, prompt: Prompt = PROMPT, count: int = 12, wat
 
 
 def said(stream: FakeStream) -> list[object]:
-    """Without what only acknowledges or says that there is nothing to propose."""
+    """The messages without acknowledgements and empty Grows."""
     return [each for each in stream.sent if not isinstance(each, Ack | StateAck) and each != Grow(0, len(SAFE), ())]
 
 

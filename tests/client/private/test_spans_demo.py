@@ -1,4 +1,4 @@
-"""The shipped models on private text: what the draft alone answers still comes from the text that nobody else saw."""
+"""The shipped models on private text: what the draft alone answers still uses the text that the server never saw."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is private never goes up: read off the bytes of the wire, between real clients and real servers."""
+"""Private text never leaves the client: checked on the bytes between real clients and real servers."""
 
 import io
 import json
@@ -62,7 +62,8 @@ def tap(server) -> Iterator[Wiretap]:
 
 
 class Quoting:
-    """Keeps a real drafter fed and quotes what stands behind `start`: what an answer that gives all away would do."""
+    """Feeds a real drafter and proposes what follows `start` in the text: the worst case of an answer that quotes it
+    all."""
 
     kind, expansion = "quoting", Expansion()
 
@@ -95,7 +96,7 @@ def wired(tokenizer, text: str) -> bytes:
 
 
 def check_silence(tap: Wiretap, tokenizer, *canaries: str) -> None:
-    """None of the canaries went up, neither as text nor as token ids."""
+    """None of the canaries was sent, neither as text nor as token ids."""
     for each in canaries:
         assert len(wired(tokenizer, each)) > 10
         assert each.encode() not in tap.everything
@@ -103,7 +104,7 @@ def check_silence(tap: Wiretap, tokenizer, *canaries: str) -> None:
 
 
 def opened_by(said: Said, tokens: tuple[int, ...]) -> Open:
-    """The stream's Open, where it says exactly `tokens` and the rest of the stream says nothing."""
+    """The stream's Open, if it holds exactly `tokens` and the rest of the stream holds no tokens."""
     first, *others = said.messages
     assert isinstance(first, Open)
     assert (first.tokens, first.prompt_length, first.settings) == (tokens, len(tokens), STATE_ALONE)
@@ -155,7 +156,7 @@ async def test_of_many_prompts_exactly_what_is_safe_goes_up(tap, cache):
 
 
 async def test_a_tap_hears_what_is_not_private(tap, cache):
-    """So the silence above is the client's and not the listener's."""
+    """Shows that the wiretap would see private text if it were sent."""
     secret = canary(random.Random(2))
     access = Access(parse_address(tap.address))
     async with client_for(access, CHOICE, cache, download_bar) as client:

@@ -1,4 +1,4 @@
-"""One Ctrl-C stops an answer; nobody is kept by one that does not end."""
+"""One Ctrl-C stops an answer, and a program that does not stop can be left with more of them."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""client.terminal.keys: a key is heard at once where it is listened for, and the terminal is given back as it was."""
+"""client.terminal.keys: a key is read at once while a program listens, and the terminal is restored afterwards."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from client.terminal.keys import Keys
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """The person's end and the program's."""
+    """The user's end and the program's end of a pseudo-terminal."""
     person, program = pty.openpty()
     monkeypatch.setattr("client.terminal.keys.sys", SimpleNamespace(stdin=SimpleNamespace(fileno=lambda: program)))
     yield person, program

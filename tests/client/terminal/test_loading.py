@@ -1,4 +1,4 @@
-"""client.terminal.loading: a word on a terminal until something else is shown, and none anywhere else."""
+"""client.terminal.loading: a notice on a terminal until something else is shown, and nothing anywhere else."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What a person sees: final text whole and in order, provisional text behind it until it is replaced."""
+"""The screen: final text whole and in order, and provisional text behind it until it is replaced."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ def seen(width: int, *updates: tuple[str, str]) -> Terminal:
 
 
 def letters(text: str) -> str:
-    """Without the breaks that were made of it, and the spaces that they took the place of."""
+    """The text without the line breaks that wrapping added, and with the spaces that they replaced."""
     return "".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""What is encoded comes back within its bound, and what was not encoded by us never hurts."""
+"""Encoded values decode within the error bound, and bytes from elsewhere do no harm."""
 
 import contextlib
 import math
@@ -120,7 +120,7 @@ def test_threads_do_not_disturb_one_another():
         assert all(threads.map(comes_back, range(40)))
 
 
-# What a peer may have broken.
+# Payloads that a peer may have damaged.
 
 
 @settings(deadline=None)

@@ -18,7 +18,8 @@ LLAMA_3 = {"num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 500_000
 
 
 def write_published(directory, special, *, fc_bias=True, attention_bias=False, extra=None):
-    """A checkpoint as EAGLE's authors publish theirs: sizes like Llama's, the target's embedding among the tensors."""
+    """A checkpoint as EAGLE's authors publish theirs: sizes like Llama's, with the target's embedding among the
+    tensors."""
     directory.mkdir()
     kv_heads = special["num_key_value_heads"]
     dim = HIDDEN // HEADS
@@ -60,7 +61,7 @@ def write_published(directory, special, *, fc_bias=True, attention_bias=False, e
 
 
 def published_output(tensors, special, embedded, features):
-    """What the published network computes, written from its tensors: `[T, E]` each."""
+    """The output of the published network, computed from its tensors: `[T, E]` each."""
     weight = {name.removeprefix("layers.0."): tensor for name, tensor in tensors.items()}
     length, dim = len(embedded), HIDDEN // HEADS
     x = linear(torch.cat([embedded, features], -1), weight["fc.weight"], weight.get("fc.bias"))

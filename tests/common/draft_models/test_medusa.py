@@ -1,4 +1,4 @@
-"""Medusa's heads on disk, and the greedy choice of their tree against all trees there are."""
+"""Medusa's heads on disk, and the greedy choice of their tree compared with all possible trees."""
 
 import json
 import math

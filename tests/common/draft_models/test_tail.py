@@ -1,4 +1,4 @@
-"""A target's tail computes what the target's own last layers compute, in every family, whole, sharded or quantised."""
+"""A target's tail computes what the target's last layers compute, in every family, whole, sharded or quantised."""
 
 import json
 import shutil
@@ -28,10 +28,10 @@ def target(request, tmp_path_factory):
 
 @torch.inference_mode()
 def furthest_logits(target: Path, tail: Path, layers: int) -> float:
-    """How far the tail's logits are from the target's at most, both from the hidden states of the target."""
+    """The largest distance between the logits of tail and target, both from the target's hidden states."""
     whole = load_causal_lm(target, dtype=torch.float64)
     known = whole(TOKENS, output_hidden_states=True)
-    # The last entry is behind the norm, so that a tail without layers takes it as it is.
+    # The last entry is after the norm, so a tail without layers takes it as it is.
     out = known.hidden_states[-1 - layers]
     loaded = load_tail(tail, layers, "cpu", torch.float64)
     positions = torch.arange(TOKENS.shape[1])[None]
@@ -54,7 +54,7 @@ def test_a_quantised_targets_tail_is_a_plain_checkpoint(make, tmp_path):
     assert "quantization_config" not in json.loads((tmp_path / "tail" / "config.json").read_text())
     tensors = load_file(tmp_path / "tail" / "model.safetensors")
     assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
-    # What is unpacked anew is rounded to bfloat16 once more at most.
+    # Unpacking again rounds to bfloat16 at most once more.
     assert furthest_logits(stored, tmp_path / "tail", 3) < 0.1
 
 

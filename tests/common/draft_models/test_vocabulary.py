@@ -1,4 +1,4 @@
-"""A trimmed head says of the tokens that it kept what the whole head says, and nothing else."""
+"""A trimmed head gives the tokens that it kept the logits of the whole head, and no others."""
 
 import torch
 from torch import nn

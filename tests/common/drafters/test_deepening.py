@@ -1,4 +1,4 @@
-"""common.drafters.deepening: each depth drafts when it should, and has all the state that came meanwhile."""
+"""common.drafters.deepening: each depth drafts when it should, with all state that has arrived meanwhile."""
 
 import pytest
 
@@ -11,7 +11,7 @@ REQUEST = StateRequest("moa", 3, later=True)
 
 
 class Depth:
-    """Proposes its own token, and keeps what it was given."""
+    """Proposes a fixed token of its own, and keeps what it receives."""
 
     kind = "moa"
     state = None

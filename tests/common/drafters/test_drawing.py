@@ -1,4 +1,4 @@
-"""Groups are drawn as their Draw says, in sizes that know nothing of what is drawn."""
+"""Groups are drawn as their Draw says, and their sizes do not depend on what is drawn."""
 
 import itertools
 import math
@@ -51,7 +51,7 @@ def test_every_sibling_says_what_it_was_drawn_from_and_how_likely_it_is():
 
 @st.composite
 def levels(draw):
-    """A tree, what its nodes offer, and bounds that some groups do not fit."""
+    """A tree, the distributions at its nodes, and limits that some groups exceed."""
     nodes = []
     for id_ in range(1, draw(st.integers(0, 6)) + 1):
         above = draw(st.sampled_from([None, *nodes]))

@@ -1,4 +1,4 @@
-"""The eagle drafter computes what training saw, whatever state has arrived, and never changes what the target says."""
+"""The eagle drafter computes what training computed, whatever state has arrived, and keeps the answer exact."""
 
 import pytest
 import torch
@@ -51,8 +51,8 @@ class Scene:
 
     @torch.inference_mode()
     def expected(self, path, known):
-        """Log-probabilities behind `path`, row by row: the target's features at `known` positions, own predictions
-        at all others."""
+        """Log-probabilities behind `path`, row by row: the target's features at `known` positions, own predictions at
+        all others."""
         features = torch.zeros(len(path), HIDDEN, dtype=torch.float64)
         for position in known:
             features[position] = self.hidden[position]
@@ -103,7 +103,7 @@ def test_levels_are_drafted_from_their_own_predictions(scene):
 
 
 def test_state_replaces_predictions_as_it_arrives_in_any_order(scene):
-    """After everything has come, no trace is left of the order or of what was predicted before."""
+    """After all state has arrived, the result does not depend on the order or on earlier predictions."""
     drafter = scene.drafter()
     view = TreeView(TOKENS, ())
     drafter.draft(view)
@@ -124,7 +124,7 @@ def test_a_gap_is_drafted_across_with_predictions(scene):
 @pytest.mark.parametrize("chunk", [1, 4, 10])
 @pytest.mark.parametrize("spans", [((0, 3), (5, 11)), ((0, 9),)])
 def test_a_prompt_is_read_in_pieces(scene, monkeypatch, spans, chunk):
-    """The first may be a token without a row; the next goes on from predictions, inside a gap or behind all state."""
+    """The first may be a token without a row; the next continues from predictions, inside a gap or behind all state."""
     view, frames = TreeView(TOKENS, ()), [scene.frame(*span) for span in spans]
     whole = scene.drafter().draft(view, frames)
     monkeypatch.setattr(tree_drafter, "_CHUNK", chunk)
@@ -180,7 +180,7 @@ def test_a_first_tokens_slot_tells_nothing_of_what_was_there_before(scene):
 
 
 def test_long_runs_without_state_do_not_depend_on_what_was_in_their_slots(scene):
-    """Beyond the rows that are computed exactly, too."""
+    """Also beyond the rows that are computed exactly."""
     used = scene.network()
     used.forward(Segment(range(20, 30), range(10), range(-1, 9)))
     found, fresh = (
@@ -227,7 +227,7 @@ def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(tmp_path, fa
 
 
 def test_a_perfect_network_is_accepted_at_every_level(tmp_path):
-    """A target whose layers do nothing says next what its token alone implies, and so does this draft."""
+    """A target whose layers do nothing chooses next what its token alone implies, and so does this draft."""
     scene = Scene(tmp_path)
     with torch.no_grad():
         for name, weight in scene.target.named_parameters():

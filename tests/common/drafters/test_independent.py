@@ -1,4 +1,4 @@
-"""The independent drafter proposes what its model thinks, and computes no token twice."""
+"""The independent drafter proposes its model's likeliest tokens, and computes no token twice."""
 
 import random
 

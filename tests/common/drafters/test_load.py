@@ -1,4 +1,4 @@
-"""Drafters are made from a bundle's directory, and what does not fit is refused in one sentence."""
+"""Drafters are loaded from a bundle's directory, and what does not fit is refused in one sentence."""
 
 import json
 
@@ -112,7 +112,7 @@ def test_unknown_kinds_are_refused_by_name(tmp_path):
 
 @pytest.mark.parametrize("wrong", [-3, "wide", None, [48], 1 << 62, {}])
 def test_a_configuration_that_says_what_cannot_be_is_one_sentence(tmp_path, wrong):
-    """It comes with a server's bundle."""
+    """The file comes with a server's bundle, so it is not trusted."""
     folder = bundle(tmp_path)
     save_eagle(folder, "f" * 64, eagle_of())
     config = json.loads((folder / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""The medusa drafter proposes its heads' tree of the newest state, and what is left of it where the state lags."""
+"""The medusa drafter proposes its heads' tree from the newest state, and the rest of it where the state lags."""
 
 import math
 from dataclasses import replace
@@ -149,7 +149,7 @@ def test_the_state_of_what_was_rewritten_takes_the_place_of_the_old(draft, hidde
 
 
 def test_a_prompt_asked_again_is_drafted_for_from_the_states_that_it_left(draft, hidden):
-    """Which are not sent again: neither those before its last token nor that token's own."""
+    """Those before its last token and that token's own are not sent again."""
     drafter, prompt = drafter_of(draft), TreeView(TOKENS[:5], ())
     drafter.draft(prompt, [frame(hidden, 0, 4)])
     drafter.draft(TreeView(TOKENS, ()), [frame(hidden, 4, 7)])
@@ -185,7 +185,8 @@ def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(tmp_path, dr
 
 
 def perfect(target):
-    """Heads for a target whose layers do nothing, so that each token implies the next, right along its own text."""
+    """Heads for a target whose layers do nothing, so that each token implies the next, always right on the target's
+    text."""
     with torch.no_grad():
         for name, weight in target.named_parameters():
             if "o_proj" in name or "down_proj" in name:

@@ -27,7 +27,7 @@ CONTEXT = 64
 
 
 class Scene:
-    """A random target, a random draft, and what the target knows of `TOKENS`."""
+    """A random target, a random draft, and the target's K/V and hidden states of `TOKENS`."""
 
     def __init__(self, folder, family, depth):
         self.depth = depth
@@ -155,7 +155,7 @@ def test_state_may_arrive_backwards_and_in_pieces(scene):
 
 
 def test_gaps_are_drafted_over(scene):
-    # A token in the gap looks back at whatever came with it, here and in `expected`; training showed it less.
+    # A token in the gap attends to whatever arrived with it, here and in `expected`; training showed it less.
     proposals = scene.drafter().draft(TreeView(tuple(TOKENS), ()), [*scene.frames(0, 4), *scene.frames(7, 3)])
     assert_proposed(proposals, 0, scene.expected(TOKENS, newest=9, lost=(4, 5, 6)))
 

@@ -1,4 +1,4 @@
-"""What a drafter offers under each rule: what the target would make of its logits, as the target itself would."""
+"""What a drafter proposes under each rule: logits are processed as the target processes its own."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def some_logits(columns=VOCABULARY):
 
 
 def expected_chances(sampling, columns=None):
-    """`[rows, vocabulary]`, nothing on tokens without a column."""
+    """`[rows, vocabulary]`, with zero probability for tokens without a column."""
     columns = list(range(VOCABULARY)) if columns is None else columns
     found = []
     for row, before in zip(some_logits(len(columns)).numpy(), BEFORE, strict=True):
@@ -45,7 +45,7 @@ def expected_chances(sampling, columns=None):
 
 
 def full_trust():
-    """As if the draft were the target: then log-probability and noise count alike."""
+    """As if the draft were the target: then log-probability and noise have equal weight."""
     trust = NoiseTrust()
     trust.weights = np.ones(2)
     return trust

@@ -1,4 +1,4 @@
-"""Every kind of drafter goes on behind its own tokens, learns nothing from them, and comes back as if nothing was."""
+"""Every kind of drafter continues behind its own tokens while offline, and afterwards drafts as if it had not."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NAMES = ("lookup", "independent", "eagle", "medusa", "moa 0", "moa 1")
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to make fresh drafters of a kind, and the draft state that has come for all positions but the last."""
+    """A way to make fresh drafters of a kind, and the draft state of all positions but the last."""
 
     make: Callable[[], Drafter]
     states: tuple[State, ...] = ()
@@ -55,7 +55,7 @@ def draft(drafter: Drafter, tokens: Sequence[int], how, provisional=0, states=()
 
 
 def write(drafter: Drafter, how, most: int, states=()) -> list[int]:
-    """As the client has it written alone: one token after the other, until there is nothing to say."""
+    """Writes as the client does while offline: one token after another, until the drafter has nothing to propose."""
     whole, drafter.expansion = drafter.expansion, ONE
     run: list[int] = []
     while len(run) < most:
@@ -80,7 +80,8 @@ def test_back_at_the_committed_tokens_it_proposes_what_a_fresh_one_does(kinds, n
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_goes_on_behind_what_the_target_made_of_its_run(kinds, name):
-    """As a fresh one to which the same tokens were committed: the first half of the run, and one token more."""
+    """Compares with a fresh drafter to which the same tokens were committed: the first half of the run, and one token
+    more."""
     kind, how = kinds[name], RULES[0]
     drafter, fresh = kind.make(), kind.make()
     run = write(drafter, how, 8, kind.states)

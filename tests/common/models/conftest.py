@@ -39,7 +39,7 @@ def _taken_over(checkpoint: Callable[..., Path]) -> Callable[[str], PreTrainedMo
 
 @pytest.fixture
 def packed(_taken_over: Callable[[str], PreTrainedModel]) -> Callable[[str], PackedModel]:
-    """The same model with a pool of its own, in which every slot holds what an earlier session left behind."""
+    """The same model with a pool of its own, in which every slot holds values that an earlier session left."""
 
     def build(family: str) -> PackedModel:
         model = PackedModel(_taken_over(family), CAPACITY)

@@ -1,4 +1,4 @@
-"""A test's stand-in for whoever owns slots: one session's text and tree, its passes, and what they must equal."""
+"""A stand-in for the owner of slots: one session's text and tree, its passes, and their expected results."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ class Session:
         return line[::-1]
 
     def commit(self, branch: int) -> None:
-        """Moves the line of `branch` into the past, keeps what hangs below it, and gives up the rest."""
+        """Moves the path to `branch` into the past, keeps what hangs below it, and frees the rest."""
         line = self.line(branch)
         below = [each for each in range(len(self.parents)) if branch in self.line(each) and each != branch]
         kept = {branch: -1} | {old: new for new, old in enumerate(below)}

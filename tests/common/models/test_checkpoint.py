@@ -189,7 +189,7 @@ def test_kernels_from_elsewhere_are_never_asked_for(copy: Path, key: str, reposi
 
 
 def test_a_tokenizer_that_cannot_read_is_refused_when_it_is_loaded(copy: Path) -> None:
-    """Each of these is taken for a tokenizer, and fails or panics at the first text of some length."""
+    """Each of these is accepted as a tokenizer, and fails or panics at the first text of some length."""
     config = json.loads((copy / "tokenizer_config.json").read_text())
     (copy / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": "long"}))
     with pytest.raises(CheckpointError, match=r"the tokenizer in .* cannot be read"):
@@ -244,7 +244,7 @@ def test_too_little_memory_is_no_fault_of_the_checkpoints(copy: Path, monkeypatc
 def test_code_that_comes_with_a_checkpoint_is_never_run(
     load: Callable[[Path], object], copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even where the person at the terminal would say yes."""
+    """Not even if the user at the terminal would agree."""
     (copy / "trap.py").write_text(f"from pathlib import Path\nPath({str(copy / 'sprung')!r}).touch()\n")
     for name, kind in (("config.json", "AutoConfig"), ("tokenizer_config.json", "AutoTokenizer")):
         content = json.loads((copy / name).read_text())

@@ -1,4 +1,4 @@
-"""Which rotary positions passes can give: those that one sequence alone decides."""
+"""Which rotary embeddings passes support: those that depend on one sequence alone."""
 
 import json
 from collections.abc import Callable
@@ -82,8 +82,8 @@ def test_positions_are_refused_however_a_configuration_writes_them(tmp_path: Pat
 
 
 @pytest.mark.parametrize("scaling", BY_EACH)
-def test_a_row_of_strangers_gives_each_sequence_what_it_gets_alone(scaled: Make, scaling: str) -> None:
-    """A long sequence beside a short one, as scaling by the longest would show."""
+def test_a_row_of_several_sequences_gives_each_sequence_what_it_gets_alone(scaled: Make, scaling: str) -> None:
+    """A long sequence beside a short one, which would show scaling by the longest."""
     directory = scaled("llama", BY_EACH[scaling])
     alone = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float64)
     packed = PackedModel(load_causal_lm(directory, dtype=torch.float64), capacity=100)

@@ -1,4 +1,4 @@
-"""A packed pass computes what the plain model computes on each path alone, whatever shares the row."""
+"""A packed pass computes what the plain model computes on each path alone, whatever else is in the row."""
 
 from collections.abc import Callable
 

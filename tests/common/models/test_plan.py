@@ -1,4 +1,4 @@
-"""How passes are cut into groups, and what is refused before it reaches a model."""
+"""How passes are split into groups, and what is refused before it reaches a model."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Checkpoints stored in few bits run in passes, as transformers loads them; what is missing is one sentence."""
+"""Quantised checkpoints run in passes as transformers loads them; a missing library is one sentence."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Where a checkpoint's files are: what the hub refuses is one sentence, and what its cache holds needs no network."""
+"""Where a checkpoint's files are: a refusal by the hub is one sentence, and what its cache holds needs no network."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _ANSWERS = {"gated": (403, "GatedRepo"), "unknown": (404, "RepoNotFound"), "brok
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Refuses every repository for the reason that is its name."""
+    """Refuses every repository, for the reason given as its name."""
 
     def do_GET(self) -> None:
         status, reason = next(answer for name, answer in _ANSWERS.items() if f"/{name}/" in self.path)
@@ -27,7 +27,7 @@ class Hub(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, *_: object) -> None:
-        """A test's output is not the place."""
+        """Keeps the test's output clean."""
 
 
 @pytest.fixture

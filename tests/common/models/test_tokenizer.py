@@ -1,4 +1,4 @@
-"""A tokenizer without transformers says what transformers' own says, and is not made where it would not."""
+"""A tokenizer without transformers gives transformers' own results, and is not made where it would not."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""common.models.tokenizer_growth: what would make a letter fill the memory is refused before it is loaded."""
+"""common.models.tokenizer_growth: a tokenizer that would expand a letter to fill the memory is refused unloaded."""
 
 import base64
 import json

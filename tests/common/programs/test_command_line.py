@@ -1,4 +1,4 @@
-"""common.programs.command_line: whatever happens in a command, a person gets one sentence and an exit code."""
+"""common.programs.command_line: whatever happens in a command, the user gets one sentence and an exit code."""
 
 import os
 import subprocess

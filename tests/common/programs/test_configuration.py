@@ -17,14 +17,14 @@ Heard = dict[str, object]
 
 @pytest.fixture
 def home(tmp_path, monkeypatch) -> Path:
-    """Where the program's usual file lies."""
+    """The default path of the program's configuration file."""
     monkeypatch.delenv("TOOL_CONFIG", raising=False)
     return tmp_path
 
 
 @pytest.fixture
 def tool(home, monkeypatch, capsys):
-    """Runs the program: exit code, what its command was given, and what it wrote."""
+    """Runs the program; returns the exit code, the arguments of its command, and its output."""
 
     def invoke(*arguments: str) -> tuple[int, Heard, str]:
         heard: Heard = {}

@@ -1,4 +1,4 @@
-"""Whoever installs a laptop's part can run it: packages import what they declare, and programs name a missing extra."""
+"""An installation for laptops can run: packages import only what they declare, and programs name a missing extra."""
 
 import ast
 import sys
@@ -31,13 +31,13 @@ def distributions(module: str) -> set[str]:
 
 
 def declared(extra: str) -> set[str]:
-    """What is installed for sure with that extra, none where it is empty."""
+    """The distributions that are certainly installed with that extra (with none if it is empty)."""
     of_extra = required_by(ABOUT, extra) if extra else []
     return {canonicalize_name(each.name) for each in (*map(Requirement, ABOUT["dependencies"]), *of_extra)}
 
 
 def imported(package: str) -> Iterator[tuple[str, str]]:
-    """Each foreign module with the file that imports it, however late that is."""
+    """Each foreign module with the file that imports it, including late imports."""
     for file in (PROJECT / package).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.Import):

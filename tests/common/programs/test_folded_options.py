@@ -1,4 +1,4 @@
-"""Options as dataclasses: single flags for a person, folded where a command reads them."""
+"""Options as dataclasses: single flags on the command line, folded where a command reads them."""
 
 from dataclasses import dataclass
 from inspect import signature

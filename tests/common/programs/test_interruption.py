@@ -1,4 +1,4 @@
-"""Ctrl-C while nothing is to be saved, as a process of its own feels it."""
+"""Ctrl-C in a process of its own, while nothing is to be saved."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""What a doctor says of this machine."""
+"""The findings of a doctor about this machine."""
 
 import pytest
 import torch

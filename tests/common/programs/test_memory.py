@@ -1,4 +1,4 @@
-"""common.programs.memory: that memory ran out is seen, whoever says so and whatever became of it."""
+"""common.programs.memory: running out of memory is recognised, whoever reports it and however it is wrapped."""
 
 import pytest
 import torch

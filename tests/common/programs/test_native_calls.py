@@ -1,4 +1,4 @@
-"""common.programs.native_calls: a call that hears no Ctrl-C ends with the second one, and the first stays as it was."""
+"""common.programs.native_calls: a native call that ignores Ctrl-C ends with the second one; the first is unchanged."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from common.programs.native_calls import ended_by_second_interrupt
 
 pytestmark = pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="signals of another kind")
 
-# The normaliser makes one letter many millions, in a call that runs none of Python's handlers. Its length is no limit
-# of this test: the process is gone long before, or the test fails.
+# The normaliser turns one letter into many millions, in a call that runs no Python signal handler. Its length does not
+# limit this test: the process ends long before, or the test fails.
 _STUCK = """
 from tokenizers import Tokenizer, models, normalizers
 from client.text import raw_tokens
@@ -46,7 +46,7 @@ def with_patience(process: subprocess.Popen) -> None:
 
 @pytest.fixture
 def heard(monkeypatch):
-    """How often Python's handler has run."""
+    """How often Python's handler ran."""
     count = []
     before = signal.signal(signal.SIGINT, lambda *_: count.append(1))
     yield count

@@ -1,4 +1,4 @@
-"""common.programs.nearest: a known name is offered where what was written is like one, and only there."""
+"""common.programs.nearest: a known name is suggested where the written one is similar, and only there."""
 
 import pytest
 

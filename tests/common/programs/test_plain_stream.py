@@ -1,4 +1,4 @@
-"""common.programs.plain_stream and console: whatever is written, and by whom, a terminal is commanded by us alone."""
+"""common.programs.plain_stream and console: only our own code writes control codes to a terminal."""
 
 import ast
 import io
@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def guarded(monkeypatch) -> tuple[io.StringIO, Terminal]:
-    """A file as stdout, a terminal as stderr. Not a fixture: both are pytest's own again when a test begins."""
+    """stdout is a file, stderr a terminal. Not a fixture: both are pytest's own again when a test begins."""
     out, err = io.StringIO(), Terminal()
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)

@@ -1,4 +1,4 @@
-"""A target without a model: a pure function of the sequence, and the answer it gives alone."""
+"""A target without a model: a pure function of the sequence, and the answer that it gives alone."""
 
 import zlib
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Both halves joined in memory by a link of random delays, on a fake clock, with every fault a link can have.
 
-The simulated engine keeps one entry per processed position, so a committed position that is computed twice or
-never is caught where it happens. The client keeps the draft state that it was sent, and every entry must be that of the
-tokens that it holds.
+The simulated engine keeps one entry per processed position, so a committed position that is computed twice or never is
+caught where it happens. The client keeps the draft state that it receives, and every entry must be that of the tokens
+that it holds.
 """
 
 import heapq
@@ -39,23 +39,23 @@ from common.protocol.views import Proposal, TreeView
 from tests.common.protocol.fakes import VOCAB, next_token, state_payload
 from tests.common.protocol.rules.rows import decide
 
-_LEVELS = 100.0  # a second that the client drafts
-_LEVELS_ALONE = 30.0  # and while it has no stream, which lasts long enough for as many
-_RESTS = 0.9  # of the levels for which there is no room
+_LEVELS = 100.0  # per second that the client drafts
+_LEVELS_ALONE = 30.0  # the same while it has no stream, which lasts long enough for as many
+_RESTS = 0.9  # share of levels that are skipped while the tree is full
 
 
 @dataclass(frozen=True)
-class Weather:
-    """What the link, the drafter and the machines do to one run. Probabilities are per message or per level."""
+class LinkFaults:
+    """The faults of one run: of the link, the drafter and the machines. Probabilities are per message or per level."""
 
     skill: float = 0.7  # how often the drafter proposes the target's token
     delay: float = 0.05  # mean seconds one way
     repeat: float = 0.0  # frames delivered again later
     lose: float = 0.0  # streams broken, per delivered frame
-    away: float = 0.3  # seconds at most until a broken stream is made anew
+    away: float = 0.3  # most seconds until a broken stream is dialled again
     restart: float = 0.0  # of broken streams, those that find a server without the session
     cancel: float = 0.0  # answers cancelled, per drafted level
-    silent: float = 0.0  # levels at which the client says nothing at all
+    silent: float = 0.0  # share of levels at which the client sends nothing
     state: StateRequest | None = None
     level: float = 0.02  # mean seconds of a level that the server drafts, where it does
 
@@ -63,13 +63,13 @@ class Weather:
 class Joined:
     """One client session and one server session; `run` plays turns to their end and returns the answers."""
 
-    def __init__(self, terms: Terms, weather: Weather, salt: int, seed: int, budget: int = 32):
-        self.terms, self.weather, self.salt, self.budget = terms, weather, salt, budget
+    def __init__(self, terms: Terms, faults: LinkFaults, salt: int, seed: int, budget: int = 32):
+        self.terms, self.faults, self.salt, self.budget = terms, faults, salt, budget
         self.random = random.Random(seed)
         self.client = ClientSession(
             "session of a test",
             Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes),
-            weather.state,
+            faults.state,
         )
         self.held: dict[tuple[str, int], bytes] = {}  # draft state by kind and position
         self.server: ServerSession | None = None
@@ -84,7 +84,7 @@ class Joined:
         self._order = itertools.count()
         self._arrival = {"up": 0.0, "down": 0.0}
         self._stream = 0
-        self._served = 0  # the stream on which the server saw its newest Open
+        self._served = 0  # the stream on which the server received its newest Open
         self._pass_running = False
         self._pass_timings = PassTimings()
         self._assisting = False
@@ -98,7 +98,7 @@ class Joined:
             else:
                 keep = max(0, self.client.tree.frontier + back)
                 known = self.client.tree.tokens
-                # As drafters do, which see no turns: they keep what both sequences share.
+                # Like drafters, which see no turns: they keep what both sequences share.
                 shared = common_prefix(known, [*known[:keep], *tokens])
                 self.held = {at: state for at, state in self.held.items() if at[1] < shared}
                 self._send(self.client.extend(keep, tokens, settings))
@@ -114,7 +114,7 @@ class Joined:
         return answers
 
     def check_state(self) -> None:
-        """The client has all the draft state that the server need not send again, and right."""
+        """The client has all the draft state that the server need not send again, and it is right."""
         if self.server is not None and self.server.feed is not None and self.server.turn == self.client.turn:
             feed = self.server.feed
             feed.restart()
@@ -137,9 +137,9 @@ class Joined:
         self._at(
             self.random.expovariate(_LEVELS_ALONE if self.client.state is ClientState.LOST else _LEVELS), self._draft
         )
-        if self.random.random() < self.weather.silent:
+        if self.random.random() < self.faults.silent:
             return
-        if self.random.random() < self.weather.cancel:
+        if self.random.random() < self.faults.cancel:
             self.cancelled.add(self.client.turn)
             cancel = self.client.cancel()
             if cancel is not None:
@@ -170,7 +170,7 @@ class Joined:
 
     def _skilled(self, parent: int, before: list[int]) -> Proposal:
         right = self._next(before)
-        token = right if self.random.random() < self.weather.skill else self.random.randrange(VOCAB)
+        token = right if self.random.random() < self.faults.skill else self.random.randrange(VOCAB)
         return Proposal(parent, token, -self.random.random())
 
     def _client_receives(self, frame: FromServer) -> None:
@@ -188,7 +188,7 @@ class Joined:
 
     @property
     def _kinds(self) -> tuple[StateKind, ...]:
-        return () if self.weather.state is None else tuple(self.terms.state_kinds(self.weather.state))
+        return () if self.faults.state is None else tuple(self.terms.state_kinds(self.faults.state))
 
     def _hold(self, kind: str, start: int, payload: bytes) -> None:
         shape = next(each for each in self._kinds if each.name == kind).shape
@@ -222,13 +222,13 @@ class Joined:
         self._consider_level()
 
     def _consider_level(self) -> None:
-        """The server drafts from a view that anything may overtake while it does."""
+        """The server drafts from a view that may be overtaken by anything meanwhile."""
         if self.server is None or self._assisting:
             return
         session, view = self.server, self.server.server_draft_view(self._pass_running)
         if view is not None:
             self._assisting = True
-            epoch, seconds = session.epoch, self.random.expovariate(1 / self.weather.level)
+            epoch, seconds = session.epoch, self.random.expovariate(1 / self.faults.level)
             self._at(seconds, lambda: self._drafted_here(session, epoch, view, seconds))
 
     def _drafted_here(self, session: ServerSession, epoch: int, view: TreeView, seconds: float) -> None:
@@ -253,7 +253,7 @@ class Joined:
         return chain
 
     def _feed(self) -> None:
-        """Exports take their time, in which anything may happen to what was claimed."""
+        """Exports take time, in which anything may happen to what was claimed."""
         assert self.server is not None
         session = self.server
         while (span := session.next_span()) is not None:
@@ -302,7 +302,7 @@ class Joined:
         self._consider_level()
 
     def _decide(self, scheduled: ScheduledTokens) -> list[int]:
-        """What the target, which knows the processed tokens and nothing of the tree, makes of a pass."""
+        """The target's result for a pass; it knows the processed tokens and nothing of the tree."""
         nodes = () if scheduled.verify_input is None else (None, *scheduled.nodes)
         choices = [self._choice(scheduled, node) for node in nodes]
         return decide(scheduled.verify_input, choices)
@@ -343,17 +343,17 @@ class Joined:
 
     def _carry(self, way: str, frame: object, deliver: Callable[..., None], *, again: bool) -> None:
         stream = self._stream
-        arrival = max(self._arrival[way], self._now + self.random.expovariate(1 / self.weather.delay))
+        arrival = max(self._arrival[way], self._now + self.random.expovariate(1 / self.faults.delay))
         self._arrival[way] = arrival
 
         def arrive() -> None:
             if stream != self._stream:
                 return
-            if self.random.random() < self.weather.lose:
+            if self.random.random() < self.faults.lose:
                 self._break()
                 return
             deliver(frame)
-            if again and self.random.random() < self.weather.repeat:
+            if again and self.random.random() < self.faults.repeat:
                 self._at(self.random.uniform(0, 0.5), repeat)
 
         def repeat() -> None:
@@ -366,11 +366,11 @@ class Joined:
         self._stream += 1
         self.breaks += 1
         self.client.lost()
-        if self.random.random() < self.weather.restart:
+        if self.random.random() < self.faults.restart:
             self.server = None
             self._pass_running = False
         self._arrival = {"up": 0.0, "down": 0.0}
-        self._at(self.random.uniform(0, self.weather.away), self._reconnect)
+        self._at(self.random.uniform(0, self.faults.away), self._reconnect)
 
     def _reconnect(self) -> None:
         if self.client.state is not ClientState.LOST:

@@ -1,4 +1,4 @@
-"""Targets without a model that have a distribution behind every prefix, and what a Sampling makes of logits."""
+"""Targets without a model that have a distribution behind every prefix, and the effect of Sampling on their logits."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ def random_law(salt: int, vocabulary: int, sampling: Sampling, impossible: Itera
 
 
 def processed(logits: NDArray[np.float64], sampling: Sampling, before: Sequence[int] = ()) -> NDArray[np.float64]:
-    """What is sampled from: penalty, temperature, top-k, top-p, min-p, one after another."""
+    """The distribution that is sampled from: penalty, temperature, top-k, top-p, min-p, one after another."""
     scores = logits.astype(float)
     seen = sorted(set(before))
     factors = np.where(scores[seen] < 0, sampling.repetition_penalty, 1 / sampling.repetition_penalty)

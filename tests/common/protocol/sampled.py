@@ -1,5 +1,4 @@
-"""The joined halves with a target that has a distribution behind every prefix: what speculative and coupled decoding
-are tried with."""
+"""The joined halves with a target that has a distribution behind every prefix, for speculative and coupled decoding."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
 from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal, TreeView
-from tests.common.protocol.joined import Joined, Weather
+from tests.common.protocol.joined import Joined, LinkFaults
 from tests.common.protocol.laws import Law
 from tests.common.protocol.rules.rows import Samples, seeded_choice
 
@@ -28,7 +27,7 @@ _SHARES = 1000  # of a Draw, about
 
 
 def offers_of(law: Law) -> Offers:
-    """Drawing from a distribution, to within whole numbers."""
+    """Draws from a distribution, rounded to whole numbers."""
 
     @cache
     def offer(prefix: tuple[int, ...]) -> Draw:
@@ -41,27 +40,27 @@ def offers_of(law: Law) -> Offers:
 
 @dataclass(frozen=True)
 class Drafting:
-    """How groups come about: `widths` of siblings drawn, or picked if `certain`, below nodes met by chance; or by the
-    drafters' own choice of groups, if `own`."""
+    """How groups are made: `widths` of siblings drawn (or picked if `certain`) below random nodes, or by the drafters'
+    own choice of groups if `own`."""
 
     widths: tuple[int, ...] = (1, 2, 3)
     certain: bool = False
     own: bool = False
-    late: float = 0.3  # levels that are proposed when their view is old
+    late: float = 0.3  # share of levels that are proposed from an old view
 
 
 class Drawing(Joined):
     """A drafter of groups, at a target that judges them."""
 
     def __init__(
-        self, terms: Terms, weather: Weather, law: Law, offers: Offers, drafting: Drafting, seed: int, budget: int
+        self, terms: Terms, faults: LinkFaults, law: Law, offers: Offers, drafting: Drafting, seed: int, budget: int
     ):
-        super().__init__(terms, weather, salt=0, seed=seed, budget=budget)
+        super().__init__(terms, faults, salt=0, seed=seed, budget=budget)
         self._law, self._offers, self._drafting = law, offers, drafting
         self._draws = random.Random(f"draws of {seed}")
         self.accepted = 0
         self.left_out = 0  # passes with less than the whole tree
-        self.too_late = 0  # levels of an old root
+        self.too_late = 0  # levels below an old root
         self.restarts = 0
 
     def _level(self, view: TreeView) -> list[Proposal]:
@@ -126,10 +125,10 @@ class Drawing(Joined):
 
 
 class Coupled(Joined):
-    """A drafter that proposes the target's samples as often as its skill has it."""
+    """A drafter that proposes the target's samples with the probability `skill`."""
 
-    def __init__(self, terms: Terms, weather: Weather, law: Law, sampling: Sampling, seed: int, budget: int):
-        super().__init__(terms, weather, salt=0, seed=seed, budget=budget)
+    def __init__(self, terms: Terms, faults: LinkFaults, law: Law, sampling: Sampling, seed: int, budget: int):
+        super().__init__(terms, faults, salt=0, seed=seed, budget=budget)
         self._law, self._sampling = law, sampling
 
     def _next(self, tokens: list[int]) -> int:

@@ -1,6 +1,6 @@
-"""A link in simulated time for the window: a rate, a delay each way with jitter, order kept, and a queue without end.
+"""A simulated link for the state window: a rate, a delay each way with jitter, order kept, and an unbounded queue.
 
-Always as much to send as the window allows, and small commits now and then that queue behind it.
+There is always as much to send as the window allows, and small commits now and then queue behind it.
 """
 
 import heapq
@@ -24,7 +24,7 @@ class Link:
 @dataclass
 class Measured:
     delivered: float  # bytes per second
-    delays: list[float]  # that commits spent behind state, in seconds, ascending
+    delays: list[float]  # the seconds that commits waited behind state, ascending
 
     def delay(self, quantile: float) -> float:
         return self.delays[int(quantile * (len(self.delays) - 1))]

@@ -1,4 +1,4 @@
-"""What a client may say of how it drew and how it samples; each fault is one clear sentence."""
+"""Checks of a client's Draws and sampling settings; each fault is one clear sentence."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The law above all where it is hardest: streams that break in mid-answer, again and again, and servers that forget."""
+"""Exactness with broken streams: they break in mid-answer, again and again, and servers lose sessions."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import Settings
 from tests.common.protocol.fakes import REQUEST, decode_alone, terms
-from tests.common.protocol.joined import Joined, Weather
+from tests.common.protocol.joined import Joined, LinkFaults
 
 CUTS = st.builds(
-    Weather,
+    LinkFaults,
     skill=st.sampled_from([0.3, 0.9]),
     delay=st.sampled_from([0.005, 0.05]),
     repeat=st.sampled_from([0.0, 0.3]),
@@ -24,24 +24,25 @@ CUTS = st.builds(
 @settings(max_examples=10_000, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
-    weather=CUTS,
+    faults=CUTS,
     prompt=st.lists(st.integers(1, 5), min_size=1, max_size=12),
     length=st.integers(1, 12),
     idle=st.sampled_from(["eager", "patient"]),
 )
-def test_an_answer_that_is_cut_anywhere_is_the_targets_own(seed, weather, prompt, length, idle):
-    """However often, with whatever was written alone meanwhile, and whether the server still knows the session."""
-    joined = Joined(terms(idle), weather, salt=seed, seed=seed)
+def test_an_answer_that_is_cut_anywhere_is_the_targets_own(seed, faults, prompt, length, idle):
+    """However often, with whatever was written offline, and whether or not the server still has the session."""
+    joined = Joined(terms(idle), faults, salt=seed, seed=seed)
     how = Settings(length)
     assert joined.run([(0, prompt, how)]) == [decode_alone(prompt, how, seed)]
     joined.check_state()
 
 
 def test_cuts_do_cut_and_what_is_written_alone_is_judged():
-    """So the test above is met: streams break in most runs, and runs of many tokens come back with their clients."""
+    """Shows that the test above is not empty: streams break in most runs, and runs of many tokens come back with
+    clients."""
     broken = judged = 0
     for seed in range(60):
-        joined = Joined(terms(), Weather(lose=0.1, away=1.0, skill=0.9), salt=seed, seed=seed)
+        joined = Joined(terms(), LinkFaults(lose=0.1, away=1.0, skill=0.9), salt=seed, seed=seed)
         joined.run([(0, [1, 2, 3], Settings(12))])
         broken += joined.breaks > 0
         judged += joined.regrown

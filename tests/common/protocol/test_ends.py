@@ -32,12 +32,12 @@ def test_a_stop_string_is_found_behind_a_long_answer():
 
 
 def lossy(tokens):
-    """As tokenizers of bytes decode: each token is a byte, and what is no text is replaced by itself."""
+    """Like byte tokenizers: each token is a byte, and invalid bytes are replaced one by one."""
     return bytes(tokens).decode(errors="replace")
 
 
 def all_or_nothing(tokens):
-    """As decoders do that fall back to bytes: of a run that is no text nothing is left."""
+    """Like decoders that fall back to bytes: bytes that are not valid text are dropped."""
     try:
         return bytes(tokens).decode()
     except UnicodeDecodeError:

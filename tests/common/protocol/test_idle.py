@@ -13,7 +13,7 @@ from common.protocol.views import Proposal
 
 SINCE, RESPONSE = 10.0, 0.25
 PASS = 0.03
-SURE = 1e-12  # a chance that no longer matters
+SURE = 1e-12  # a probability that no longer matters
 
 
 def due(policy, nodes=0, answered=False, exhausted=False, pass_seconds=PASS, **known):
@@ -41,10 +41,10 @@ def test_lockstep_waits_for_an_answer_whatever_is_left_of_the_last_tree():
 
 
 def seconds_between_misses(waited, levels_per_pass, miss_rate):
-    """In levels, on average, where `waited` levels are drafted before the pass that follows a miss.
+    """The mean time in levels if `waited` levels are drafted before the pass that follows a miss.
 
-    Every way in which it can go is played: `right` tokens are drafted right, the next one is not. A pass decides what
-    was drafted before it began, and commits the token that was missed once that is among it.
+    Enumerates every outcome: `right` tokens are drafted right, the next one is not. A pass judges what was drafted
+    before it began, and commits the token that was missed once it is among them.
     """
     mean, right, chance = 0.0, 0, miss_rate
     while chance > SURE * miss_rate:
@@ -57,7 +57,7 @@ def seconds_between_misses(waited, levels_per_pass, miss_rate):
 
 
 def waits(policy, miss_rate, levels_per_pass):
-    """The levels for which a policy waits, a chain of them that is as likely to be right as drafts have been."""
+    """The levels for which a policy waits, along a chain with that acceptance rate."""
     tree, known = TokenTree([1]), {"miss_rate": miss_rate, "levels_per_pass": levels_per_pass}
     while due(policy, level_gain=expected_level_gain(tree, 1000), **known) > SINCE:
         nodes = tree.view().nodes

@@ -1,4 +1,4 @@
-"""The law above all: whatever is drafted and whatever the link does, the answer is the target's own."""
+"""Exactness: whatever is drafted and whatever the link does, the answer is the target's own."""
 
 from dataclasses import replace
 
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import Settings
 from tests.common.protocol.fakes import REQUEST, decode_alone, terms
-from tests.common.protocol.joined import Joined, Weather
+from tests.common.protocol.joined import Joined, LinkFaults
 
 SEEDS = st.integers(0, 2**31)
-WEATHER = st.builds(
-    Weather,
+FAULTS = st.builds(
+    LinkFaults,
     skill=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
     delay=st.sampled_from([0.001, 0.05, 0.3]),
     repeat=st.sampled_from([0.0, 0.3]),
@@ -32,16 +32,16 @@ TURNS = st.lists(st.tuples(st.integers(-20, 0), TOKENS, ANSWER), min_size=1, max
 @settings(max_examples=600, deadline=None)
 @given(
     seed=SEEDS,
-    weather=WEATHER,
+    faults=FAULTS,
     turns=TURNS,
     idle=st.sampled_from(["eager", "patient"]),
     budget=st.integers(1, 40),
     context=CONTEXTS,
 )
-def test_every_turn_ends_with_the_targets_own_answer(seed, weather, turns, idle, budget, context):
+def test_every_turn_ends_with_the_targets_own_answer(seed, faults, turns, idle, budget, context):
     prompts_length = sum(len(tokens) for _, tokens, _ in turns)
     turns = turns if context > prompts_length + 120 else turns[:1]
-    joined = Joined(terms(idle, context=context), weather, salt=seed, seed=seed, budget=budget)
+    joined = Joined(terms(idle, context=context), faults, salt=seed, seed=seed, budget=budget)
     sequence: list[int] = []
     prompts = []
     for (back, tokens, how), answer in zip(turns, joined.run(turns), strict=True):
@@ -54,8 +54,8 @@ def test_every_turn_ends_with_the_targets_own_answer(seed, weather, turns, idle,
 @settings(max_examples=150, deadline=None)
 @given(seed=SEEDS, turns=TURNS)
 def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
-    weather = Weather(cancel=0.1, repeat=0.2, lose=0.02, restart=0.5, state=REQUEST)
-    joined = Joined(terms(), weather, salt=seed, seed=seed)
+    faults = LinkFaults(cancel=0.1, repeat=0.2, lose=0.02, restart=0.5, state=REQUEST)
+    joined = Joined(terms(), faults, salt=seed, seed=seed)
     sequence: list[int] = []
     for turn, ((back, tokens, how), answer) in enumerate(zip(turns, joined.run(turns), strict=True)):
         prompt = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens
@@ -68,7 +68,7 @@ def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
 @settings(max_examples=300, deadline=None)
 @given(
     seed=SEEDS,
-    weather=WEATHER,
+    faults=FAULTS,
     turns=TURNS,
     idle=st.sampled_from(["assist", "auto", "colocated"]),
     budget=st.integers(1, 40),
@@ -76,11 +76,11 @@ def test_a_cancelled_answer_is_a_prefix_of_the_targets_own(seed, turns):
     max_server_drafted_nodes=st.sampled_from([8, 64]),
 )
 def test_with_the_servers_own_nodes_every_turn_ends_with_the_targets_own_answer(
-    seed, weather, turns, idle, budget, level, max_server_drafted_nodes
+    seed, faults, turns, idle, budget, level, max_server_drafted_nodes
 ):
-    """And no honest client is refused, however few nodes the server takes and however many it plants itself."""
+    """No honest client is refused, however few nodes the server takes and however many it drafts itself."""
     offered = terms(idle, server_drafts=True, max_nodes=12, max_server_drafted_nodes=max_server_drafted_nodes)
-    joined = Joined(offered, replace(weather, level=level), salt=seed, seed=seed, budget=budget)
+    joined = Joined(offered, replace(faults, level=level), salt=seed, seed=seed, budget=budget)
     sequence: list[int] = []
     for (back, tokens, how), answer in zip(turns, joined.run(turns), strict=True):
         prompt = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens
@@ -90,7 +90,7 @@ def test_with_the_servers_own_nodes_every_turn_ends_with_the_targets_own_answer(
 
 
 def test_a_full_tree_of_the_servers_own_leaves_the_client_all_its_nodes():
-    """So the bounds of the test above are met: a tree holds more than a client may grow."""
+    """Shows that the limits of the test above are reached: a tree holds more nodes than a client may add."""
     fullest = 0
 
     class Watched(Joined):
@@ -101,16 +101,16 @@ def test_a_full_tree_of_the_servers_own_leaves_the_client_all_its_nodes():
 
     for seed in range(20):
         offered = terms("assist", server_drafts=True, max_nodes=12, max_server_drafted_nodes=12)
-        weather = Weather(skill=0.2, delay=0.01, level=0.001)
-        Watched(offered, weather, salt=seed, seed=seed).run([(0, [1, 2, 3], Settings(40))])
+        faults = LinkFaults(skill=0.2, delay=0.01, level=0.001)
+        Watched(offered, faults, salt=seed, seed=seed).run([(0, [1, 2, 3], Settings(40))])
     assert 12 < fullest <= 12 + 12
 
 
 def passes_per_token(idle: str, skill: float, silent: float = 0.0) -> float:
     tokens = passes = 0
     for seed in range(40):
-        weather = Weather(skill=skill, delay=0.01, silent=silent, level=0.005)
-        joined = Joined(terms(idle, server_drafts=True), weather, salt=seed, seed=seed)
+        faults = LinkFaults(skill=skill, delay=0.01, silent=silent, level=0.005)
+        joined = Joined(terms(idle, server_drafts=True), faults, salt=seed, seed=seed)
         tokens += len(joined.run([(0, [1, 2, 3], Settings(40))])[0])
         passes += joined.passes
     return passes / tokens

@@ -1,4 +1,4 @@
-"""Noise is Philox's, the same in every kind of integer, computed for what is asked and nothing else."""
+"""The noise is Philox's, equal for every integer type, and computed only for the tokens asked for."""
 
 import numpy as np
 import pytest

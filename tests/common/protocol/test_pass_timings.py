@@ -1,4 +1,4 @@
-"""How long passes and levels take, for each of the sessions that share them."""
+"""The measured times of passes and levels, for each of the sessions that share them."""
 
 import math
 
@@ -34,7 +34,7 @@ def test_rivals_share_the_drafter_and_leave_it_to_each_other_again():
 
 
 def test_a_server_that_no_longer_drafts_comes_to_try_again():
-    """What kept it from drafting may be gone, and only a level would tell."""
+    """What kept it from drafting may be gone, and only another level can tell."""
     pass_timings = PassTimings()
     pass_timings.level_drafted(1.0)
     pass_timings.pass_ended(0.03)
@@ -61,7 +61,7 @@ def test_a_level_that_is_under_way_for_many_passes_does_not_look_faster_for_it()
 
 
 def test_where_all_levels_are_first_ones_they_tell_what_a_level_takes_at_most():
-    """Answers may be too short for a second. The very first level says nothing: it may have loaded the draft."""
+    """Answers may be shorter than a second. The very first level is not counted: it may have loaded the draft."""
     pass_timings = PassTimings()
     pass_timings.pass_ended(0.03)
     pass_timings.first_level_drafted(100.0)

@@ -1,4 +1,4 @@
-"""Text of a peer is shown in one short line that commands nothing."""
+"""A peer's text is shown as one short line without control codes."""
 
 import unicodedata
 

@@ -1,5 +1,5 @@
-"""The law above all, of sampling: whatever is drafted and whatever the link does, `speculative` keeps the target's
-distribution and `coupled` its very tokens."""
+"""Sampling is exact whatever is drafted and whatever the link does: `speculative` keeps the target's distribution,
+`coupled` its very tokens."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -15,14 +15,14 @@ from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import Sampling
 from tests.chances import misfit
 from tests.common.protocol.fakes import END, VOCAB, terms
-from tests.common.protocol.joined import Weather
+from tests.common.protocol.joined import LinkFaults
 from tests.common.protocol.laws import Law, random_law, sequence_chances
 from tests.common.protocol.rules.rows import Samples, seeded_choice
 from tests.common.protocol.sampled import Coupled, Drafting, Drawing, offers_of
 
 PROMPT = [1]
 SAMPLING = Sampling(0.9, top_k=4, top_p=0.95)
-STORM = Weather(delay=0.015, repeat=0.2, lose=0.02, restart=0.5, silent=0.3)
+MANY_FAULTS = LinkFaults(delay=0.015, repeat=0.2, lose=0.02, restart=0.5, silent=0.3)
 SERVERS = [terms(idle, max_nodes=12) for idle in ("patient", "lockstep", "eager")]
 
 TARGET = random_law(49, VOCAB, SAMPLING, [END])
@@ -44,16 +44,16 @@ def never(prefix):
 class Case:
     drawn_from: Law
     drafting: Drafting
-    budgets: tuple[int, ...] = (2, 3, 4, 5, 6, 7)  # the first hold a root and a sibling
+    budgets: tuple[int, ...] = (2, 3, 4, 5, 6, 7)  # the first groups hold a root and a sibling
     answers: int = 2_000
-    weather: Weather = STORM
+    faults: LinkFaults = MANY_FAULTS
 
 
 CASES = {
     "accepted sometimes, groups that do not fit": Case(sometimes, Drafting((3,)), (3, 4), 4_000),
     "accepted sometimes, groups of many sizes": Case(sometimes, Drafting((1, 2, 3)), (5, 6, 7, 8), 4_000),
     "the drafters' own groups": Case(sometimes, Drafting(own=True), answers=3_000),
-    "streams that hardly live": Case(sometimes, Drafting((2, 3)), (6, 7, 8), weather=replace(STORM, lose=0.2)),
+    "streams that hardly live": Case(sometimes, Drafting((2, 3)), (6, 7, 8), faults=replace(MANY_FAULTS, lose=0.2)),
     "from what has nothing to do with the target": Case(STRANGER, Drafting()),
     "always": Case(TARGET, Drafting()),
     "never": Case(never, Drafting()),
@@ -62,12 +62,12 @@ CASES = {
 
 
 def speculate(case: Case) -> tuple[np.ndarray, Counter]:
-    """How often each pair of first tokens was committed, and what happened on the way."""
+    """How often each pair of first tokens was committed, and counts of events on the way."""
     pairs, happened = np.zeros((VOCAB, VOCAB)), Counter()
     offers = offers_of(case.drawn_from)
     for seed in range(case.answers):
         server, budget = SERVERS[seed % len(SERVERS)], case.budgets[seed % len(case.budgets)]
-        joined = Drawing(server, case.weather, TARGET, offers, case.drafting, seed, budget)
+        joined = Drawing(server, case.faults, TARGET, offers, case.drafting, seed, budget)
         how = Settings(4, "speculative", sampling=replace(SAMPLING, seed=seed))
         (answer,) = joined.run([(0, PROMPT, how)])
         pairs[answer[0], answer[1]] += 1
@@ -86,7 +86,7 @@ def test_speculative_answers_are_distributed_as_the_targets_own(name):
 
 
 SKIES = st.builds(
-    Weather,
+    LinkFaults,
     skill=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
     delay=st.sampled_from([0.001, 0.05]),
     repeat=st.sampled_from([0.0, 0.3]),
@@ -115,17 +115,17 @@ def decode_plainly(law: Law, tokens: list[int], sampling: Sampling, most: int) -
 @settings(max_examples=200, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
-    weather=SKIES,
+    faults=SKIES,
     sampling=SAMPLED,
     idle=st.sampled_from(["eager", "patient"]),
     budget=st.integers(1, 20),
     turns=st.lists(st.tuples(st.integers(-8, 0), st.lists(st.integers(1, 5), min_size=1, max_size=4)), max_size=2),
 )
-def test_coupled_answers_are_those_of_plain_decoding_with_the_seed(seed, weather, sampling, idle, budget, turns):
+def test_coupled_answers_are_those_of_plain_decoding_with_the_seed(seed, faults, sampling, idle, budget, turns):
     law = random_law(seed, VOCAB, sampling)
     how = Settings(15, "coupled", sampling=sampling)
     turns = [(0, PROMPT), *turns]
-    joined = Coupled(terms(idle), weather, law, sampling, seed, budget)
+    joined = Coupled(terms(idle), faults, law, sampling, seed, budget)
     sequence: list[int] = []
     for (back, tokens), answer in zip(turns, joined.run([(*turn, how) for turn in turns]), strict=True):
         prompt = [*sequence[: max(0, len(sequence) + back)], *tokens]

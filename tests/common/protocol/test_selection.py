@@ -1,4 +1,4 @@
-"""Which nodes a pass takes: the likeliest, or whole groups by what their parent is worth; and what more would add."""
+"""Which nodes a pass takes: the likeliest, or whole groups by their parent's probability; and what more would add."""
 
 import itertools
 import math
@@ -74,7 +74,7 @@ shapes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), min_size=1, m
 
 
 def grow_shape(shape, logps):
-    """Groups of given sizes below nodes met before; no node gets two."""
+    """Groups of given sizes below nodes that came before; no node gets two."""
     nodes, taken = [], set()
     for parent, size in shape:
         if parent <= len(nodes) and parent not in taken:
@@ -85,7 +85,7 @@ def grow_shape(shape, logps):
 
 @given(shape=shapes, seed=st.randoms(use_true_random=False), count=st.integers(0, 12))
 def test_a_groups_place_does_not_depend_on_its_own_members(shape, seed, count):
-    """Childless siblings may be worth anything: what is chosen stays the same."""
+    """Siblings without children may have any probability: the choice stays the same."""
     nodes = grow_shape(shape, iter(lambda: -seed.random(), None))
     parents = {parent for parent, _ in nodes}
     others = [(parent, logp if id_ in parents else -9 * seed.random()) for id_, (parent, logp) in enumerate(nodes, 1)]
@@ -128,7 +128,7 @@ def test_groups_promise_alike_whatever_was_drawn():
 
 
 def shares_of_parents(shape, seed):
-    """Siblings share what their parent has, as chances do."""
+    """Siblings share the probability of their parent."""
     nodes = []
     for parent, size in shape:
         if parent <= len(nodes) and all(above != parent for above, _ in nodes):
@@ -139,7 +139,7 @@ def shares_of_parents(shape, seed):
 
 @given(shape=shapes, seed=st.randoms(use_true_random=False))
 def test_chances_are_those_of_the_nodes_that_would_be_taken_in_turn(shape, seed):
-    """The first so many are what a pass of that width takes."""
+    """A pass of that width takes the first nodes of the order."""
     tree = tree_of(shares_of_parents(shape, seed), grouped=False)
     origin = tree.root.score
     assert commit_probabilities(tree) == [math.exp(node.score - origin) for node in likeliest(tree, len(tree), FAR)]
@@ -179,7 +179,7 @@ def test_another_level_adds_what_the_leaves_promise():
 
 
 def test_what_was_committed_promises_no_less():
-    """Scores count from the root as it is now."""
+    """Scores count from the current root."""
     tree = tree_of([(0, math.log(0.1)), (1, math.log(0.5))], grouped=False)
     tree.commit([1])
     assert expected_level_gain(tree, 1000) == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-"""What the server drafts for a session itself: when, from what, and what becomes of it."""
+"""What the server drafts for a session itself: when, from which view, and what becomes of it."""
 
 import math
 from dataclasses import replace
@@ -201,7 +201,7 @@ def test_a_crowd_ends_the_help_of_auto_which_comes_back_when_the_crowd_leaves():
 
 
 def test_a_resumed_stream_drops_what_was_planted_and_is_helped_again():
-    """The client's nodes come anew under new ids, and so do the server's own."""
+    """The client's nodes come again under new ids, and so do the server's own."""
     server = assisted()
     server.add_server_draft(0, server.server_draft_view(in_pass=False), level(5))
     server.reopen(open_frame((1, 2, 3, 4), 3), 2.0)
@@ -260,7 +260,7 @@ def test_another_draft_may_help_where_the_last_could_not():
 
 
 def test_a_level_and_a_commit_change_how_long_the_next_one_is_waited_for():
-    """What a level promises is remembered only for the tree that it was read from."""
+    """The gain of a level is remembered only for the tree that it was read from."""
     server = assisted()
     assert server.due() > 1.0
     server.add_server_draft(0, server.server_draft_view(in_pass=False), level(5, logp=-4.0))
@@ -279,7 +279,7 @@ def test_nothing_is_waited_for_where_the_answer_has_no_room_for_it(idle):
 
 @pytest.mark.parametrize(("right", "chance", "waits"), [(True, 0.8, False), (False, 0.3, True)])
 def test_how_often_drafts_have_missed_decides_how_long_they_are_waited_for(right, chance, waits):
-    """At first one token in six, where a level that is right with 0.8 is waited for and one with 0.3 is not."""
+    """At first one token in six, where a level with an acceptance rate of 0.8 is waited for and one with 0.3 is not."""
     server, now = assisted(settings=Settings(200)), 1.0
     drafted = level(5, logp=math.log(chance))
     server.add_server_draft(0, server.server_draft_view(in_pass=False), drafted)
@@ -294,7 +294,7 @@ def test_how_often_drafts_have_missed_decides_how_long_they_are_waited_for(right
 
 
 def test_how_long_a_person_thinks_slows_no_answer():
-    """Else a server that drafts for as long as that pays would draft on: at ten tokens a second it does not."""
+    """If the user's thinking time counted, the server would draft for longer than pays at ten tokens a second."""
     server, now = assisted("colocated"), 1.0
     for thought in (0.0, 3600.0):
         if thought:

@@ -108,7 +108,7 @@ def test_run_ahead_stops_until_the_client_speaks():
 
 def test_run_ahead_reaches_as_far_as_the_client_is_away():
     server = session(run_ahead=3)
-    # A token each 160 ms, for a client that may be a second away: nine of them in one and a half, and the next.
+    # A token every 160 ms, for a client that may be a second away: nine of them in 1.5 s, and the next one.
     now, ahead = 0.0, 0
     while server.due() < math.inf and ahead < 19:
         now, ahead = now + 0.16, ahead + 1

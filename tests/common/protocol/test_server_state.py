@@ -1,4 +1,4 @@
-"""What draft state a server's session sends, and when."""
+"""Which draft state a server's session sends, and when."""
 
 import pytest
 

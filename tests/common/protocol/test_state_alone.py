@@ -21,7 +21,7 @@ from common.protocol.messages import (
 from common.protocol.server_session import ServerSession
 from tests.common.protocol.fakes import REQUEST, decode_alone, terms
 from tests.common.protocol.joined import Joined
-from tests.common.protocol.test_joined import SEEDS, TOKENS, TURNS, WEATHER
+from tests.common.protocol.test_joined import FAULTS, SEEDS, TOKENS, TURNS
 from tests.common.protocol.test_server_session import NAME, open_frame, run_pass
 from tests.common.protocol.test_server_state import feed
 
@@ -166,7 +166,7 @@ def test_a_pass_that_the_next_turn_overtook_leaves_that_turn_its_choice():
 @settings(max_examples=300, deadline=None)
 @given(
     seed=SEEDS,
-    weather=WEATHER,
+    faults=FAULTS,
     before=st.one_of(st.just([]), TURNS),
     last=st.tuples(st.integers(-20, 0), TOKENS),
     request=st.sampled_from([REQUEST, None, StateRequest("a draft", layers=1)]),
@@ -174,10 +174,10 @@ def test_a_pass_that_the_next_turn_overtook_leaves_that_turn_its_choice():
     budget=st.integers(1, 40),
 )
 def test_whatever_the_link_does_the_state_of_the_whole_prompt_has_come_when_it_ends(
-    seed, weather, before, last, request, idle, budget
+    seed, faults, before, last, request, idle, budget
 ):
     joined = Joined(
-        terms(idle, server_drafts=True), replace(weather, state=request), salt=seed, seed=seed, budget=budget
+        terms(idle, server_drafts=True), replace(faults, state=request), salt=seed, seed=seed, budget=budget
     )
     answers = joined.run([*before, (*last, STATE_ALONE)])
     assert answers[-1] == []
@@ -188,12 +188,12 @@ def test_whatever_the_link_does_the_state_of_the_whole_prompt_has_come_when_it_e
 
 
 @settings(max_examples=150, deadline=None)
-@given(seed=SEEDS, weather=WEATHER, turns=TURNS, wanted=st.lists(st.booleans(), min_size=3, max_size=3))
-def test_answers_around_it_are_the_targets_own(seed, weather, turns, wanted):
+@given(seed=SEEDS, faults=FAULTS, turns=TURNS, wanted=st.lists(st.booleans(), min_size=3, max_size=3))
+def test_answers_around_it_are_the_targets_own(seed, faults, turns, wanted):
     turns = [
         (back, tokens, how if wants else STATE_ALONE) for (back, tokens, how), wants in zip(turns, wanted, strict=False)
     ]
-    joined = Joined(terms(), weather, salt=seed, seed=seed)
+    joined = Joined(terms(), faults, salt=seed, seed=seed)
     sequence: list[int] = []
     for (back, tokens, how), answer in zip(turns, joined.run(turns), strict=True):
         prompt = [*sequence[: max(0, len(sequence) + back)], *tokens] if sequence else tokens

@@ -1,4 +1,4 @@
-"""What is sent, when, and again: checked against a client that remembers what reached it."""
+"""What state is sent, when, and when again: compared with a client that records what reached it."""
 
 import random
 from collections import Counter
@@ -165,7 +165,7 @@ def test_what_is_not_processed_any_more_waits():
     faults=st.booleans(),
 )
 def test_every_position_arrives_exactly_once_but_for_what_was_lost(seed, kinds, dtype, order, faults):
-    """A client that drops frames of earlier turns and loses those of broken streams ends with everything, and gets
+    """A client that drops frames of earlier turns and loses those of broken streams ends with all state, and receives
     twice only what the server could not know it had."""
     draw = random.Random(seed)
     feed = StateFeed(kinds, dtype, order)
@@ -176,7 +176,7 @@ def test_every_position_arrives_exactly_once_but_for_what_was_lost(seed, kinds, 
     frames = 0
     arrived: Counter[tuple[StateKind, int]] = Counter()
     unheard: list[Span] = []  # arrived, but the server does not know it yet
-    excused: Counter[tuple[StateKind, int]] = Counter()  # how often the server never came to know it
+    excused: Counter[tuple[StateKind, int]] = Counter()  # how often the server never learnt of it
 
     def claim() -> None:
         span = feed.next(processed)

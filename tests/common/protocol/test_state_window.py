@@ -1,4 +1,4 @@
-"""State leaves room for tokens on every link, and still uses the link."""
+"""The state window leaves capacity for tokens on every link, and still uses the link."""
 
 import pytest
 
@@ -89,6 +89,6 @@ def test_frames_that_a_turn_overtook_are_counted_but_not_timed():
         window.sent(4096, now)
     window.overtake()
     for _ in range(4):
-        window.acknowledged(now + 60)  # the person thought for a minute
+        window.acknowledged(now + 60)  # after a minute without a question
     assert window.size == size
     assert window.in_flight == 0

@@ -16,7 +16,7 @@ def grown(id_: int, parent: int, token: int, logp: float = -1.0) -> GrownNode:
 
 
 def paths(tree: TokenTree) -> set[tuple[int, ...]]:
-    """Every live node as the whole sequence that it would make."""
+    """Every live node as its whole sequence."""
     found = {tree.root: tuple(tree.tokens)}
     for node in tree.nodes():
         found[node] = (*found[node.parent], node.token)
@@ -27,8 +27,8 @@ def paths(tree: TokenTree) -> set[tuple[int, ...]]:
 @settings(max_examples=500, deadline=None)
 @given(seed=st.integers(0, 2**31), vocab=st.integers(2, 4))
 def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab):
-    """The client grows while commits travel down and Grows travel up; once all has arrived, both hold the same
-    nodes. So nodes under a bonus token survive the commit that chose it."""
+    """The client grows while commits travel down and Grows travel up; once all have arrived, both hold the same nodes.
+    So nodes under a bonus token survive the commit that chose it."""
     draw = random.Random(seed)
     client, server = TokenTree([1]), TokenTree([1])
     up: list[Grow] = []
@@ -222,21 +222,21 @@ def test_siblings_keep_their_order_and_their_draws_under_new_ids():
     assert ordered_paths(other) == ordered_paths(tree)
     assert [node.token for node in other.root.children.values()] == [8, 5, 6]
     assert [node.draw for node in other.root.children.values()] == [draw] * 3
-    # They are one group still: nothing joins them.
+    # They are still one group: nothing is added to it.
     assert other.grow(1, [grown(20, 0, 2)]) == []
 
 
 @settings(max_examples=500, deadline=None)
 @given(seed=st.integers(0, 2**31), vocab=st.integers(2, 5))
 def test_both_copies_hold_the_same_groups_in_the_same_order_whatever_was_in_flight(seed, vocab):
-    """As above, with groups, several for one node among them, and streams that break and send the tree anew."""
+    """As above, with groups (several for one node among them), and streams that break and send the tree again."""
     draw = random.Random(seed)
     client, server = tree_of_groups([1]), tree_of_groups([1])
     up: list[Grow] = []
     down: list[list[int]] = []
 
     def client_grows() -> None:
-        # Like a drafter whose view is old, it may name ids that are dead or committed by now.
+        # Like a drafter with an old view, it may name ids that are dead or committed by now.
         frontier = draw.randint(max(1, client.frontier - 2), client.frontier)
         parents = [0, *(node.id for node in client.nodes()), *range(max(1, client.last_id - 2), client.last_id + 1)]
         offered = []

@@ -1,4 +1,5 @@
-"""Nodes that the server plants itself: one tree with the client's, whatever was in flight, and none of its business."""
+"""Nodes that the server drafts itself share the tree with the client's, whatever was in flight, and are never the
+client's concern."""
 
 import math
 import random
@@ -19,7 +20,7 @@ def proposed(parent: int, token: int) -> Proposal:
 
 
 def planted_paths(view: TreeView, proposals: list[Proposal]) -> list[tuple[int, ...]]:
-    """Each proposal as the whole sequence that it would make."""
+    """Each proposal as its whole sequence."""
     found = {0: view.tokens}
     for node in view.nodes:
         found[node.id] = (*found[node.parent], node.token)
@@ -31,8 +32,8 @@ def planted_paths(view: TreeView, proposals: list[Proposal]) -> list[tuple[int, 
 @settings(max_examples=500, deadline=None)
 @given(seed=st.integers(0, 2**31), vocab=st.integers(2, 4))
 def test_the_server_holds_the_clients_tree_and_its_own_nodes_whatever_was_in_flight(seed, vocab):
-    """The server drafts from views that commits and Grows overtake. Once all has arrived, it holds what the client
-    holds, and of its own exactly the nodes that go on from what was committed; those of a view older than what the
+    """The server drafts from views that commits and Grows overtake. Once all have arrived, it holds what the client
+    holds, and of its own nodes exactly those that continue the committed sequence; those of a view older than what the
     client has acknowledged may be gone."""
     draw = random.Random(seed)
     client, server = TokenTree([1]), TokenTree([1])

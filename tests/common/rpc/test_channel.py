@@ -1,4 +1,4 @@
-"""Both ends' channel settings fit together."""
+"""The channel settings of both ends fit together."""
 
 import socket
 
@@ -40,7 +40,7 @@ def test_metadata_are_bounded_at_both_ends() -> None:
 
 
 async def test_what_is_said_to_this_machine_passes_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the environment would read it, for gRPC exempts no loopback address."""
+    """gRPC would use a proxy from the environment, because it exempts no loopback address."""
     with socket.socket() as proxy:
         proxy.bind(("127.0.0.1", 0))
         proxy.listen()

@@ -1,4 +1,4 @@
-"""Every message survives the wire, and every frame that is no message is refused."""
+"""Every message survives encoding, and every frame that is no message is refused."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Broken credentials are sentences before they are failed connections."""
+"""Broken credentials are reported as sentences before any connection is made."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_one_right_value_among_wrong_ones_does_not_do() -> None:
 
 
 def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the one function that promises it, over values of one length whatever was given."""
+    """Compares with the one function made for it, over values of equal length whatever was given."""
     compared = []
 
     def compare(one: bytes, other: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What a server may say of itself, and each thing that it may not, refused in one sentence."""
+"""What a server's description may contain, and each thing that it may not, refused in one sentence."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What gRPC says when a call fails, as sentences that say what to do."""
+"""gRPC's errors become sentences that say what to do."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The committed stubs are those that the .proto makes."""
+"""The committed stubs equal those generated from the .proto."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The server's end of the wire closes what it opened, at once and in every case."""
+"""The server's side of gRPC closes every stream that it opened, at once and in every case."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ from common.rpc.service import OutriderService, _Servicer, register
 
 
 class Endless(OutriderService):
-    """Never stops answering; knows whether it was closed."""
+    """Never stops answering; records whether it was closed."""
 
     closed = False
 
@@ -61,7 +61,8 @@ async def test_a_call_that_is_over_has_given_back_what_it_held() -> None:
     gc.disable()
     try:
         call.cancel()
-        with pytest.raises(asyncio.CancelledError) as held:  # with the frames of the call, out of the collector's reach
+        # `held` keeps the call's frames out of the garbage collector's reach.
+        with pytest.raises(asyncio.CancelledError) as held:
             await call
         assert service.closed
         assert held

@@ -1,4 +1,4 @@
-"""Each rule over real logits, against references that process every path by itself with transformers' processors."""
+"""Each rule over real logits, compared with references that process every path by itself with transformers."""
 
 import random
 

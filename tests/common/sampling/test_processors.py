@@ -1,4 +1,4 @@
-"""The processors are transformers' own, each alone and all in its order, for sequences of any length."""
+"""The processors equal transformers' own, each alone and all in its order, for sequences of any length."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def some_logits(seed=0, dtype=torch.float32):
 
 
 def row_by_row(processors, logits):
-    """What transformers makes of each sequence alone."""
+    """transformers' result for each sequence alone."""
     rows = [processors(torch.tensor([before]), row[None]) for before, row in zip(BEFORE, logits, strict=True)]
     return torch.cat(rows)
 

@@ -22,7 +22,7 @@ from netem.virtual.server import VirtualServer
 from netem.virtual.stream import VirtualStream
 from tests.netem.virtual.test_stream import PROMPT, WAY, link, make_engine
 from tests.server.clients_of_sessions import LIMITS
-from tests.server.thinker import STATE
+from tests.server.fake_target import STATE
 
 ROUND_TRIP = 2 * WAY
 

@@ -17,7 +17,7 @@ from server.engine import Engine
 from server.options import Pace
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import LIMITS, SERVING_LIMITS, TERMS
-from tests.server.thinker import STATE, STATE_KINDS, Thinker, decode
+from tests.server.fake_target import STATE, STATE_KINDS, FakeTarget, decode
 
 PREFIX = 5
 """Bytes that gRPC puts before a message."""
@@ -32,13 +32,13 @@ def link(delay_s: float) -> LinkProfile:
 
 def make_engine() -> Engine:
     terms = replace(TERMS, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
-    thinker = Thinker()
+    fake_target = FakeTarget()
     sessions = Sessions(terms, SERVING_LIMITS, 500)
     clock = asyncio.get_running_loop().time
-    return Engine(sessions, thinker, Pace(per_pass=0.01), thinker, clock=clock, make_worker=VirtualWorker)
+    return Engine(sessions, fake_target, Pace(per_pass=0.01), fake_target, clock=clock, make_worker=VirtualWorker)
 
 
-async def talk(profile: LinkProfile) -> tuple[list[tuple[float, object]], VirtualStream, int, list[int]]:
+async def one_answer(profile: LinkProfile) -> tuple[list[tuple[float, object]], VirtualStream, int, list[int]]:
     """One answer of 6 tokens: what came when, the stream, the bytes that were sent, and the answer."""
     loop = asyncio.get_running_loop()
     engine = make_engine()
@@ -63,7 +63,7 @@ async def talk(profile: LinkProfile) -> tuple[list[tuple[float, object]], Virtua
 
 
 def test_an_answer_comes_over_the_link_and_takes_its_time() -> None:
-    heard, _, _, answer = run_virtually(talk(link(WAY)))
+    heard, _, _, answer = run_virtually(one_answer(link(WAY)))
     assert answer == decode(PROMPT, 6, end=-1)
     assert isinstance(heard[0][1], Opened)
     assert heard[0][0] == pytest.approx(2 * WAY, abs=1e-6)
@@ -73,7 +73,7 @@ def test_an_answer_comes_over_the_link_and_takes_its_time() -> None:
 
 
 def test_traffic_is_counted_in_the_sizes_of_frames_as_grpc_carries_them() -> None:
-    heard, stream, sent, _ = run_virtually(talk(link(WAY)))
+    heard, stream, sent, _ = run_virtually(one_answer(link(WAY)))
     sizes = {kind.name: 0 for kind in STATE_KINDS}
     everything = 0
     for _, message in heard:
@@ -109,5 +109,5 @@ def test_what_is_under_way_when_the_stream_is_closed_is_nobodys_failure(heard: i
 
 
 def test_where_there_is_no_link_nothing_but_passes_takes_time() -> None:
-    heard, _, _, _ = run_virtually(talk(link(0.0)))
+    heard, _, _, _ = run_virtually(one_answer(link(0.0)))
     assert heard[-1][0] == pytest.approx(6 * 0.01, abs=1e-5)

@@ -1,4 +1,4 @@
-"""Bundles: what each holds, fetching with resumption, and nothing but what the manifest lists."""
+"""Bundles: the files of each, resumable downloads, and no access to files outside the manifest."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Drafts that need the target's state: whose they are, what serves them, and what their bundles hold."""
+"""Drafts that need the target's state: the target that they fit, their exporter, and the contents of their bundles."""
 
 import json
 import shutil
@@ -70,17 +70,17 @@ def test_a_tail_is_written_once_and_whole(target: Path, tmp_path: Path, monkeypa
     cache = tmp_path / "cache"
     writes: list[int] = []
 
-    def stumble(_: Path, layers: int, out: Path) -> None:
+    def fail(_: Path, layers: int, out: Path) -> None:
         writes.append(layers)
         (out / "config.json").write_text("half of it")
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("server.models.tails.write_tail", stumble)
+        patch.setattr("server.models.tails.write_tail", fail)
         with pytest.raises(CheckpointError, match="make room there"):
             keep_tail(target, "f", 1, cache)
     kept = keep_tail(target, "f", 1, cache)
-    monkeypatch.setattr("server.models.tails.write_tail", stumble)
+    monkeypatch.setattr("server.models.tails.write_tail", fail)
     assert keep_tail(target, "f", 1, cache) == kept
     assert writes == [1]
     assert list((cache / "tails").iterdir()) == [kept]

@@ -1,4 +1,4 @@
-"""The server's own drafters: which draft a session gets, what state it is fed, and answers that stay the target's."""
+"""The server's own drafters: the draft that a session gets, the state it receives, and answers that stay exact."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ from server.passes.state_maker import StateMaker
 from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.server.client_turn import EngineWire, play
 from tests.server.passes.test_state_maker import POISON, POOL, SlotNumbers
-from tests.server.player import EngineWire, play
 from tests.server.proposers import nothing
 from tests.server.reference import Reference
 
@@ -33,7 +33,7 @@ REQUEST = StateRequest("moa", 3, "float16")
 
 
 class Listener:
-    """A drafter that remembers what it was fed."""
+    """A drafter that records the state that it receives."""
 
     kind = "listener"
     state: StateRequest | None = REQUEST
@@ -71,7 +71,7 @@ def drafter(listener: Listener) -> StateFedDrafter:
     return StateFedDrafter(listener, StateMaker(POOL, exporters))
 
 
-def test_an_aide_is_fed_each_position_once_in_every_kind_of_its_state(
+def test_a_server_drafter_is_fed_each_position_once_in_every_kind_of_its_state(
     drafter: StateFedDrafter, listener: Listener
 ) -> None:
     view = TreeView((1, 2, 3, 4), ())
@@ -108,7 +108,7 @@ def test_where_history_was_rewritten_it_is_fed_again_from_there(
 
 
 def test_what_was_cut_is_fed_again_once_it_comes_back(drafter: StateFedDrafter, listener: Listener) -> None:
-    """The history was cut at 2 and went on otherwise before the next level."""
+    """The history was cut at 2 and continued differently before the next level."""
     drafter.draft(TreeView((1, 2, 3, 4), ()), np.array([5, 3, 8]))
     drafter.draft(TreeView((1, 2), ()), np.array([5]))
     drafter.draft(TreeView((1, 2, 9, 4), ()), np.array([5, 3, 11]))
@@ -139,7 +139,7 @@ def drafts(tmp_path_factory: pytest.TempPathFactory, target: Path, draft: Path) 
     return {"small": draft} | {kind: make(where / kind, target) for kind, make in MAKERS.items()}
 
 
-def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafterFactory, Limits]:
+def with_server_drafters(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafterFactory, Limits]:
     offer = make_offer(str(target), tuple(map(str, drafts)))
     loaded = load_target(
         str(target), device="cpu", dtype="float64", capacity=CAPACITY, threads=1, keep_hidden=offer.needs_hidden
@@ -157,7 +157,7 @@ def aided(target: Path, drafts: Sequence[Path]) -> tuple[Engine, StateFedDrafter
 async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_alone(
     kinds: list[str], target: Path, drafts: dict[str, Path], reference: Callable[[str], Reference]
 ) -> None:
-    engine, _, limits = aided(target, [drafts[kind] for kind in kinds])
+    engine, _, limits = with_server_drafters(target, [drafts[kind] for kind in kinds])
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, limits), EngineWire(engine)
     opening = client.open([7, 9, 7, 9, 7, 9, 11], Settings(TOKENS, idle="assist"))
@@ -175,7 +175,7 @@ async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_a
 def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_first(
     target: Path, drafts: dict[str, Path]
 ) -> None:
-    _, drafter_factory, _ = aided(target, [drafts["eagle"], drafts["moa"]])
+    _, drafter_factory, _ = with_server_drafters(target, [drafts["eagle"], drafts["moa"]])
     cases = [
         (None, ("eagle", 0)),
         (StateRequest("moa", 3, "int8"), ("moa", 3)),
@@ -189,9 +189,9 @@ def test_a_session_is_helped_by_the_draft_that_it_runs_itself_and_else_by_the_fi
         assert (state.draft, state.layers) == (draft, layers)
 
 
-def test_one_session_s_aide_knows_nothing_of_another_s(target: Path, drafts: dict[str, Path]) -> None:
-    """They share weights."""
-    _, drafter_factory, _ = aided(target, [drafts["small"]])
+def test_one_sessions_server_drafter_knows_nothing_of_another_s(target: Path, drafts: dict[str, Path]) -> None:
+    """They share only weights."""
+    _, drafter_factory, _ = with_server_drafters(target, [drafts["small"]])
     one, other, fresh = (drafter_factory.make(None) for _ in range(3))
     slots = np.arange(0)
     one.draft(TreeView((5, 6, 7), ()), slots)

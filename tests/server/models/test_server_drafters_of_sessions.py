@@ -1,4 +1,4 @@
-"""Which aide drafts for a session: made once, kept over turns, gone where what it knows no longer holds."""
+"""The server drafter of each session: made once, kept over turns, dropped when its state is no longer valid."""
 
 from dataclasses import replace
 
@@ -8,14 +8,14 @@ from common.protocol.messages import PROTOCOL_VERSION, Open, StateRequest
 from server.passes.server_drafting import MAX_SERVER_DRAFTERS
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, Client, one_pass, prompt_of
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, nothing
 from tests.server.server_drafted import ASSISTED, begun, knowing_all, long_pass, new_sessions
-from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker
 
 
 def again(client: Client, state_request: StateRequest | None = None) -> Client:
-    """A newer stream of the same session."""
+    """A new stream of the same session."""
     newer = Client(client.sessions, "newer")
     newer.session = client.session
     newer.session.lost()
@@ -25,18 +25,18 @@ def again(client: Client, state_request: StateRequest | None = None) -> Client:
     return newer
 
 
-def test_an_aide_is_made_once_for_a_session_and_told_which_draft_it_runs() -> None:
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    begun(sessions, thinker, [3, 1])
+def test_a_server_drafter_is_made_once_for_a_session_and_told_which_draft_it_runs() -> None:
+    sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
+    begun(sessions, fake_target, [3, 1])
     for _ in range(3):
         assert one_level(sessions, helpers) is not None
     assert helpers.made == [None]
 
 
-def test_an_aide_whose_first_level_ends_after_the_stream_is_there_when_the_client_is_back() -> None:
+def test_a_server_drafter_whose_first_level_ends_after_the_stream_is_there_when_the_client_is_back() -> None:
     sessions = Sessions(new_sessions().terms, replace(SERVING_LIMITS, lease_seconds=60.0), capacity=2000)
-    thinker, helpers = Thinker(), Helpers(guessing(VOCAB))
-    client = begun(sessions, thinker, [3, 1])
+    fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
+    client = begun(sessions, fake_target, [3, 1])
     asked = sessions.claim_draft_task()
     assert asked is not None
     sessions.leave(client, 0.0)
@@ -46,12 +46,12 @@ def test_an_aide_whose_first_level_ends_after_the_stream_is_there_when_the_clien
     assert len(helpers.made) == 1
 
 
-def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
-    """The history was cut while a level was drafted, and its slots were free for all."""
-    sessions, thinker = new_sessions(), Thinker()
+def test_a_server_drafter_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
+    """The history was cut while a level was drafted, and other sessions could take its slots."""
+    sessions, fake_target = new_sessions(), FakeTarget()
     prompt = prompt_of(3, 20)
-    helpers = Helpers(knowing_all(prompt), thinker)
-    client = begun(sessions, thinker, prompt)
+    helpers = Helpers(knowing_all(prompt), fake_target)
+    client = begun(sessions, fake_target, prompt)
     assert one_level(sessions, helpers) is not None
     asked = sessions.claim_draft_task()
     assert asked is not None
@@ -61,25 +61,25 @@ def test_an_aide_that_may_have_read_another_s_slots_is_asked_no_more() -> None:
     client.say(client.session.extend(1, prompt_of(4, 10), ASSISTED))
     sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
     while one_level(sessions, helpers) is None:
-        assert one_pass(sessions, thinker)
+        assert one_pass(sessions, fake_target)
     assert len(helpers.made) == 2
 
 
-def test_a_parked_session_keeps_no_aide() -> None:
-    """It would hold K/V of its own."""
-    sessions, thinker = Sessions(replace(new_sessions().terms), SERVING_LIMITS, capacity=60), Thinker()
-    parked, helpers = begun(sessions, thinker, prompt_of(3, 20)), Helpers(nothing)
+def test_a_parked_session_keeps_no_server_drafter() -> None:
+    """The drafter would hold K/V of its own."""
+    sessions, fake_target = Sessions(replace(new_sessions().terms), SERVING_LIMITS, capacity=60), FakeTarget()
+    parked, helpers = begun(sessions, fake_target, prompt_of(3, 20)), Helpers(nothing)
     assert one_level(sessions, helpers) is not None
     parked.hear()
     parked.say(parked.session.cancel())
     parked.hear()
-    begun(sessions, thinker, prompt_of(4, 45), idle="eager")
+    begun(sessions, fake_target, prompt_of(4, 45), idle="eager")
     assert [entry.drafter for entry in sessions._registry.entries] == [None, None]
 
 
-def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
-    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
-    older, helpers = begun(sessions, thinker, [3, 1]), Helpers(guessing(VOCAB))
+def test_a_resumed_session_that_runs_another_draft_gets_another_server_drafter() -> None:
+    sessions, fake_target = new_sessions(state_kinds=lambda request: STATE_KINDS), FakeTarget()
+    older, helpers = begun(sessions, fake_target, [3, 1]), Helpers(guessing(VOCAB))
     assert one_level(sessions, helpers) is not None
     older.session.lost()
     for state_request in (None, STATE, STATE):
@@ -93,33 +93,33 @@ def test_a_resumed_session_that_runs_another_draft_gets_another_aide() -> None:
     assert helpers.made == [None, STATE]
 
 
-def test_an_aide_is_kept_from_turn_to_turn() -> None:
-    """Also where a level was under way when the answer ended, or it would read the whole conversation again."""
-    sessions, thinker = new_sessions(), Thinker()
-    client, helpers = begun(sessions, thinker, [3, 1]), Helpers(knowing_all([3, 1]), thinker)
+def test_a_server_drafter_is_kept_from_turn_to_turn() -> None:
+    """Even if a level was under way when the answer ended; a new drafter would read the whole conversation again."""
+    sessions, fake_target = new_sessions(), FakeTarget()
+    client, helpers = begun(sessions, fake_target, [3, 1]), Helpers(knowing_all([3, 1]), fake_target)
     now = 0.0
     while not client.done:
         now += 1.0
         batch, asked = sessions.plan(now), sessions.claim_draft_task()
         assert batch is not None
-        sessions.complete(batch, thinker.verify(batch.scheduled), now)
+        sessions.complete(batch, fake_target.verify(batch.scheduled), now)
         client.hear()
         if asked is not None:
             sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
     assert asked is not None
     assert asked.epoch != asked.owner.session.epoch
     client.say(client.session.extend(client.session.tree.frontier, [4, 5], ASSISTED))
-    helpers = Helpers(guessing(VOCAB), thinker)
+    helpers = Helpers(guessing(VOCAB), fake_target)
     while one_level(sessions, helpers) is None:
-        long_pass(sessions, thinker, now)
+        long_pass(sessions, fake_target, now)
     assert helpers.made == []
 
 
-def test_the_first_level_of_another_aide_says_nothing_of_those_behind_it() -> None:
+def test_the_first_level_of_another_server_drafter_says_nothing_of_those_behind_it() -> None:
     """It loads the draft and reads the prompt, in the middle of a turn."""
-    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
+    sessions, fake_target = new_sessions(state_kinds=lambda request: STATE_KINDS), FakeTarget()
     helpers = Helpers(guessing(VOCAB))
-    client = begun(sessions, thinker, [3, 1])
+    client = begun(sessions, fake_target, [3, 1])
     for _ in range(2):
         one_level(sessions, helpers, 0.1)
     again(client, STATE)
@@ -129,9 +129,9 @@ def test_the_first_level_of_another_aide_says_nothing_of_those_behind_it() -> No
 
 
 def test_another_draft_is_tried_where_the_first_could_not_be_loaded() -> None:
-    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
+    sessions, fake_target = new_sessions(state_kinds=lambda request: STATE_KINDS), FakeTarget()
     helpers = Helpers(guessing(VOCAB))
-    client = begun(sessions, thinker, [3, 1])
+    client = begun(sessions, fake_target, [3, 1])
     asked = sessions.claim_draft_task()
     assert asked is not None
     sessions.add_drafted_level(asked, None, 0.001)
@@ -143,9 +143,9 @@ def test_another_draft_is_tried_where_the_first_could_not_be_loaded() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_level_of_a_draft_that_is_no_longer_wanted_leaves_nothing_behind(fails: bool) -> None:
-    sessions, thinker = new_sessions(state_kinds=lambda request: STATE_KINDS), Thinker()
+    sessions, fake_target = new_sessions(state_kinds=lambda request: STATE_KINDS), FakeTarget()
     helpers = Helpers(guessing(VOCAB))
-    client = begun(sessions, thinker, [3, 1])
+    client = begun(sessions, fake_target, [3, 1])
     asked = sessions.claim_draft_task()
     assert asked is not None
     level = None if fails else asked.draft(helpers)
@@ -156,10 +156,10 @@ def test_a_level_of_a_draft_that_is_no_longer_wanted_leaves_nothing_behind(fails
 
 
 @pytest.mark.parametrize("under_way", [False, True])
-def test_a_session_that_is_built_again_gets_another_aide(under_way: bool) -> None:
-    """The ids of its nodes begin anew, and mean others than the aide remembers."""
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    client = begun(sessions, thinker, [3, 1])
+def test_a_session_that_is_built_again_gets_another_server_drafter(under_way: bool) -> None:
+    """The ids of its nodes begin again, and differ from those that the drafter knows."""
+    sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
+    client = begun(sessions, fake_target, [3, 1])
     assert one_level(sessions, helpers) is not None
     asked = sessions.claim_draft_task() if under_way else None
     client.session.lost()
@@ -169,53 +169,53 @@ def test_a_session_that_is_built_again_gets_another_aide(under_way: bool) -> Non
     if asked is not None:
         sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
     while one_level(sessions, helpers) is None:
-        assert one_pass(sessions, thinker)
+        assert one_pass(sessions, fake_target)
     assert len(helpers.made) == 2
 
 
-def live_aides(sessions: Sessions) -> list[int]:
-    """The first tokens of the sessions that have one."""
+def live_drafters(sessions: Sessions) -> list[int]:
+    """The first tokens of the sessions that have a server drafter."""
     return [entry.session.tree.tokens[0] for entry in sessions._registry.entries if entry.drafter is not None]
 
 
-def test_only_so_many_aides_live_at_once_and_who_was_helped_longest_ago_loses_its_own() -> None:
+def test_only_so_many_server_drafters_exist_and_the_least_recently_used_goes_first() -> None:
     sessions = Sessions(
         new_sessions().terms, ServingLimits(MAX_SERVER_DRAFTERS + 1, SERVING_LIMITS.pass_tokens), capacity=2000
     )
-    thinker, helpers = Thinker(), Helpers(guessing(VOCAB))
+    fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
     for first in range(1, MAX_SERVER_DRAFTERS + 1):
-        begun(sessions, thinker, [first, 1])
+        begun(sessions, fake_target, [first, 1])
         assert one_level(sessions, helpers) is not None
     again_helped = one_level(sessions, helpers)
     assert again_helped is not None
     assert again_helped.session.tree.tokens[0] == 1
-    begun(sessions, thinker, [MAX_SERVER_DRAFTERS + 1, 1])
+    begun(sessions, fake_target, [MAX_SERVER_DRAFTERS + 1, 1])
     assert one_level(sessions, helpers) is not None
-    assert live_aides(sessions) == [1, *range(3, MAX_SERVER_DRAFTERS + 2)]
+    assert live_drafters(sessions) == [1, *range(3, MAX_SERVER_DRAFTERS + 2)]
 
 
-def test_a_session_whose_answer_is_over_loses_its_aide_first() -> None:
+def test_a_session_whose_answer_is_over_loses_its_server_drafter_first() -> None:
     crowd = MAX_SERVER_DRAFTERS + 1
     sessions = Sessions(new_sessions().terms, ServingLimits(crowd, SERVING_LIMITS.pass_tokens), capacity=2000)
-    thinker, helpers = Thinker(), Helpers(guessing(VOCAB))
-    clients = [begun(sessions, thinker, [first, 1]) for first in range(1, crowd)]
+    fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
+    clients = [begun(sessions, fake_target, [first, 1]) for first in range(1, crowd)]
     for _ in clients:
         assert one_level(sessions, helpers) is not None
-    assert len(live_aides(sessions)) == MAX_SERVER_DRAFTERS
+    assert len(live_drafters(sessions)) == MAX_SERVER_DRAFTERS
     clients[-1].hear()
     clients[-1].say(clients[-1].session.cancel())
-    begun(sessions, thinker, [crowd, 1])
-    while crowd not in live_aides(sessions):
+    begun(sessions, fake_target, [crowd, 1])
+    while crowd not in live_drafters(sessions):
         assert one_level(sessions, helpers) is not None
-    assert live_aides(sessions) == [*range(1, crowd - 1), crowd]
+    assert live_drafters(sessions) == [*range(1, crowd - 1), crowd]
 
 
-def test_who_is_away_keeps_no_aide_that_somebody_present_wants() -> None:
+def test_who_is_away_keeps_no_server_drafter_that_somebody_present_wants() -> None:
     crowd = ServingLimits(2 * MAX_SERVER_DRAFTERS, SERVING_LIMITS.pass_tokens, lease_seconds=60.0)
     sessions = Sessions(new_sessions().terms, crowd, capacity=2000)
-    thinker, helpers, helped = Thinker(), Helpers(guessing(VOCAB)), []
+    fake_target, helpers, helped = FakeTarget(), Helpers(guessing(VOCAB)), []
     for first in range(1, 2 * MAX_SERVER_DRAFTERS):
-        client = begun(sessions, thinker, [first, 1])
+        client = begun(sessions, fake_target, [first, 1])
         asked = one_level(sessions, helpers)
         assert asked is not None
         helped.append(asked)

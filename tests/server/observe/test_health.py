@@ -1,4 +1,4 @@
-"""`outriderd health` as a supervisor asks."""
+"""`outriderd health`, as a supervisor runs it."""
 
 import asyncio
 from datetime import UTC, datetime

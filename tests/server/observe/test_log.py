@@ -1,4 +1,4 @@
-"""What stands on stderr: an object a line for machines, and nothing of what anybody wrote."""
+"""The log on stderr: JSON lines for programs, and none of the text that clients send or receive."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from server.observe.log import configure_logging
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
-from tests.server.thinker import Thinker
+from tests.server.fake_target import FakeTarget
 
 SHORT = Settings(max_new_tokens=3)
 
@@ -25,20 +25,20 @@ def objects(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def busy_sessions() -> None:
-    """Everything that may happen to sessions, at second 5."""
-    quotas, thinker = Quotas({"alice": Allowance(), "bob": Allowance(requests_per_minute=1)}), Thinker(poison=49)
+    """Sessions to which everything happens that is logged, at second 5."""
+    quotas, fake_target = Quotas({"alice": Allowance(), "bob": Allowance(requests_per_minute=1)}), FakeTarget(poison=49)
     terms = replace(TERMS, end_tokens=frozenset())
     sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=10.0), 2000, quotas, log.handle_event)
     asked = Client(sessions, "asked", client="alice")
     asked.open(prompt_of(1, 20), SHORT)
-    answer(asked, sessions, thinker)
+    answer(asked, sessions, fake_target)
     sessions.leave(asked, 5.0)
     for name in ("first", "second"):
         Client(sessions, name, client="bob").open(prompt_of(2, 7), SHORT)
     broken = Client(sessions, "broken")
     broken.open([49, 3], SHORT)
     while not broken.failed:
-        one_pass(sessions, thinker)
+        one_pass(sessions, fake_target)
     sessions.plan(100.0)
     sessions.drain()
 
@@ -86,14 +86,14 @@ def test_no_token_and_no_whole_name_of_a_session_is_written(capsys: pytest.Captu
 def test_a_fault_that_quotes_what_a_session_holds_is_not_quoted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumble(session: ServerSession, budget: int) -> ScheduledTokens:
+    def fail(session: ServerSession, budget: int) -> ScheduledTokens:
         raise ArithmeticError(f"the secret tokens {session.tree.tokens} were not foreseen")
 
-    monkeypatch.setattr(ServerSession, "plan", stumble)
+    monkeypatch.setattr(ServerSession, "plan", fail)
     configure_logging("json")
     busy = Client(Sessions(TERMS, SERVING_LIMITS, 2000), "busy")
     busy.open([41, 42], SHORT)
-    one_pass(busy.sessions, Thinker())
+    one_pass(busy.sessions, FakeTarget())
     (fault,) = (each for each in objects(capsys) if each["event"] == "fault")
     assert fault["message"].startswith("a session failed before its pass: ArithmeticError in test_log.py:")
     assert "secret" not in fault["message"]

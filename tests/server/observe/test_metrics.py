@@ -1,4 +1,4 @@
-"""What Prometheus is told, name by name, and the port at which it reads."""
+"""The metrics that Prometheus scrapes, name by name, and the port that serves them."""
 
 import asyncio
 import re
@@ -21,15 +21,15 @@ from server.security.call_pools import CallKind, CallPools, CallRefusal, CallSlo
 from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import TERMS, Client, one_pass, prompt_of
+from tests.server.fake_target import VOCAB, FakeTarget, decode
 from tests.server.proposers import knowing
-from tests.server.thinker import VOCAB, Thinker, decode
 
 ANY = Address("127.0.0.1", 0)
 PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
 
 
 class Observed:
-    """Sessions with metrics, and what a scrape of these says."""
+    """Sessions with metrics, and the values of a scrape of these."""
 
     def __init__(self, **bounds: int):
         self.registry, self.events = CollectorRegistry(), list[Event]()
@@ -49,11 +49,11 @@ class Observed:
 
 
 def test_durations_are_those_between_questions_and_commits() -> None:
-    seen, thinker = Observed(), Thinker()
+    seen, fake_target = Observed(), FakeTarget()
     client = Client(seen.sessions, "s")
     client.say(client.session.open(prompt_of(1, 10), Settings(max_new_tokens=3)), now=10.0)
     for now in (10.5, 10.7, 11.1):
-        one_pass(seen.sessions, thinker, now)
+        one_pass(seen.sessions, fake_target, now)
         client.hear()
     assert [event for event in seen.events if isinstance(event, TokensCommitted)] == [
         TokensCommitted(1, pytest.approx(0.5), is_first=True),
@@ -74,13 +74,13 @@ def test_durations_are_those_between_questions_and_commits() -> None:
 
 
 def test_tokens_and_nodes_are_counted_as_they_are_judged() -> None:
-    seen, thinker = Observed(), Thinker()
+    seen, fake_target = Observed(), FakeTarget()
     client, prompt = Client(seen.sessions, "s"), prompt_of(1, 30)
     truth = decode(prompt, 20)
     client.open(prompt, Settings(max_new_tokens=20))
     propose = knowing(prompt + truth, 1.0, VOCAB)
     while not client.done:
-        one_pass(seen.sessions, thinker)
+        one_pass(seen.sessions, fake_target)
         client.hear()
         if not client.done:
             client.draft(propose)
@@ -97,10 +97,10 @@ def test_tokens_and_nodes_are_counted_as_they_are_judged() -> None:
 
 
 def test_what_runs_what_waits_and_who_is_turned_away() -> None:
-    seen, thinker = Observed(max_running=2, lease_seconds=60.0), Thinker()
+    seen, fake_target = Observed(max_running=2, lease_seconds=60.0), FakeTarget()
     running, waiting, refused = (Client(seen.sessions, name) for name in ("running", "waiting", "refused"))
     running.open(prompt_of(1, 10))
-    one_pass(seen.sessions, thinker)
+    one_pass(seen.sessions, fake_target)
     waiting.open(prompt_of(2, 10))
     refused.open(prompt_of(3, 10))
     names = ("vllm:num_requests_running", "vllm:num_requests_waiting", "outrider_sessions")

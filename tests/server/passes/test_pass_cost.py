@@ -1,4 +1,4 @@
-"""server.passes.pass_cost: what was measured between and beyond what was measured."""
+"""server.passes.pass_cost: costs within the measured widths, between them and beyond them."""
 
 from itertools import pairwise
 
@@ -48,7 +48,7 @@ def test_a_class_that_is_seen_no_more_fades_towards_the_next_narrower_one():
 
 
 def test_a_class_that_has_faded_is_known_again_by_one_pass():
-    """It would be tried again and again if it came up as slowly as it follows."""
+    """If it recovered as slowly as it follows, it would be tried again and again."""
     cost = measured((1, 0.030), (8, 0.200), *[(1, 0.030)] * 60)
     cost.observe(8, 0.200)
     assert cost.estimate(8) == pytest.approx(0.200, rel=0.02)

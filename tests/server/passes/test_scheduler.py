@@ -1,4 +1,4 @@
-"""Shares of a pass: within the budget, fair, and nobody starves."""
+"""Each session's share of a pass: within the budget, fair, and without starvation."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""server.passes.scheduler: a pass is as wide as it is worth, and no client's word takes from the others."""
+"""server.passes.scheduler: a pass is as wide as pays, and no client's claims take nodes from the others."""
 
 import math
 import random
@@ -15,12 +15,12 @@ def flat(tokens: int) -> float:
 
 
 def rising(tokens: int) -> float:
-    """As stated for the demo: 30 ms, and 0.1 ms a token."""
+    """The demo's stated costs: 30 ms, and 0.1 ms per token."""
     return 0.03 + 0.0001 * tokens
 
 
 def stepping(tokens: int) -> float:
-    """Memory-bound for long, then in steps, as kernels are."""
+    """Memory-bound up to some width, then in steps, like GPU kernels."""
     return 0.03 + 0.004 * (max(0, tokens - 40) // 25)
 
 
@@ -45,7 +45,7 @@ def test_where_others_leave_room_one_takes_it():
 def test_where_all_want_more_none_gets_more_than_twice_its_even_share():
     counts = taken([[1.0] * 400] + [[0.1] * 400] * 7)
     assert sum(counts) == 400
-    assert counts[0] == 89  # below the 100 that are twice the 50 of everyone
+    assert counts[0] == 89  # less than 100, which is twice the even share of 50
 
 
 @given(chances=sessions, max_nodes=st.integers(0, 120), cost=st.sampled_from([flat, rising, stepping]))
@@ -67,19 +67,19 @@ def test_nodes_that_cost_nothing_are_all_taken(chances, max_nodes):
 @pytest.mark.parametrize("others", [1, 2, 7])
 @pytest.mark.parametrize(("cost", "kept"), [(flat, 12), (rising, 5)])
 def test_one_that_says_all_its_nodes_are_certain_does_not_starve_the_others(others, cost, kept):
-    """It takes no place of a node that they want. Where passes rise by 0.1 ms a token from 30 ms, 400 that are certain
-    would bring 0.58 in the time of one, and every node above that is still worth its own."""
+    """It takes no node's place that the others want. Where passes cost 30 ms and 0.1 ms per token, 400 nodes claimed
+    certain would bring 0.58 tokens in the time of one, and every node above that still pays for itself."""
     honest = [0.9**depth for depth in range(1, 13)]
     counts = taken([[1.0] * 400] + [honest] * others, cost=cost)
     assert all(kept <= count <= 12 for count in counts[1:])
 
 
-def test_of_two_a_liar_leaves_the_other_a_third():
+def test_of_two_sessions_one_with_false_claims_leaves_the_other_a_third():
     assert taken([[1.0] * 400, [0.5] * 400], max_nodes=300) == [200, 100]
 
 
-def test_what_a_liar_gets_beyond_its_share_lifts_the_bar_for_nobody():
-    """Its later nodes are weighed after the others' own, however likely it says they are."""
+def test_nodes_beyond_a_sessions_share_do_not_raise_the_bar_for_others():
+    """Its later nodes are ranked after the others' own, however likely it claims they are."""
     honest = [[0.3] * 20] * 7
     modest, greedy = (taken([[1.0] * max_nodes, *honest], cost=rising) for max_nodes in (89, 400))
     assert modest[1:] == greedy[1:] == [20] * 7
@@ -89,7 +89,7 @@ def test_what_a_liar_gets_beyond_its_share_lifts_the_bar_for_nobody():
 @pytest.mark.parametrize("cost", [flat, rising, stepping])
 @pytest.mark.parametrize("seed", range(20))
 def test_the_width_brings_most_tokens_a_second(seed, cost):
-    """Against every width there is, of all sessions' nodes by chance; no share binds."""
+    """Compared with every possible width, over random nodes of all sessions; no share is a limit."""
     draws = random.Random(seed)
     chances = [sorted((draws.random() ** 2 for _ in range(30)), reverse=True) for _ in range(8)]
     others, max_nodes = 50, 8 * 60
@@ -105,7 +105,7 @@ def test_the_width_brings_most_tokens_a_second(seed, cost):
     widths = range(len(ranked) + 1)
     assert speed(width) == pytest.approx(max(speed(each) for each in [*widths[::8], len(ranked)]))
     best = max(widths, key=speed)
-    # The step below the best has at most 7 tokens less, in no more time.
+    # The step below the best holds at most 7 tokens less, in no more time.
     assert speed(width) >= (8 + sum(ranked[: best - best % 8])) / cost(8 + others + best)
     if cost is rising:
         assert abs(width - best) <= 8

@@ -1,4 +1,4 @@
-"""Slots of one session: none is lost, and none is given twice."""
+"""The slots of one session: none is lost, and none is given out twice."""
 
 import numpy as np
 import pytest

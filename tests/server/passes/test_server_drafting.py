@@ -1,4 +1,4 @@
-"""Sessions for which the server drafts: exact answers, fair turns, and nobody harmed by a level that fails."""
+"""Server drafting: exact answers, fair turns, and a level that fails harms no other session."""
 
 import asyncio
 from collections import Counter
@@ -19,12 +19,12 @@ from common.protocol.views import Proposal, TreeView
 from server.engine import Engine
 from server.options import Pace
 from server.passes.server_drafting import DraftedLevel
+from tests.server.client_turn import EngineWire, play
 from tests.server.clients_of_sessions import LIMITS, Client, one_pass, prompt_of
+from tests.server.fake_target import VOCAB, FakeTarget
 from tests.server.helpers import Helpers, InPlace, one_level
-from tests.server.player import EngineWire, play
 from tests.server.proposers import Proposer, guessing, nothing
 from tests.server.server_drafted import ASSISTED, begun, knowing_all, long_pass, new_sessions, truth_of
-from tests.server.thinker import VOCAB, Thinker
 
 Result = TypeVar("Result")
 
@@ -34,9 +34,9 @@ ASSISTING = ("assist", "auto", "colocated")
 
 @pytest.mark.parametrize("idle", ASSISTING)
 def test_helped_answers_are_the_targets_own_and_take_fewer_passes(idle: str) -> None:
-    sessions, thinker = new_sessions(idle), Thinker()
+    sessions, fake_target = new_sessions(idle), FakeTarget()
     prompts = [[first, *prompt_of(first, 9 * first)] for first in (3, 4, 5)]
-    helpers = Helpers(knowing_all(*prompts), thinker)
+    helpers = Helpers(knowing_all(*prompts), fake_target)
     clients = [Client(sessions, str(prompt[:3])) for prompt in prompts]
     for client, prompt in zip(clients, prompts, strict=True):
         client.open(prompt, Settings(40))
@@ -45,7 +45,7 @@ def test_helped_answers_are_the_targets_own_and_take_fewer_passes(idle: str) -> 
         now += 1.0
         for _ in range(9):
             one_level(sessions, helpers)
-        long_pass(sessions, thinker, now)
+        long_pass(sessions, fake_target, now)
         for client in clients:
             client.hear()
     assert [client.session.answer for client in clients] == [truth_of(prompt) for prompt in prompts]
@@ -57,9 +57,9 @@ def test_helped_answers_are_the_targets_own_and_take_fewer_passes(idle: str) -> 
 
 
 def test_both_may_draft_at_once() -> None:
-    sessions, thinker = new_sessions(), Thinker()
+    sessions, fake_target = new_sessions(), FakeTarget()
     prompt = prompt_of(3, 20)
-    client, helpers = begun(sessions, thinker, prompt), Helpers(knowing_all(prompt), thinker)
+    client, helpers = begun(sessions, fake_target, prompt), Helpers(knowing_all(prompt), fake_target)
     propose, now = guessing(VOCAB), 0.0
     while not client.done:
         now += 1.0
@@ -67,18 +67,18 @@ def test_both_may_draft_at_once() -> None:
         if not client.done:
             client.draft(propose)
         one_level(sessions, helpers)
-        one_pass(sessions, thinker, now)
+        one_pass(sessions, fake_target, now)
         client.hear()
     assert client.session.answer == truth_of(prompt)
     assert client.session.passes < 30, "the guesses of the client alone save two"
 
 
 def test_levels_go_to_the_session_that_has_waited_longest() -> None:
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    begun(sessions, thinker, [3, 1])
-    begun(sessions, thinker, [4, 1])
+    sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
+    begun(sessions, fake_target, [3, 1])
+    begun(sessions, fake_target, [4, 1])
     turns = [one_level(sessions, helpers) for _ in range(4)]
-    newcomer = begun(sessions, thinker, [5, 1])
+    newcomer = begun(sessions, fake_target, [5, 1])
     turns += [one_level(sessions, helpers) for _ in range(6)]
     assert None not in turns
     assert turns[:4] == [*turns[:2], *turns[:2]]
@@ -89,9 +89,9 @@ def test_levels_go_to_the_session_that_has_waited_longest() -> None:
 
 
 def test_a_session_that_wants_no_help_is_passed_over() -> None:
-    sessions, thinker, helpers = new_sessions("eager"), Thinker(), Helpers(guessing(VOCAB))
-    begun(sessions, thinker, [3, 1], idle="eager")
-    helped = begun(sessions, thinker, [4, 1], idle="assist")
+    sessions, fake_target, helpers = new_sessions("eager"), FakeTarget(), Helpers(guessing(VOCAB))
+    begun(sessions, fake_target, [3, 1], idle="eager")
+    helped = begun(sessions, fake_target, [4, 1], idle="assist")
     for _ in range(3):
         owner = one_level(sessions, helpers)
         assert owner is not None
@@ -100,24 +100,24 @@ def test_a_session_that_wants_no_help_is_passed_over() -> None:
 
 @pytest.mark.parametrize(("idle", "overlaps"), [("assist", True), ("auto", True), ("colocated", False)])
 def test_a_session_in_a_pass_is_helped_by_policies_that_overlap(idle: str, overlaps: bool) -> None:
-    sessions, thinker, helpers = new_sessions(idle), Thinker(), Helpers(guessing(VOCAB))
-    begun(sessions, thinker, [3, 1], idle)
+    sessions, fake_target, helpers = new_sessions(idle), FakeTarget(), Helpers(guessing(VOCAB))
+    begun(sessions, fake_target, [3, 1], idle)
     batch = sessions.plan(100.0)
     assert batch is not None
     assert (one_level(sessions, helpers) is not None) is overlaps
-    sessions.complete(batch, thinker.verify(batch.scheduled), 101.0)
+    sessions.complete(batch, fake_target.verify(batch.scheduled), 101.0)
     assert one_level(sessions, helpers) is not None
 
 
 def test_a_level_for_a_session_that_left_in_between_is_ignored() -> None:
-    sessions, thinker = new_sessions(), Thinker()
-    client = begun(sessions, thinker, [3, 1])
+    sessions, fake_target = new_sessions(), FakeTarget()
+    client = begun(sessions, fake_target, [3, 1])
     asked = sessions.claim_draft_task()
     assert asked is not None
     sessions.leave(client, 0.0)
     again = Client(sessions, str([3, 1]))
     again.open([3, 1], ASSISTED)
-    one_pass(sessions, thinker)
+    one_pass(sessions, fake_target)
     sessions.add_drafted_level(asked, DraftedLevel(Helpers(nothing), [Proposal(0, 9, -0.1)]), 0.001)
     assert sessions.counters.assisted_levels == 0
     entry = sessions.claim_draft_task()
@@ -126,9 +126,9 @@ def test_a_level_for_a_session_that_left_in_between_is_ignored() -> None:
 
 
 def test_a_session_that_cannot_be_helped_goes_on_without_and_the_others_with() -> None:
-    sessions, thinker = new_sessions(), Thinker()
-    begun(sessions, thinker, [3, 1])
-    begun(sessions, thinker, [4, 1])
+    sessions, fake_target = new_sessions(), FakeTarget()
+    begun(sessions, fake_target, [3, 1])
+    begun(sessions, fake_target, [4, 1])
     asked = sessions.claim_draft_task()
     assert asked is not None
     sessions.add_drafted_level(asked, None, 0.001)
@@ -140,10 +140,10 @@ def test_a_session_that_cannot_be_helped_goes_on_without_and_the_others_with() -
 
 
 def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away() -> None:
-    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
+    sessions, fake_target, helpers = new_sessions("auto"), FakeTarget(), Helpers(guessing(VOCAB))
     client = Client(sessions, "first")
     client.open([3, 1], Settings(40, idle="auto"))
-    long_pass(sessions, thinker, 0.0, seconds=0.3)
+    long_pass(sessions, fake_target, 0.0, seconds=0.3)
     for _ in range(2):
         assert one_level(sessions, helpers, seconds=0.2) is not None  # one and a half in a pass
     rival = Client(sessions, "second")
@@ -154,16 +154,16 @@ def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away
 
 
 def test_sessions_to_which_no_level_can_go_are_no_rivals() -> None:
-    """Their clients are gone or slow, and the answers have run ahead of them as far as they may."""
-    sessions, thinker, helpers = new_sessions("auto", run_ahead=4), Thinker(), Helpers(guessing(VOCAB))
+    """Their clients are gone or slow, and the server has run ahead of their acknowledgements as far as it may."""
+    sessions, fake_target, helpers = new_sessions("auto", run_ahead=4), FakeTarget(), Helpers(guessing(VOCAB))
     for first in (4, 5, 6):
         Client(sessions, f"stalled {first}").open([first, 1], Settings(40, idle="auto"))
     for now in range(10):
-        long_pass(sessions, thinker, now)
+        long_pass(sessions, fake_target, now)
     assert one_level(sessions, helpers, seconds=0.2) is None
     alive = Client(sessions, "alive")
     alive.open([3, 1], Settings(40, idle="auto"))
-    long_pass(sessions, thinker, 10.0)
+    long_pass(sessions, fake_target, 10.0)
     for _ in range(3):
         owner = one_level(sessions, helpers, seconds=0.2)
         assert owner is not None
@@ -171,38 +171,38 @@ def test_sessions_to_which_no_level_can_go_are_no_rivals() -> None:
 
 
 def test_while_a_level_takes_long_passes_do_not_make_levels_look_fast() -> None:
-    sessions, thinker, helpers = new_sessions(), Thinker(), Helpers(guessing(VOCAB))
-    begun(sessions, thinker, [3, 1])
+    sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
+    begun(sessions, fake_target, [3, 1])
     for _ in range(2):
         assert one_level(sessions, helpers, seconds=1.0) is not None
     asked = sessions.claim_draft_task()
     assert asked is not None
     for now in range(1, 10):
-        long_pass(sessions, thinker, now)
+        long_pass(sessions, fake_target, now)
     assert sessions._pass_timings.level_seconds == 1.0
     sessions.add_drafted_level(asked, None, 1.0)
     for now in range(10, 20):
-        long_pass(sessions, thinker, now)
+        long_pass(sessions, fake_target, now)
     assert sessions._pass_timings.level_seconds < 1.0
 
 
 def test_the_first_level_of_a_turn_says_nothing_of_those_behind_it() -> None:
     """It reads the prompt, and the draft may have to be loaded."""
-    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
+    sessions, fake_target, helpers = new_sessions("auto"), FakeTarget(), Helpers(guessing(VOCAB))
     client = Client(sessions, "first")
     client.open([3, 1], Settings(40, idle="auto"))
-    long_pass(sessions, thinker, 0.0, seconds=0.3)
+    long_pass(sessions, fake_target, 0.0, seconds=0.3)
     for seconds in (100.0, 0.1, 0.1):
         assert one_level(sessions, helpers, seconds) is not None
 
 
 def test_auto_learns_from_first_levels_where_answers_are_too_short_for_more() -> None:
-    sessions, thinker, helpers = new_sessions("auto"), Thinker(), Helpers(guessing(VOCAB))
+    sessions, fake_target, helpers = new_sessions("auto"), FakeTarget(), Helpers(guessing(VOCAB))
     helped = []
     for first in (3, 4, 5, 6):
         client = Client(sessions, f"short {first}")
         client.open([first, 1], Settings(10, idle="auto"))
-        long_pass(sessions, thinker, 0.0, seconds=0.3)
+        long_pass(sessions, fake_target, 0.0, seconds=0.3)
         helped.append(one_level(sessions, helpers, seconds=0.6) is not None)
         sessions.leave(client, 0.0)
     assert helped == [True, True, False, False]
@@ -227,17 +227,17 @@ async def answers(engine: Engine, prompts: Sequence[list[int]], idle: str, propo
 @pytest.mark.parametrize("clients_draft", [False, True])
 @pytest.mark.parametrize("idle", ASSISTING)
 async def test_with_help_the_engine_answers_as_the_target_alone(idle: str, clients_draft: bool) -> None:
-    thinker, prompts = Thinker(), [[3, *prompt_of(1, 60)], [4, *prompt_of(2, 7)]]
+    fake_target, prompts = FakeTarget(), [[3, *prompt_of(1, 60)], [4, *prompt_of(2, 7)]]
     helpers = Helpers(knowing_all(*prompts))
-    engine = Engine(new_sessions(), thinker, Pace(per_pass=0.002), drafter_factory=helpers)
+    engine = Engine(new_sessions(), fake_target, Pace(per_pass=0.002), drafter_factory=helpers)
     propose = guessing(VOCAB) if clients_draft else nothing
     assert await answers(engine, prompts, idle, propose) == [truth_of(prompt) for prompt in prompts]
     assert engine.counters.assisted_levels == len(helpers.views) > 0
     assert engine.counters.recomputed_tokens == 0
 
 
-class Clumsy(Helpers):
-    """Fails in the way it is told to, for sessions whose first token is 3."""
+class FailingHelpers(Helpers):
+    """Fails in the way given, for sessions whose first token is 3."""
 
     def __init__(self, propose: Proposer, fails_to: str):
         super().__init__(propose)
@@ -258,12 +258,12 @@ class Clumsy(Helpers):
 
 
 @pytest.mark.parametrize(("fails_to", "failures", "helped"), [("load", 2, False), ("draft", 1, True)])
-async def test_an_aide_that_fails_costs_its_session_the_help_and_no_token(
+async def test_a_server_drafter_that_fails_costs_its_session_the_help_and_no_token(
     fails_to: str, failures: int, helped: bool
 ) -> None:
     prompts = [[3, 1], [4, 1]]
-    drafter_factory = Clumsy(knowing_all(*prompts), fails_to)
-    engine = Engine(new_sessions(), Thinker(), Pace(), drafter_factory=drafter_factory)
+    drafter_factory = FailingHelpers(knowing_all(*prompts), fails_to)
+    engine = Engine(new_sessions(), FakeTarget(), Pace(), drafter_factory=drafter_factory)
     assert await answers(engine, prompts, "assist", nothing) == [truth_of(prompt) for prompt in prompts]
     assert drafter_factory.failures == failures
     assert (engine.counters.assisted_levels > 0) is helped
@@ -274,7 +274,7 @@ async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
     prompt = [3, 1, 2]
     pace = Pace(per_pass=0.5, per_token=0.25, per_level=0.125)
     helpers = Helpers(knowing_all(prompt))
-    engine = Engine(new_sessions(), Thinker(), pace, drafter_factory=helpers, make_worker=partial(InPlace, costs))
+    engine = Engine(new_sessions(), FakeTarget(), pace, drafter_factory=helpers, make_worker=partial(InPlace, costs))
     assert await answers(engine, [prompt], "assist", nothing) == [truth_of(prompt)]
     assert set(costs) == {"target", "assistant"}
     assert costs["target"][0] == 3 * 0.25
@@ -283,14 +283,14 @@ async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
 
 async def test_a_server_that_cannot_draft_makes_no_worker_for_it() -> None:
     costs: dict[str, list[float]] = {}
-    engine = Engine(new_sessions(server_drafts=False), Thinker(), Pace(), make_worker=partial(InPlace, costs))
+    engine = Engine(new_sessions(server_drafts=False), FakeTarget(), Pace(), make_worker=partial(InPlace, costs))
     assert await answers(engine, [[3, 1]], "assist", nothing) == [truth_of([3, 1])]
     assert set(costs) == {"target"}
 
 
 async def test_a_client_that_says_nothing_is_helped_from_its_first_pass_on() -> None:
-    """No frame of its wakes the drafter: the passes do."""
-    engine = Engine(new_sessions(), Thinker(), Pace(per_pass=0.002), drafter_factory=Helpers(knowing_all([3, 1])))
+    """No frame of the client wakes the drafter: the passes do."""
+    engine = Engine(new_sessions(), FakeTarget(), Pace(per_pass=0.002), drafter_factory=Helpers(knowing_all([3, 1])))
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, LIMITS), EngineWire(engine)
     await wire.send(client.open([3, 1], ASSISTED))
@@ -304,7 +304,7 @@ async def test_a_client_that_says_nothing_is_helped_from_its_first_pass_on() -> 
 
 
 class Late(InPlace):
-    """Takes longer than what is stated."""
+    """Takes longer than its stated cost."""
 
     async def run(
         self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
@@ -320,7 +320,7 @@ async def test_levels_that_overrun_their_stated_cost_are_counted_and_not_as_pass
         return (Late if name == "assistant" else InPlace)(costs, name)
 
     engine = Engine(
-        new_sessions(), Thinker(), Pace(), drafter_factory=Helpers(knowing_all([3, 1])), make_worker=make_worker
+        new_sessions(), FakeTarget(), Pace(), drafter_factory=Helpers(knowing_all([3, 1])), make_worker=make_worker
     )
     await answers(engine, [[3, 1]], "assist", nothing)
     assert engine.counters.overrun_levels == engine.counters.assisted_levels > 0

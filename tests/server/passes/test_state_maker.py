@@ -1,4 +1,4 @@
-"""Draft state from a pool: of the asked slots, encoded as asked, one forward for all who ask alike."""
+"""Draft state from a pool: of the requested slots, encoded as requested, with one forward for equal requests."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ POISON = 13
 
 
 class SlotNumbers:
-    """Exports the number of each slot, and fails for one of them."""
+    """Exports the number of each slot as its state, and fails for one of them."""
 
     def __init__(self, kind: str, width: int):
         self.kind = kind

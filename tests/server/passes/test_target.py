@@ -1,4 +1,4 @@
-"""What the target makes of a pass: argmax as transformers does it, and faults that stay with their segment."""
+"""The target's result for a pass: argmax as transformers computes it, and faults that stay within their segment."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -16,8 +16,8 @@ from server.passes.target import Target
 
 
 class Scripted:
-    """A packed model that answers token t with logits of argmax t + 1; 7 gives NaN, 8 an exception, and 9 NaN
-    everywhere in its segment, as keys and values that are not finite do."""
+    """A packed model whose logits for token t have their argmax at t + 1; token 7 gives NaN, 8 an exception, and 9 NaN
+    in the whole segment, as K/V that are not finite do."""
 
     def __init__(self) -> None:
         self.passes = 0
@@ -39,7 +39,7 @@ def scheduled(chain: Sequence[int], verify_input: VerifyInput | None) -> Schedul
 
 
 def case(*tokens: int, wanted: Sequence[int] = ()) -> ScheduledTokens:
-    """A chain of `tokens`, and a greedy rule's input for its wanted rows, which are the last ones."""
+    """A chain of `tokens`, and the greedy rule's input for its wanted rows, which are the last ones."""
     if not wanted:
         return scheduled(tokens, None)
     rows = tuple(tokens[row] for row in wanted)
@@ -63,7 +63,7 @@ def test_numbers_that_are_none_fail_their_case_alone() -> None:
 
 @pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
 def test_numbers_that_are_none_matter_only_where_the_walk_comes(rule: str) -> None:
-    """Below a node that the target did not choose."""
+    """NaN below a node that the target did not choose does no harm."""
     verify_input = VerifyInput(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
     assert Target(Scripted()).verify([scheduled([1], verify_input)]) == [[2, 3]]  # type: ignore[arg-type]
 

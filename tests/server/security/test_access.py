@@ -1,4 +1,4 @@
-"""Who may connect: bearer tokens, TLS and mutual TLS, health for everyone."""
+"""Access control: bearer tokens, TLS and mutual TLS, health checks for everyone."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path)
         async with grpc.aio.insecure_channel(server.address) as channel:
             reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
             assert reply.status == health_pb2.HealthCheckResponse.SERVING
-            # Nothing is written: a write that meets the refusal on its way fails with a code of its own.
+            # Nothing is written: a write that crosses the refusal fails with a status code of its own.
             refused = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
             assert await refused.code() is grpc.StatusCode.UNAUTHENTICATED
             assert SERVICE_NAME in await _services(channel, bearer_metadata("s3cret"))
@@ -114,7 +114,7 @@ def test_plain_text_off_loopback_must_be_asked_for(host: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_port_in_use_costs_no_time(host: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where another of the host's addresses is free; weights are not loaded, drafts not hashed."""
+    """Even if another of the host's addresses is free; no weights are loaded and no drafts hashed."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the port should have come first")
@@ -138,7 +138,7 @@ async def test_two_servers_share_no_port(target: Path) -> None:
 
 
 async def _services(channel: grpc.aio.Channel, metadata: Metadata = ()) -> set[str]:
-    """What reflection lists."""
+    """The services that reflection lists."""
     ask = reflection_pb2.ServerReflectionRequest(list_services="")
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     async for reply in stub.ServerReflectionInfo(iter([ask]), metadata=metadata):

@@ -1,4 +1,4 @@
-"""Calls of all kinds that are never ended, hundreds at a time: others get in, and nothing is left behind."""
+"""Calls of all kinds that never end, hundreds at a time: other clients are served, and nothing is left behind."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -26,7 +26,7 @@ _SOON = 0.2
 
 @pytest.fixture
 def pools(monkeypatch: pytest.MonkeyPatch) -> CallPools:
-    """Those of the server that is started next."""
+    """The call pools of the server that is started next."""
     made = CallPools()
     monkeypatch.setattr(assembly, "CallPools", lambda **_: made)
     return made
@@ -39,7 +39,7 @@ async def offered(address: str) -> BundleManifest:
 
 @asynccontextmanager
 async def under(call: HostileCall, server: Running, calls: int = _CALLS) -> AsyncIterator[list[Connection]]:
-    """So many of them at a time, from a few connections."""
+    """Keeps this many of them open, over a few connections."""
     bundle = await offered(server.address)
     async with AsyncExitStack() as stack:
         makers = [connected(server.address, call.window) for _ in range(_CONNECTIONS)]
@@ -55,7 +55,7 @@ async def under(call: HostileCall, server: Running, calls: int = _CALLS) -> Asyn
 
 
 async def is_served(address: str, token: str | None = None) -> bool:
-    """A whole visit: the question, a file, health, a stream that opens a session."""
+    """A whole visit: a question, a file, a health check, a stream that opens a session."""
     async with connect(address, token=token) as connection:
         bundle = (await connection.describe(timeout=10)).bundles[0]
         file = min(bundle.files, key=lambda each: each.size)
@@ -79,7 +79,7 @@ async def test_an_honest_client_gets_in_beside_hundreds_of(kind: str, target: Pa
         await _all_gone(pools)
 
 
-async def test_strangers_get_no_place_where_a_token_is_asked_for(
+async def test_clients_without_a_token_get_no_place_where_a_token_is_asked_for(
     target: Path, pools: CallPools, tmp_path: Path
 ) -> None:
     path = tmp_path / "token"
@@ -98,7 +98,7 @@ async def test_strangers_get_no_place_where_a_token_is_asked_for(
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Mapping[CallKind, object]:
-    """A server that waits for nobody for long."""
+    """A server with short time-outs."""
     limits = {kind: replace(each, request_seconds=_SOON, seconds=_SOON) for kind, each in LIMITS.items()}
     made = CallPools(limits)
     monkeypatch.setattr(assembly, "CallPools", lambda **_: made)
@@ -108,7 +108,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> Mapping[CallKind, object]:
 
 @pytest.mark.parametrize("kind", HOSTILE_CALLS)
 async def test_who_lets_the_server_wait_is_left(kind: str, target: Path, hurried: object) -> None:
-    """Even where nothing can be said, for nothing is read: the call is gone on both sides."""
+    """Even if the client cannot be told, because it reads nothing: the call is gone on both sides."""
     async with running(options_for(target)) as server:
         async with under(HOSTILE_CALLS[kind], server, calls=8) as connections, asyncio.timeout(60):
             while any(connection.standing for connection in connections):
@@ -121,7 +121,7 @@ async def test_who_lets_the_server_wait_is_left(kind: str, target: Path, hurried
 
 
 def _calls_at_work() -> int:
-    """Tasks that gRPC has for calls."""
+    """The tasks that gRPC runs for calls."""
     return sum("schedule_rpc" in str(task.get_coro()) for task in asyncio.all_tasks())
 
 

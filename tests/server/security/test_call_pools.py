@@ -1,4 +1,4 @@
-"""Places of calls: what one connection or token may have, and who gives way."""
+"""Call pools: how many calls one connection or token may have, and which call is ended when a pool is full."""
 
 import pytest
 
@@ -9,7 +9,7 @@ LIMITS = PoolLimits(4, of_a_connection=3, of_a_client=3)
 
 
 class Calls:
-    """Of one kind, by their names."""
+    """Calls of one kind, by name."""
 
     def __init__(self, limits: PoolLimits = LIMITS):
         self.pools = CallPools({CallKind.FETCH: limits})
@@ -29,7 +29,7 @@ def test_one_connection_has_so_many_places_and_gets_back_what_it_leaves() -> Non
     with pytest.raises(CallRefusedError) as refused:
         calls.begin("4", "a")
     assert refused.value.call_refusal is CallRefusal.CONNECTION
-    for _ in range(2):  # what is left twice is one place
+    for _ in range(2):  # leaving twice frees one place
         calls.pools.leave(slots[0])
     calls.begin("5", "a")
     assert calls.pools.held(CallKind.FETCH) == 3

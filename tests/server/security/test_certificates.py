@@ -1,4 +1,4 @@
-"""Certificates of a private set-up: what they say, what they open, and what they must not."""
+"""Certificates of a private set-up: their content, what they give access to, and what not."""
 
 import json
 import shlex

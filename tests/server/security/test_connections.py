@@ -1,4 +1,4 @@
-"""How many connections stand, and for how long one may say nothing."""
+"""The number of connections, and how long one may stay silent."""
 
 import asyncio
 import resource
@@ -21,7 +21,7 @@ from tests.server.harness import options_for, running
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The soft and hard limits of file descriptors, the last of them those that hold; 10 are open."""
+    """Sets the soft and hard limits of file descriptors; 10 are open. Returns the limits that then hold."""
     held = [(0, 0)]
     monkeypatch.setattr(connections, "_open_descriptors", lambda: 10)
     monkeypatch.setattr(resource, "getrlimit", lambda _: held[-1])
@@ -32,7 +32,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("soft", "hard", "found"),
     [
-        (1024, 65536, MAX_CONNECTIONS),  # what most systems give
+        (1024, 65536, MAX_CONNECTIONS),  # the limits of most systems
         (1024, resource.RLIM_INFINITY, MAX_CONNECTIONS),
         (resource.RLIM_INFINITY, resource.RLIM_INFINITY, MAX_CONNECTIONS),
         (1024, 1024, 1024 - 106),
@@ -81,7 +81,7 @@ UNTIL_IT_BEGINS = ("grpc.server_handshake_timeout_ms", "grpc.http2.settings_time
 
 
 async def test_who_connects_and_says_nothing_is_left(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After ten seconds, which go by faster here."""
+    """After ten seconds, which are shortened here."""
     hurried = tuple((name, 300 if name in UNTIL_IT_BEGINS else value) for name, value in SERVER_OPTIONS)
     monkeypatch.setattr(assembly, "SERVER_OPTIONS", hurried)
     async with running(options_for(target)) as server:

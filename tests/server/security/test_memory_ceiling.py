@@ -1,4 +1,4 @@
-"""What an operator reads of the memory that is bounded."""
+"""The stated limit of the server's memory, as an operator reads it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The bearer tokens that an operator writes down: whose each is, and what is wrong with a file."""
+"""The operator's file of bearer tokens: the name and quota of each, and the faults of a file."""
 
 from pathlib import Path
 

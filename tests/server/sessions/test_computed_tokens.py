@@ -1,4 +1,4 @@
-"""Tokens that the target computed before are noticed when they are scheduled again."""
+"""Tokens that the target has computed before are noticed when they are scheduled again."""
 
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST

@@ -1,4 +1,4 @@
-"""Frames about answers that are over: free while they may be on their way, then paid for, then the end."""
+"""Frames for answers that are over: free while they may have been on their way, then charged, then the session ends."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from server.sessions.late_frames import LateFrames
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
-from tests.server.thinker import VOCAB, Thinker, decode
+from tests.server.fake_target import VOCAB, FakeTarget, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset(), max_nodes=512)
 MANY = Grow(0, 3, tuple(GrownNode(number, 0, VOCAB + number, -1.0) for number in range(1, 513)))
@@ -39,9 +39,9 @@ def test_what_does_not_stop_is_paid_for_and_then_ended() -> None:
 @pytest.mark.parametrize("frame", [MANY, Ack(0, 3), Cancel(0), Ping(1)], ids=["Grow", "Ack", "Cancel", "Ping"])
 def test_a_session_ends_that_goes_on_about_its_last_answer(frame: FromClient) -> None:
     sessions = Sessions(ENDLESS, SERVING_LIMITS, 2000, Quotas({"bob": Allowance(tokens_per_minute=10_000)}))
-    thinker, flooding, honest = Thinker(), Client(sessions, "flooding", client="bob"), Client(sessions, "honest")
+    fake_target, flooding, honest = FakeTarget(), Client(sessions, "flooding", client="bob"), Client(sessions, "honest")
     flooding.open(prompt_of(1, 3), Settings(max_new_tokens=2))
-    answer(flooding, sessions, thinker)
+    answer(flooding, sessions, fake_target)
     honest.open(prompt_of(2, 3), Settings(max_new_tokens=20))
     sent = 0
     while flooding.failed is None and sent < 10_000:
@@ -54,16 +54,16 @@ def test_a_session_ends_that_goes_on_about_its_last_answer(frame: FromClient) ->
     again.open(prompt_of(3, 3), Settings(max_new_tokens=2))
     assert (again.failed is not None) == (frame is MANY), "nodes cost most"
     while not honest.done:
-        one_pass(sessions, thinker, 1.0)
+        one_pass(sessions, fake_target, 1.0)
         honest.hear()
     assert honest.session.answer == decode(prompt_of(2, 3), 20, end=-1)
 
 
 def test_late_nodes_are_not_looked_at_and_name_none_of_the_servers_own() -> None:
-    sessions, thinker = Sessions(ENDLESS, SERVING_LIMITS, 2000), Thinker()
+    sessions, fake_target = Sessions(ENDLESS, SERVING_LIMITS, 2000), FakeTarget()
     client = Client(sessions, "s")
     client.open(prompt_of(1, 3), Settings(max_new_tokens=2))
-    answer(client, sessions, thinker)
+    answer(client, sessions, fake_target)
     client.say(Grow(0, 3, (GrownNode((1 << 63) - 1, 0, VOCAB, 5.0),)))
     assert client.failed is None
     assert sessions.counters.stale_nodes == 1

@@ -1,4 +1,4 @@
-"""Sessions whose stream is gone: kept in the order in which they left, dropped when time or room is up."""
+"""Sessions whose stream is gone: kept in the order in which they left, dropped when time or slots run out."""
 
 import math
 

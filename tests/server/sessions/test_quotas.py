@@ -1,4 +1,4 @@
-"""What one client may use, and when it may come back."""
+"""Quotas: what one client may use, and when it may retry."""
 
 import math
 
@@ -49,7 +49,7 @@ def test_whoever_waits_for_as_long_as_is_said_finds_one_and_nobody_gets_more_tha
         if bucket.wait(now) == 0.0:
             bucket.take(amount, now)
             taken += amount
-            # The last may owe: it was let in with one left.
+            # The last request may overdraw: it was admitted with one token left.
             assert taken - amount <= per_minute * (1 + now / 60) + 1e-6
     assert bucket.wait(now + bucket.wait(now)) == pytest.approx(0.0, abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""When somebody who is turned away is told to come back."""
+"""The time after which a refused client is told to retry."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever one session raises ends that session, with a sentence for its client and a line in the log, and no other."""
+"""An exception that one session raises ends that session alone, with a sentence for its client and a log line."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -11,9 +11,9 @@ from common.protocol.messages import FailureCode, Grow, GrownNode, Settings
 from common.protocol.server_session import ServerSession
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, prompt_of
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing
-from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
 
 ASSISTED = replace(
     TERMS,
@@ -32,10 +32,10 @@ def sessions() -> Sessions:
 
 
 class Clock:
-    """A pass takes a millisecond for each of its tokens, so that sessions weigh what widens it."""
+    """A pass takes a millisecond for each of its tokens, so that the width of a pass matters."""
 
     def __init__(self, sessions: Sessions):
-        self._sessions, self._thinker, self.now = sessions, Thinker(), 0.0
+        self._sessions, self._fake_target, self.now = sessions, FakeTarget(), 0.0
         self._helpers = Helpers(guessing(VOCAB))
 
     def go_on(self, *clients: Client) -> None:
@@ -43,10 +43,10 @@ class Clock:
         self.now = max(self.now, min(self._sessions.next_due(), self.now + 1.0))
         batch = self._sessions.plan(self.now)
         exports = self._sessions.claim_state()
-        self._sessions.send_state(exports, self._thinker.make([each.request for each in exports]), self.now)
+        self._sessions.send_state(exports, self._fake_target.make([each.request for each in exports]), self.now)
         if batch is not None:
             self.now += 0.001 * batch.tokens
-            self._sessions.complete(batch, self._thinker.verify(batch.scheduled), self.now)
+            self._sessions.complete(batch, self._fake_target.verify(batch.scheduled), self.now)
         for client in clients:
             client.hear()
 
@@ -57,7 +57,7 @@ def opened(sessions: Sessions, name: str, length: int) -> Client:
     return client
 
 
-def member_of(sessions: Sessions, client: Client) -> Any:
+def entry_of_client(sessions: Sessions, client: Client) -> Any:
     return sessions._registry.entry_of(client)
 
 
@@ -98,7 +98,7 @@ def test_what_one_session_raises_ends_it_alone(sessions: Sessions, name: str, ca
     for _ in range(4):
         clock.go_on(faulty, honest)
     assert faulty.failed is None
-    BREAKS[name](member_of(sessions, faulty))
+    BREAKS[name](entry_of_client(sessions, faulty))
     with caplog.at_level(logging.ERROR):
         for _ in range(300):
             clock.go_on(honest)
@@ -130,7 +130,7 @@ def chain(count: int, logp: float) -> list[tuple[GrownNode, ...]]:
 def test_nodes_that_are_as_good_as_impossible_reach_nobody_else(
     sessions: Sessions, grows: list[tuple[GrownNode, ...]]
 ) -> None:
-    """Their probabilities underflow, and with passes that cost time they are weighed against others'."""
+    """Their probabilities underflow, and with passes that cost time they are compared with those of other sessions."""
     clock = Clock(sessions)
     hostile, honest = opened(sessions, "hostile", 3), opened(sessions, "honest", 200)
     for _ in range(8):

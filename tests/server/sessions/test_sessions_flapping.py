@@ -1,4 +1,4 @@
-"""Answers over a link that comes and goes: whenever a round trip fits between two cuts, they go on."""
+"""Answers over a link that keeps breaking: they advance whenever a round trip fits between two breaks."""
 
 import math
 from dataclasses import replace
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from common.protocol.messages import Settings
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, prompt_of
+from tests.server.fake_target import VOCAB, decode
 from tests.server.flapping import Contact, Flapping
 from tests.server.proposers import guessing, knowing, nothing
-from tests.server.thinker import VOCAB, decode
 
 LEASE = 600.0
 TOKENS = 12
@@ -43,7 +43,7 @@ def leasing(idle: str) -> Sessions:
 def test_every_few_contacts_that_hold_a_round_trip_bring_new_tokens(
     contacts, unnoticed, delay, pass_seconds, rivals, idle, skill, seed
 ):
-    """However long a pass takes, and whoever else is served meanwhile."""
+    """However long a pass takes, and whatever other sessions are served."""
     contacts = [replace(contact, up=2 * delay + contact.up, unnoticed=unnoticed) for contact in contacts]
     sessions, prompt = leasing(idle), prompt_of(seed, 10)
     truth = decode(prompt, TOKENS)

@@ -1,4 +1,4 @@
-"""Absent sessions hold nothing that anybody present wants: who goes for slots, for places and for a pass."""
+"""Absent sessions hold nothing that a present one needs: which of them are dropped for slots, places and passes."""
 
 from common.protocol.messages import FailureCode, Settings
 from tests.server.clients_of_sessions import (
@@ -12,14 +12,14 @@ from tests.server.clients_of_sessions import (
     prompt_of,
     returned,
 )
-from tests.server.thinker import Thinker, decode
+from tests.server.fake_target import FakeTarget, decode
 
 
 def test_nobody_makes_room_for_a_pass_that_an_absent_session_is_owed() -> None:
-    sessions, thinker = leasing(capacity=20), Thinker()
+    sessions, fake_target = leasing(capacity=20), FakeTarget()
     present, absent = Client(sessions, "present"), Client(sessions, "absent")
     present.open(prompt_of(1, 20), Settings(max_new_tokens=1))
-    answer(present, sessions, thinker)
+    answer(present, sessions, fake_target)
     assert sessions.free_slots == 0
     absent.open(prompt_of(2, 10))
     lose(absent)
@@ -29,32 +29,32 @@ def test_nobody_makes_room_for_a_pass_that_an_absent_session_is_owed() -> None:
 
 
 def test_absent_sessions_make_room_for_slots_before_finished_ones_and_the_first_to_leave_goes_first() -> None:
-    sessions, thinker = leasing(capacity=100), Thinker()
+    sessions, fake_target = leasing(capacity=100), FakeTarget()
     short = Settings(max_new_tokens=1)
     present = Client(sessions, "present")
     present.open(prompt_of(0, 20), short)
-    answer(present, sessions, thinker)
+    answer(present, sessions, fake_target)
     absent = [Client(sessions, f"absent {index}") for index in range(2)]
     for index, client in enumerate(absent):
         client.open(prompt_of(index + 1, 20), short)
-        answer(client, sessions, thinker)
+        answer(client, sessions, fake_target)
         lose(client, now=float(index))
     assert sessions.free_slots == 40
-    comer = Client(sessions, "comer")
-    comer.open(prompt_of(9, 45), short)
-    answer(comer, sessions, thinker)
-    assert comer.failed is None
+    newcomer = Client(sessions, "comer")
+    newcomer.open(prompt_of(9, 45), short)
+    answer(newcomer, sessions, fake_target)
+    assert newcomer.failed is None
     assert sessions.away == 1
     held = {entry.session.id: len(entry.sequence) for entry in sessions._registry.entries}
     assert held[present.session.id] == 20, "parked although somebody absent could go"
     last = Client(sessions, "last")
     last.open(prompt_of(10, 30), short)
-    answer(last, sessions, thinker)
+    answer(last, sessions, fake_target)
     assert (last.failed, sessions.away) == (None, 0)
 
 
 def test_absent_sessions_count_among_the_most_and_go_when_somebody_comes() -> None:
-    sessions, thinker = leasing(max_sessions=2), Thinker()
+    sessions, fake_target = leasing(max_sessions=2), FakeTarget()
     clients = [Client(sessions, str(index)) for index in range(4)]
     for client in clients[:2]:
         client.open(prompt_of(1, 10))
@@ -70,15 +70,15 @@ def test_absent_sessions_count_among_the_most_and_go_when_somebody_comes() -> No
     first = returned(clients[0])
     assert first.failed is not None
     assert first.failed.code is FailureCode.OVERLOADED
-    answer(second, sessions, thinker)
+    answer(second, sessions, fake_target)
     assert second.session.answer == decode(prompt_of(1, 10), SETTINGS.max_new_tokens)
 
 
 def test_who_left_with_the_last_slot_ends_nobody_else() -> None:
-    sessions, thinker = leasing(capacity=64), Thinker()
+    sessions, fake_target = leasing(capacity=64), FakeTarget()
     client = Client(sessions, "s")
     client.open(prompt_of(1, 64), Settings(max_new_tokens=1))
-    while one_pass(sessions, thinker):
+    while one_pass(sessions, fake_target):
         pass
     assert sessions.free_slots == 0
     lose(client)

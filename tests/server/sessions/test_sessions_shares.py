@@ -1,4 +1,4 @@
-"""What a client gets beside another that wants everything: as much as beside one that wants what it wants itself."""
+"""A client gets as much beside one that asks for everything as beside one that asks for as much as itself."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,8 +8,8 @@ import pytest
 from common.protocol.messages import Grow, GrownNode, Settings
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.clients_of_sessions import LIMITS, TERMS, Client, prompt_of
+from tests.server.fake_target import VOCAB, FakeTarget, decode
 from tests.server.proposers import Proposer, knowing
-from tests.server.thinker import VOCAB, Thinker, decode
 
 Cost = Callable[[int], float]
 Wish = Callable[[Client], None]
@@ -36,7 +36,7 @@ def drafting(propose: Proposer) -> Wish:
 
 
 def greedy(propose: Proposer, wide: bool) -> Wish:
-    """As many nodes as a tree may have, each said to be certain: chains of eight, or one of them all."""
+    """As many nodes as a tree may have, each claimed to be certain: chains of eight, or one chain of all."""
 
     def wish(client: Client) -> None:
         session = client.session
@@ -54,9 +54,9 @@ def greedy(propose: Proposer, wide: bool) -> Wish:
 
 
 def speeds(cost: Cost, second: Callable[[Proposer], Wish]) -> tuple[float, float]:
-    """Tokens a second of two clients until the first of them is done, both of which know most of their answers."""
+    """Tokens per second of two clients until the first of them is done; both draft most of their answers right."""
     terms = replace(TERMS, end_tokens=frozenset(), max_nodes=MOST_NODES)
-    sessions, thinker, now = Sessions(terms, ServingLimits(8, 512), capacity=4000), Thinker(), 0.0
+    sessions, fake_target, now = Sessions(terms, ServingLimits(8, 512), capacity=4000), FakeTarget(), 0.0
     clients, wishes = [], []
     for number, make in enumerate((drafting, second)):
         prompt = prompt_of(number, 20)
@@ -69,7 +69,7 @@ def speeds(cost: Cost, second: Callable[[Proposer], Wish]) -> tuple[float, float
         batch = sessions.plan(now)
         assert batch is not None
         now += cost(batch.tokens)
-        sessions.complete(batch, thinker.verify(batch.scheduled), now)
+        sessions.complete(batch, fake_target.verify(batch.scheduled), now)
         for client, wish in zip(clients, wishes, strict=True):
             client.hear()
             if not client.done:

@@ -1,4 +1,4 @@
-"""Draft state of many sessions without a model: of the right slots, in turn, and never in the way of tokens."""
+"""Draft state of many sessions without a model: from the right slots, in turn, and never delaying tokens."""
 
 from dataclasses import replace
 
@@ -10,10 +10,10 @@ from common.protocol.terms import no_state
 from server.passes.state_export import MAX_POSITIONS_PER_STEP
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, SETTINGS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.proposers import guessing, knowing, nothing
-from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
 
-# Without an end, so that every answer is long enough to tell.
+# Without an end token, so that every answer is long enough.
 STATEFUL = replace(TERMS, state_kinds=lambda request: STATE_KINDS, end_tokens=frozenset())
 KINDS = tuple(kind.name for kind in STATE_KINDS)
 
@@ -24,7 +24,7 @@ def sessions() -> Sessions:
 
 
 def check_states(client: Client) -> None:
-    """Every frame of this turn says what the target computed for its positions."""
+    """Every frame of this turn holds what the target computed for its positions."""
     for state in client.states:
         if state.turn == client.session.turn:
             assert list(state.payload) == client.session.tree.tokens[state.start : state.start + state.count]
@@ -36,7 +36,7 @@ def covered(client: Client, kind: str, turn: int = 0) -> list[int]:
 
 
 def test_state_of_every_position_comes_once_and_is_of_its_own_token(sessions: Sessions) -> None:
-    thinker = Thinker()
+    fake_target = FakeTarget()
     clients, proposers, truths = [], [], []
     for index in range(6):
         prompt = prompt_of(index, 5 + 30 * index)
@@ -51,7 +51,7 @@ def test_state_of_every_position_comes_once_and_is_of_its_own_token(sessions: Se
             client.hear()
             if not client.done:
                 client.draft(propose)
-        one_pass(sessions, thinker)
+        one_pass(sessions, fake_target)
     assert [client.session.answer for client in clients] == truths
     for client in clients:
         check_states(client)
@@ -68,10 +68,10 @@ def test_state_of_every_position_comes_once_and_is_of_its_own_token(sessions: Se
 
 
 def test_state_follows_its_commit_and_precedes_the_next(sessions: Sessions) -> None:
-    client, thinker = Client(sessions, "s", STATE), Thinker()
+    client, fake_target = Client(sessions, "s", STATE), FakeTarget()
     client.open(prompt_of(1, 6))
     for _ in range(4):
-        one_pass(sessions, thinker)
+        one_pass(sessions, fake_target)
     kinds = [type(message) for message in client.inbox]
     assert kinds[1:] == [Commit, State, State] * 3 + [Commit]
     client.hear()
@@ -79,33 +79,33 @@ def test_state_follows_its_commit_and_precedes_the_next(sessions: Sessions) -> N
 
 
 def test_sessions_that_ask_for_none_get_none(sessions: Sessions) -> None:
-    client, thinker = Client(sessions, "s"), Thinker()
+    client, fake_target = Client(sessions, "s"), FakeTarget()
     client.open([3, 4])
-    answer(client, sessions, thinker)
+    answer(client, sessions, fake_target)
     assert sessions.counters.state_frames == 0
 
 
 def test_turns_that_rewrite_history_are_sent_what_is_new(sessions: Sessions) -> None:
-    client, thinker = Client(sessions, "s", STATE), Thinker()
+    client, fake_target = Client(sessions, "s", STATE), FakeTarget()
     client.open(prompt_of(3, 20))
-    answer(client, sessions, thinker)
+    answer(client, sessions, fake_target)
     for turn, cut in ((1, 2), (2, 30), (3, 0)):
         keep = client.session.tree.frontier - cut
         client.say(client.session.extend(keep, [7, 8, 9], SETTINGS))
-        answer(client, sessions, thinker)
+        answer(client, sessions, fake_target)
         check_states(client)
         assert set(range(keep, client.session.tree.frontier - 6)) <= set(covered(client, "lsa", turn))
 
 
 def test_a_parked_session_is_sent_state_only_of_what_is_computed_again() -> None:
-    sessions, thinker = Sessions(STATEFUL, ServingLimits(4, 16), capacity=100), Thinker()
+    sessions, fake_target = Sessions(STATEFUL, ServingLimits(4, 16), capacity=100), FakeTarget()
     parked, other = Client(sessions, "parked", STATE), Client(sessions, "other", STATE)
     parked.open(prompt_of(1, 30), Settings(8))
-    answer(parked, sessions, thinker)
+    answer(parked, sessions, fake_target)
     other.open(prompt_of(2, 60), Settings(20))
-    answer(other, sessions, thinker)
+    answer(other, sessions, fake_target)
     parked.say(parked.session.extend(parked.session.tree.frontier, [7, 8, 9], Settings(8)))
-    answer(parked, sessions, thinker)
+    answer(parked, sessions, fake_target)
     assert sessions.counters.recomputed_tokens == 0
     check_states(parked)
     both = covered(parked, "lsa", 0) + covered(parked, "lsa", 1)
@@ -114,31 +114,31 @@ def test_a_parked_session_is_sent_state_only_of_what_is_computed_again() -> None
 
 
 def test_a_new_stream_is_sent_what_the_old_one_may_not_have_carried(sessions: Sessions) -> None:
-    thinker = Thinker()
+    fake_target = FakeTarget()
     older, newer = Client(sessions, "s", STATE), Client(sessions, "s", STATE)
     prompt = prompt_of(2, 20)
     older.open(prompt)
     for _ in range(3):
-        one_pass(sessions, thinker)
+        one_pass(sessions, fake_target)
     lost = [message for message in older.inbox if isinstance(message, State)]
     assert lost
     newer.open(prompt)
-    answer(newer, sessions, thinker)
+    answer(newer, sessions, fake_target)
     check_states(newer)
     assert set(range(20)) <= set(covered(newer, "lsa"))
 
 
 def test_state_that_cannot_be_made_leaves_the_answer_alone(sessions: Sessions) -> None:
-    class Stumbling(Thinker):
+    class FailingTarget(FakeTarget):
         def make(self, requests):  # type: ignore[no-untyped-def]
             return [None if payload[0] == 9 else payload for payload in super().make(requests) if payload]
 
-    bad, good, thinker = Client(sessions, "bad", STATE), Client(sessions, "good", STATE), Stumbling()
+    bad, good, fake_target = Client(sessions, "bad", STATE), Client(sessions, "good", STATE), FailingTarget()
     bad.open([9, 1])
     good.open([8, 1])
-    answer(bad, sessions, thinker)
+    answer(bad, sessions, fake_target)
     good.hear()
-    answer(good, sessions, thinker)
+    answer(good, sessions, fake_target)
     assert bad.session.answer == decode([9, 1], SETTINGS.max_new_tokens, end=-1)
     assert good.session.answer == decode([8, 1], SETTINGS.max_new_tokens, end=-1)
     assert not bad.states
@@ -146,35 +146,35 @@ def test_state_that_cannot_be_made_leaves_the_answer_alone(sessions: Sessions) -
 
 
 def test_a_session_that_leaves_while_its_state_is_made_is_forgotten(sessions: Sessions) -> None:
-    client, thinker = Client(sessions, "s", STATE), Thinker()
+    client, fake_target = Client(sessions, "s", STATE), FakeTarget()
     client.open(prompt_of(1, 10))
-    one_pass(sessions, thinker)
+    one_pass(sessions, fake_target)
     exports = sessions.claim_state()
     assert exports
     sessions.leave(client, 0.0)
-    sessions.send_state(exports, thinker.make([export.request for export in exports]), 0.0)
+    sessions.send_state(exports, fake_target.make([export.request for export in exports]), 0.0)
     assert sessions.counters.state_frames == 0
     assert (len(sessions), sessions.free_slots) == (0, 2000)
 
 
 def test_a_history_rewritten_while_its_state_is_made_voids_it(sessions: Sessions) -> None:
-    client, thinker = Client(sessions, "s", STATE), Thinker()
+    client, fake_target = Client(sessions, "s", STATE), FakeTarget()
     client.open(prompt_of(1, 10))
-    one_pass(sessions, thinker)
+    one_pass(sessions, fake_target)
     exports = sessions.claim_state()
     client.hear()
     client.say(client.session.cancel())
     client.hear()
     client.say(client.session.extend(3, [5, 6], SETTINGS))
-    sessions.send_state(exports, thinker.make([export.request for export in exports]), 0.0)
+    sessions.send_state(exports, fake_target.make([export.request for export in exports]), 0.0)
     assert sessions.counters.state_frames == 0
-    answer(client, sessions, thinker)
+    answer(client, sessions, fake_target)
     check_states(client)
 
 
 def test_a_step_is_short_and_everybody_gets_a_share() -> None:
     wide = replace(STATEFUL, state_kinds=lambda request: (StateKind("lsa", (200,)),))
-    sessions, thinker = Sessions(wide, ServingLimits(16, 4000), capacity=8000), Thinker()
+    sessions, fake_target = Sessions(wide, ServingLimits(16, 4000), capacity=8000), FakeTarget()
     clients = [Client(sessions, str(index), STATE) for index in range(12)]
     for index, client in enumerate(clients):
         client.open(prompt_of(index, 300))
@@ -187,9 +187,9 @@ def test_a_step_is_short_and_everybody_gets_a_share() -> None:
             assert len(exports) > 1
             assert sum(export.span.count for export in exports) < MAX_POSITIONS_PER_STEP + largest
         served += [export.owner.session.id for export in exports]
-        sessions.send_state(exports, thinker.make([export.request for export in exports]), 0.0)
+        sessions.send_state(exports, fake_target.make([export.request for export in exports]), 0.0)
         assert batch is not None
-        sessions.complete(batch, thinker.verify(batch.scheduled), 0.0)
+        sessions.complete(batch, fake_target.verify(batch.scheduled), 0.0)
         for client in clients:
             client.hear()
     rounds = [set(served[start : start + 12]) for start in range(0, len(served) - 11, 12)]

@@ -1,4 +1,5 @@
-"""Who is let in where not everybody fits: at once, with a word on when to come back, and nobody let in pays for it."""
+"""Admission: what does not fit is refused at once with a time to retry, and the sessions that were admitted lose
+nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from server.sessions.quotas import Allowance, Quotas
 from server.sessions.refusal import RefusalReason
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
-from tests.server.thinker import Thinker, decode
+from tests.server.fake_target import FakeTarget, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset())
 LONG = Settings(max_new_tokens=300)
@@ -28,7 +29,7 @@ def asking(sessions: Sessions, name: str, settings: Settings = LONG, client: str
 
 
 def again(client: Client, settings: Settings = LONG) -> None:
-    """Another question in the same session."""
+    """Asks another question in the same session."""
     client.say(client.session.extend(client.session.tree.frontier, [7, 8], settings))
 
 
@@ -52,7 +53,7 @@ def reasons(sessions: Sessions) -> dict[str, int]:
 
 
 def test_no_more_answers_are_made_at_a_time_than_may_be_and_the_next_is_told_when_to_come() -> None:
-    sessions, thinker = new_sessions(max_running=2), Thinker()
+    sessions, fake_target = new_sessions(max_running=2), FakeTarget()
     first, second, third = (asking(sessions, name) for name in ("one", "two", "three"))
     assert third.failed is not None
     assert third.failed.code is FailureCode.OVERLOADED
@@ -63,7 +64,7 @@ def test_no_more_answers_are_made_at_a_time_than_may_be_and_the_next_is_told_whe
     first.hear()
     first.say(first.session.cancel())
     assert asking(sessions, "fourth").failed is None
-    assert one_pass(sessions, thinker) == 2
+    assert one_pass(sessions, fake_target) == 2
     assert (first.failed, second.failed) == (None, None)
 
 
@@ -74,9 +75,9 @@ def test_unless_told_otherwise_as_many_answer_as_decode_in_every_pass() -> None:
 
 
 def test_a_question_that_cannot_be_answered_now_costs_its_session_nothing() -> None:
-    sessions, thinker = new_sessions(max_running=1, lease_seconds=60.0), Thinker()
+    sessions, fake_target = new_sessions(max_running=1, lease_seconds=60.0), FakeTarget()
     asked = asking(sessions, "asked", SHORT, length=30)
-    answer(asked, sessions, thinker)
+    answer(asked, sessions, fake_target)
     other = asking(sessions, "other")
     again(asked)
     assert asked.failed is not None
@@ -87,16 +88,16 @@ def test_a_question_that_cannot_be_answered_now_costs_its_session_nothing() -> N
     packed = sessions.counters.packed_tokens
     back = returned(asked)
     prompt = list(back.session.tree.tokens)
-    one_pass(sessions, thinker)
+    one_pass(sessions, fake_target)
     back.hear()
     assert back.session.answer == decode(prompt, 1, end=-1)
     assert sessions.counters.packed_tokens - packed <= 4
 
 
 def test_an_answer_that_was_begun_goes_on_although_another_took_its_place_meanwhile() -> None:
-    sessions, thinker = new_sessions(max_running=1, lease_seconds=60.0), Thinker()
+    sessions, fake_target = new_sessions(max_running=1, lease_seconds=60.0), FakeTarget()
     begun = asking(sessions, "begun")
-    one_pass(sessions, thinker)
+    one_pass(sessions, fake_target)
     lose(begun)
     assert asking(sessions, "other").failed is None
     assert returned(begun).failed is None
@@ -104,9 +105,9 @@ def test_an_answer_that_was_begun_goes_on_although_another_took_its_place_meanwh
 
 
 def test_a_prompt_is_let_in_only_where_the_answers_that_are_made_will_leave_room_for_its_own() -> None:
-    """Judged by how long answers have become so far, and never by more than was asked for."""
-    sessions, thinker = new_sessions(capacity=100), Thinker()
-    answer(asking(sessions, "measured", Settings(max_new_tokens=30), length=3), sessions, thinker)
+    """Estimated from the length of answers so far, and never more than the client asked for."""
+    sessions, fake_target = new_sessions(capacity=100), FakeTarget()
+    answer(asking(sessions, "measured", Settings(max_new_tokens=30), length=3), sessions, fake_target)
     running = asking(sessions, "running", length=40)
     assert running.failed is None
     assert asking(sessions, "fits", Settings(max_new_tokens=10), length=20).failed is None
@@ -118,10 +119,10 @@ def test_a_prompt_is_let_in_only_where_the_answers_that_are_made_will_leave_room
 
 
 def test_whoever_has_no_question_makes_room_for_another_session() -> None:
-    """It comes back with its next one, as after any link that broke."""
-    sessions, thinker = new_sessions(max_sessions=2), Thinker()
+    """It resumes with its next question, as after any broken stream."""
+    sessions, fake_target = new_sessions(max_sessions=2), FakeTarget()
     idle, busy = asking(sessions, "idle", SHORT), asking(sessions, "busy")
-    answer(idle, sessions, thinker)
+    answer(idle, sessions, fake_target)
     assert asking(sessions, "comer").failed is None
     assert (idle.ended, idle.failed, busy.ended) == (True, None, False)
     refused = asking(sessions, "another")
@@ -131,14 +132,14 @@ def test_whoever_has_no_question_makes_room_for_another_session() -> None:
 
 
 def test_of_those_without_a_question_the_one_that_has_had_none_for_longest_goes() -> None:
-    sessions, thinker = new_sessions(max_sessions=2), Thinker()
+    sessions, fake_target = new_sessions(max_sessions=2), FakeTarget()
     early, late = (asking(sessions, name, SHORT) for name in ("a", "bb"))
     for now, client in enumerate((late, early)):
         while not client.done:
-            one_pass(sessions, thinker, float(now))
+            one_pass(sessions, fake_target, float(now))
             client.hear()
     again(late, Settings(max_new_tokens=1))
-    one_pass(sessions, thinker, 9.0)
+    one_pass(sessions, fake_target, 9.0)
     late.hear()
     assert asking(sessions, "ccc").failed is None
     assert (early.ended, late.ended) == (True, False)
@@ -173,9 +174,9 @@ def test_a_client_that_has_used_up_its_share_is_told_and_others_go_on(client: st
 
 
 def test_what_is_committed_is_used_up_too_and_an_answer_that_is_made_goes_on_to_its_end() -> None:
-    sessions, thinker = new_sessions(QUOTAS), Thinker()
+    sessions, fake_target = new_sessions(QUOTAS), FakeTarget()
     client = asking(sessions, "a", Settings(max_new_tokens=100), client="short")
-    answer(client, sessions, thinker)
+    answer(client, sessions, fake_target)
     assert len(client.session.answer) == 100
     again(client)
     assert client.failed is not None
@@ -183,10 +184,10 @@ def test_what_is_committed_is_used_up_too_and_an_answer_that_is_made_goes_on_to_
 
 
 def test_to_come_back_is_no_request() -> None:
-    sessions, thinker = new_sessions(QUOTAS, lease_seconds=60.0), Thinker()
+    sessions, fake_target = new_sessions(QUOTAS, lease_seconds=60.0), FakeTarget()
     client = asking(sessions, "a", client="seldom")
     for _ in range(5):
-        one_pass(sessions, thinker)
+        one_pass(sessions, fake_target)
         lose(client)
         client = returned(client)
         assert client.failed is None
@@ -203,10 +204,10 @@ def test_to_come_back_is_no_request() -> None:
 
 
 def test_a_client_with_all_its_sessions_gives_up_one_without_a_question() -> None:
-    sessions, thinker = new_sessions(QUOTAS), Thinker()
+    sessions, fake_target = new_sessions(QUOTAS), FakeTarget()
     first, other = asking(sessions, "a", SHORT, client="few"), asking(sessions, "bb", SHORT)
     for client in (first, other):
-        answer(client, sessions, thinker)
+        answer(client, sessions, fake_target)
     assert asking(sessions, "ccc", client="few").failed is None
     assert asking(sessions, "dddd", client="few").failed is None
     assert (first.ended, other.ended) == (True, False)
@@ -214,35 +215,35 @@ def test_a_client_with_all_its_sessions_gives_up_one_without_a_question() -> Non
 
 
 def test_a_client_that_says_nothing_for_as_long_as_a_lease_lasts_is_as_good_as_gone() -> None:
-    sessions, thinker = (
+    sessions, fake_target = (
         Sessions(replace(ENDLESS, run_ahead=4), replace(SERVING_LIMITS, lease_seconds=60.0), 2000),
-        Thinker(),
+        FakeTarget(),
     )
     silent = asking(sessions, "silent")
     now = 0.0
-    while one_pass(sessions, thinker, now):
+    while one_pass(sessions, fake_target, now):
         now += 1.0
     last = now - 1.0
     assert sessions.next_due() == last + 60.0
-    assert one_pass(sessions, thinker, last + 59.0) == 0
+    assert one_pass(sessions, fake_target, last + 59.0) == 0
     assert not silent.ended
-    assert one_pass(sessions, thinker, last + 60.0) == 0
+    assert one_pass(sessions, fake_target, last + 60.0) == 0
     assert silent.ended
     assert (len(sessions), sessions.away) == (0, 1)
     back = returned(silent)
-    one_pass(sessions, thinker, last + 61.0)
+    one_pass(sessions, fake_target, last + 61.0)
     back.hear()
     assert len(back.session.answer) >= 4
 
 
 def test_who_comes_back_and_is_turned_away_takes_no_place_from_another() -> None:
     quotas = {"bob": Allowance(max_sessions=1, requests_per_minute=2)}
-    sessions, thinker = new_sessions(quotas, lease_seconds=60.0), Thinker()
+    sessions, fake_target = new_sessions(quotas, lease_seconds=60.0), FakeTarget()
     away = asking(sessions, "away", SHORT, client="bob")
-    answer(away, sessions, thinker)
+    answer(away, sessions, fake_target)
     lose(away)
     idle = asking(sessions, "idle", SHORT, client="bob")
-    answer(idle, sessions, thinker)
+    answer(idle, sessions, fake_target)
     away.session.lost()
     fresh = Client(sessions, "unused", client="bob")
     fresh.say(away.session.extend(away.session.tree.frontier, [7, 8], SHORT))

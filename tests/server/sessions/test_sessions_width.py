@@ -1,4 +1,4 @@
-"""How wide sessions make their passes, by what passes turn out to cost and what nodes promise."""
+"""How many nodes sessions put into a pass, from the measured cost of passes and the probability of nodes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from common.protocol.messages import Grow, GrownNode, Settings
 from server.passes.batch import Batch
 from server.sessions.sessions import ServingLimits, SessionEntry, Sessions
 from tests.server.clients_of_sessions import TERMS, Client, prompt_of
-from tests.server.thinker import Thinker
+from tests.server.fake_target import FakeTarget
 
 Cost = Callable[[int], float]
 SERVING_LIMITS = ServingLimits(max_sessions=8, pass_tokens=64)
@@ -26,11 +26,11 @@ def steep(tokens: int) -> float:
 
 
 class Server:
-    """Sessions on a target whose passes cost what `cost` says."""
+    """Sessions of a target whose passes cost what `cost` returns."""
 
     def __init__(self, cost: Cost):
         self.sessions = Sessions(replace(TERMS, end_tokens=frozenset()), SERVING_LIMITS, capacity=2000)
-        self._thinker = Thinker()
+        self._fake_target = FakeTarget()
         self._cost = cost
         self._now = 0.0
 
@@ -39,11 +39,12 @@ class Server:
         batch = self.sessions.plan(self._now)
         assert batch is not None
         self._now += self._cost(batch.tokens)
-        self.sessions.complete(batch, self._thinker.verify(batch.scheduled), self._now)
+        self.sessions.complete(batch, self._fake_target.verify(batch.scheduled), self._now)
         return batch
 
     def decoding(self, name: str, prompt: list[int]) -> Client:
-        """A client whose prompt has been computed, and a few tokens, so that wide passes and narrow ones are known."""
+        """A client whose prompt and some tokens have been computed, so that the costs of wide and narrow passes are
+        known."""
         client = Client(self.sessions, name)
         client.open(prompt, LONG)
         while len(client.session.answer) < 3:
@@ -53,7 +54,7 @@ class Server:
 
 
 def grow(client: Client, count: int, logp: float) -> None:
-    """So many nodes, each below the one before, none of which the target is likely to take."""
+    """A chain of `count` nodes that the target is unlikely to take."""
     session = client.session
     first = session.tree.last_id + 1
     parents = [0, *range(first, first + count)]
@@ -63,7 +64,7 @@ def grow(client: Client, count: int, logp: float) -> None:
 
 
 def widths(batch: Batch[SessionEntry]) -> dict[object, int]:
-    """The nodes of each client."""
+    """The number of nodes of each client."""
     return {
         entry.listener: len(scheduled.nodes) for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)
     }
@@ -106,7 +107,8 @@ def test_before_any_pass_was_measured_all_nodes_are_taken() -> None:
 
 
 def test_one_slow_pass_keeps_passes_narrow_only_for_a_while() -> None:
-    """The first on a cold device, say. The narrow ones that follow would never show that wide ones are fast."""
+    """For example the first pass on a cold device. The narrow passes that follow would never show that wide ones are
+    fast."""
     costs = iter([3.0])
     server = Server(lambda tokens: next(costs, 0.03))
     client = Client(server.sessions, "s")

@@ -1,5 +1,5 @@
-"""Who merely waits for its client makes room when others are turned away, who waits for room is served by age, and
-nobody is computed for twice at the price of once."""
+"""Preemption: a session that only waits for its client gives up its slots when others would be refused, waiting
+sessions are served in order of age, and repeated computation is charged to its client."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,20 +10,20 @@ from common.protocol.messages import Settings
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
-from tests.server.thinker import Thinker, decode
+from tests.server.fake_target import FakeTarget, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset())
 ROUNDS = Settings(max_new_tokens=300, idle="lockstep")
 SHORT = Settings(max_new_tokens=20)
 
 
-class Street:
+class TimedSessions:
     """Clients and passes on one clock."""
 
     def __init__(self, capacity: int = 4000, quotas: dict[str, Allowance] | None = None, **bounds: Any):
         bounds = {"lease_seconds": 60.0} | bounds
         self.sessions = Sessions(ENDLESS, replace(SERVING_LIMITS, **bounds), capacity, Quotas(quotas or {}))
-        self.thinker, self.now = Thinker(), 0.0
+        self.fake_target, self.now = FakeTarget(), 0.0
 
     def asks(self, name: str, length: int, settings: Settings, client: str = "") -> Client:
         asking = Client(self.sessions, name, client=client)
@@ -33,7 +33,7 @@ class Street:
     def go_on(self, seconds: float, *clients: Client) -> None:
         end = self.now + seconds
         while self.now < end:
-            one_pass(self.sessions, self.thinker, self.now)
+            one_pass(self.sessions, self.fake_target, self.now)
             self.now += 0.03
             for client in clients:
                 client.hear()
@@ -41,97 +41,102 @@ class Street:
 
 @pytest.mark.parametrize("bound", [{"max_running": 8}, {"max_sessions": 8}])
 def test_places_are_not_held_by_those_who_wait_for_their_clients(bound: dict[str, int]) -> None:
-    """A frame each 2.4 s, from each of eight."""
-    street = Street(**bound)
-    holding = [street.asks("h" * (number + 1), 3, ROUNDS) for number in range(8)]
+    """Each of the eight sends one frame every 2.4 s."""
+    timed = TimedSessions(**bound)
+    holding = [timed.asks("h" * (number + 1), 3, ROUNDS) for number in range(8)]
     refused = 0
     for turn in range(40):
-        street.go_on(0.3)
+        timed.go_on(0.3)
         each = holding[turn % 8]
         each.hear()
         if not each.ended:
-            each.say(each.session.exhausted(), street.now)
-        comer = street.asks(f"a comer of number {turn}", 3, SHORT)
-        refused += comer.failed is not None
-        street.go_on(0.9, comer)
-        assert comer.failed is not None or comer.session.answer == decode(comer.session.tree.tokens[:3], 20, end=-1)
+            each.say(each.session.exhausted(), timed.now)
+        newcomer = timed.asks(f"a comer of number {turn}", 3, SHORT)
+        refused += newcomer.failed is not None
+        timed.go_on(0.9, newcomer)
+        assert newcomer.failed is not None or newcomer.session.answer == decode(
+            newcomer.session.tree.tokens[:3], 20, end=-1
+        )
     assert refused == 0
 
 
 def test_who_waits_for_no_longer_than_a_round_trip_keeps_its_place() -> None:
-    street = Street(max_running=1)
-    rounds = street.asks("rounds", 3, ROUNDS)
+    timed = TimedSessions(max_running=1)
+    rounds = timed.asks("rounds", 3, ROUNDS)
     for _ in range(10):
-        street.go_on(0.2, rounds)
-        assert street.asks("a comer", 3, SHORT).failed is not None
-        rounds.say(rounds.session.exhausted(), street.now)
+        timed.go_on(0.2, rounds)
+        assert timed.asks("a newcomer", 3, SHORT).failed is not None
+        rounds.say(rounds.session.exhausted(), timed.now)
     assert not rounds.ended
 
 
 def test_who_made_room_comes_back_and_ends_as_alone() -> None:
-    street = Street(max_running=1)
-    rounds = street.asks("rounds", 3, replace(ROUNDS, max_new_tokens=10))
-    street.go_on(1.0, rounds)
-    comer = street.asks("a comer", 3, SHORT)
-    assert (comer.failed, rounds.ended, rounds.failed) == (None, True, None)
+    timed = TimedSessions(max_running=1)
+    rounds = timed.asks("rounds", 3, replace(ROUNDS, max_new_tokens=10))
+    timed.go_on(1.0, rounds)
+    newcomer = timed.asks("a newcomer", 3, SHORT)
+    assert (newcomer.failed, rounds.ended, rounds.failed) == (None, True, None)
     rounds.session.lost()
-    back = Client(street.sessions, "unused")
+    back = Client(timed.sessions, "unused")
     back.session = rounds.session
     for message in back.session.reopen():
-        back.say(message, street.now)
+        back.say(message, timed.now)
     while not back.done:
-        back.say(back.session.exhausted(), street.now)
-        street.go_on(0.05, back, comer)
+        back.say(back.session.exhausted(), timed.now)
+        timed.go_on(0.05, back, newcomer)
     assert back.session.answer == decode(prompt_of(len("rounds"), 3), 10, end=-1)
-    assert street.sessions.counters.recomputed_tokens == 0
+    assert timed.sessions.counters.recomputed_tokens == 0
 
 
 def test_a_place_is_taken_from_nobody_where_that_would_not_help() -> None:
-    street = Street(capacity=100)
-    waiting, busy = street.asks("waiting", 3, ROUNDS), street.asks("busy", 60, Settings(max_new_tokens=300))
-    street.go_on(0.5)
-    assert street.asks("too long", 90, SHORT).failed is not None
+    timed = TimedSessions(capacity=100)
+    waiting, busy = (
+        timed.asks("waiting", 3, ROUNDS),
+        timed.asks("busy", 60, Settings(max_new_tokens=300)),
+    )
+    timed.go_on(0.5)
+    assert timed.asks("too long", 90, SHORT).failed is not None
     assert not waiting.ended
     assert not busy.ended
 
 
 def test_a_long_prompt_is_let_in_by_its_age() -> None:
-    """Short ones come all the time, and room for them there always is."""
-    street = Street(capacity=200)
-    short = [street.asks("s" * number, 20, SHORT) for number in range(10, 14)]
+    """Short prompts keep coming, and there are always slots for them."""
+    timed = TimedSessions(capacity=200)
+    short = [timed.asks("s" * number, 20, SHORT) for number in range(10, 14)]
     refusals, passed = 0, 0
-    long, comes = street.asks("the long one", 150, SHORT), 0.0
+    long, comes = timed.asks("the long one", 150, SHORT), 0.0
     assert long.failed is not None
     for number in range(200):
         short = [each for each in short if not each.done]
         if len(short) < 4:
-            comer = street.asks("s" * (20 + number), 20, SHORT)
-            short += [] if comer.failed else [comer]
-            passed += comer.failed is None
-        if street.now >= comes:
-            long = street.asks("the long one", 150, SHORT)
+            newcomer = timed.asks("s" * (20 + number), 20, SHORT)
+            short += [] if newcomer.failed else [newcomer]
+            passed += newcomer.failed is None
+        if timed.now >= comes:
+            long = timed.asks("the long one", 150, SHORT)
             if long.failed is None:
                 assert number, "nobody was before it"
                 break
-            refusals, comes = refusals + 1, street.now + long.failed.retry_after
-        street.go_on(0.12, *short)
+            refusals, comes = refusals + 1, timed.now + long.failed.retry_after
+        timed.go_on(0.12, *short)
     assert long.failed is None
     assert refusals <= 8
 
 
 def test_what_made_room_for_others_is_paid_for_when_it_is_computed_again() -> None:
-    street = Street(capacity=400, quotas={"thrifty": Allowance(tokens_per_minute=600)})
-    thrifty = street.asks("thrifty", 300, Settings(max_new_tokens=1), client="thrifty")
-    answer(thrifty, street.sessions, street.thinker)
+    timed = TimedSessions(capacity=400, quotas={"thrifty": Allowance(tokens_per_minute=600)})
+    thrifty = timed.asks("thrifty", 300, Settings(max_new_tokens=1), client="thrifty")
+    answer(thrifty, timed.sessions, timed.fake_target)
     for turn in range(1, 9):
-        # Another's prompt takes its K/V.
-        other = street.asks("o" * turn, 350, Settings(max_new_tokens=1))
-        answer(other, street.sessions, street.thinker)
-        street.sessions.leave(other, street.now)
-        thrifty.say(thrifty.session.extend(thrifty.session.tree.frontier, [7], Settings(max_new_tokens=1)), street.now)
+        # Another session's prompt takes its K/V.
+        other = timed.asks("o" * turn, 350, Settings(max_new_tokens=1))
+        answer(other, timed.sessions, timed.fake_target)
+        timed.sessions.leave(other, timed.now)
+        thrifty.say(thrifty.session.extend(thrifty.session.tree.frontier, [7], Settings(max_new_tokens=1)), timed.now)
         if thrifty.failed is not None:
             break
-        answer(thrifty, street.sessions, street.thinker)
+        answer(thrifty, timed.sessions, timed.fake_target)
     assert turn == 2
     assert thrifty.failed is not None
     assert "has used up its tokens" in thrifty.failed.message

@@ -1,4 +1,4 @@
-"""What waits for a client is bounded, ordered, and still sent after the end."""
+"""The queue of messages to a client is bounded and ordered, and still sent after the end."""
 
 from common.protocol.messages import Commit, Failed, Opened, State
 from server.sessions.stream import MAX_WAITING, MAX_WAITING_STATE, Stream

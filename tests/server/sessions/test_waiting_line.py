@@ -1,4 +1,4 @@
-"""Whose turn it is among those who wait for K/V, by age."""
+"""The order in which sessions that wait for K/V are served: by age."""
 
 from server.sessions.waiting_line import WaitingLine
 
@@ -8,7 +8,7 @@ ANSWER_S = 10.0
 def test_room_is_kept_for_the_oldest_that_came_back() -> None:
     line = WaitingLine()
     line.refused("long", 300, 1.0, 0.0)
-    assert line.reserved("short", 0.5, ANSWER_S) == 0.0  # it may never come back
+    assert line.reserved("short", 0.5, ANSWER_S) == 0.0  # the oldest may never come back
     line.refused("long", 300, 1.0, 1.0)
     line.refused("longer", 900, 1.0, 1.0)
     line.refused("longer", 900, 1.0, 2.0)
@@ -28,7 +28,7 @@ def test_who_stays_away_holds_up_nobody() -> None:
     assert len(line) == 0
 
 
-def test_strangers_fill_no_memory() -> None:
+def test_unknown_sessions_fill_no_memory() -> None:
     line = WaitingLine()
     for number in range(10_000):
         line.refused(number, 1, 1.0, 0.0)

@@ -59,7 +59,7 @@ def how_to(rng: Random) -> Turn:
 
 
 def comparison(rng: Random) -> Turn:
-    """Which of two things fits somebody who says what they need."""
+    """Which of two things suits somebody who states a need."""
     pair = rng.choice(list(PAIRS))
     need = rng.choice(list(PAIRS[pair]))
     one, two = pair if rng.random() < 0.5 else pair[::-1]
@@ -172,7 +172,7 @@ def gift(rng: Random) -> Turn:
 
 
 def plan(rng: Random) -> Turn:
-    """A day from what somebody likes, eats and where they are."""
+    """A plan for a day, from what somebody likes and eats and where they are."""
     city, day, food = city_of(rng), rng.choice(DAYS), rng.choice(FOODS)
     one, two = rng.sample(HOBBIES, 2)
     name = person(rng).name

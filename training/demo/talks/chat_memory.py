@@ -1,4 +1,4 @@
-"""Talks in which later turns refer to earlier ones: what was told, corrected, planned or explained, and what was not.
+"""Talks in which later turns refer to earlier ones: what was stated, corrected, planned or explained, and what was not.
 
 What may live here: such talks. It may not know the single exchanges that may stand between.
 """
@@ -18,7 +18,7 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
 
 def about_me(rng: Random) -> dict[str, tuple[str, tuple[str, ...], str]]:
-    """What somebody tells of themselves, how they ask for it later, and the answer."""
+    """What people say about themselves, how they ask for it later, and the answer."""
     own, pet_name, friend = names(rng, 3)
     home, job, pet, hobby, food = (
         city(rng), rng.choice(JOBS), rng.choice(PETS), rng.choice(HOBBIES), rng.choice(FOODS)
@@ -49,13 +49,13 @@ def about_me(rng: Random) -> dict[str, tuple[str, tuple[str, ...], str]]:
 
 
 def introduced(rng: Random, told: list[str], answers: list[str]) -> Turn:
-    """Somebody tells some facts; the assistant says them back, which is what it will be asked for."""
+    """Somebody states some facts; the assistant repeats them, because it will be asked for them."""
     greeting = rng.choice(("Hello! ", "Hi! ", "", ""))
     return f"{greeting}{capital(listed(told))}.", f"{greeting}{'. '.join(answers)}. How can I help you?"
 
 
 def remembered(rng: Random, between: Between) -> tuple[Turn, ...]:
-    """Facts are told and later asked for; now and then one that was not told."""
+    """Facts are stated and later asked for; sometimes one that was not stated."""
     known = about_me(rng)
     kinds = rng.sample(list(known), rng.choice((1, 2, 2, 3)))
     turns = [introduced(rng, [known[kind][0] for kind in kinds], [known[kind][2] for kind in kinds])]
@@ -72,7 +72,7 @@ def remembered(rng: Random, between: Between) -> tuple[Turn, ...]:
 
 
 def corrected(rng: Random, between: Between) -> tuple[Turn, ...]:
-    """A fact is told, then corrected; the later one counts."""
+    """A fact is stated, then corrected; the later one counts."""
     known, later = about_me(rng), about_me(rng)
     kind = rng.choice([kind for kind in known if known[kind][2] != later[kind][2]])
     turns = [introduced(rng, [known[kind][0]], [known[kind][2]])]
@@ -115,12 +115,12 @@ def numbered(task: str, steps: list[str]) -> str:
 
 
 def opened(rng: Random, ask: str) -> str:
-    """The question after one of many openings, which the answer does not mind."""
+    """The question after one of many openings, which do not affect the answer."""
     return rng.choice(("", "Tell me: ", "One question: ", "Please help me. ", "I wonder: ", "Quick question: ")) + ask
 
 
 def shorter(rng: Random, between: Between) -> tuple[Turn, ...]:
-    """An explanation or steps, and then fewer words of the same."""
+    """An explanation or steps, and then a shorter version of the same."""
     if rng.random() < 0.5:
         question = rng.choice(list(FACTS))
         short, more = FACTS[question]
@@ -134,7 +134,7 @@ def shorter(rng: Random, between: Between) -> tuple[Turn, ...]:
 
 
 def step_asked_for(rng: Random, between: Between) -> tuple[Turn, ...]:
-    """Steps, and then the question for one of them."""
+    """Steps, and then a question about one of them."""
     task = rng.choice(list(HOW_TO))
     steps = list(HOW_TO[task])
     count = rng.choice((3, 4, 5))
@@ -149,7 +149,7 @@ def step_asked_for(rng: Random, between: Between) -> tuple[Turn, ...]:
 
 
 def not_told(rng: Random, between: Between) -> tuple[Turn, ...]:
-    """Questions on people and things that nobody has told the assistant."""
+    """Questions about people and things that the assistant has not been told of."""
     name = names(rng, 1)[0]
     ask, what = rng.choice(
         (

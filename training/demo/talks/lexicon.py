@@ -1,9 +1,9 @@
-"""Words that several categories share: people, places, things, jobs, days, and words invented on the spot.
+"""Words that several categories share: people, places, things, jobs, days, and words made up on demand.
 
 What may live here: lists of words, the pronouns that belong to names, and seeded draws from them. It may not know
 sentences.
 
-Half of all drawn names and cities are put together from syllables, so that nothing but copying them from the text pays.
+Half of all drawn names and cities are put together from syllables, so that only copying them from the text works.
 """
 
 from __future__ import annotations

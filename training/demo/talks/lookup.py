@@ -25,7 +25,7 @@ def items(rng: Random, count: int) -> list[str]:
 
 
 def rest(options: list[str], *right: str) -> tuple[str, ...]:
-    """The competing words; competing numbers are told apart by the check itself."""
+    """The competing words; competing numbers are distinguished by the check itself."""
     return tuple(option for option in options if option not in right and not option.isdigit())
 
 

@@ -1,4 +1,4 @@
-"""A passage of facts drawn from a scene, and its text: grouped with pronouns or scattered, with idle sentences between.
+"""A passage of facts drawn from a scene, and its text: grouped with pronouns or scattered, with irrelevant sentences.
 
 What may live here: drawing facts and laying them out. It may not know questions.
 """
@@ -31,13 +31,13 @@ class Fact:
 
     @property
     def said(self) -> str:
-        """The fact as an answer puts it, without a full stop."""
+        """The fact as an answer words it, without a full stop."""
         return capital(filled(self.field.said, self.subject.name, self.value))
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Everything that one passage tells, in the order in which it tells it, and its text."""
+    """Everything that one passage states, in its order, and its text."""
 
     scene: PassageKind
     subjects: tuple[PassageSubject, ...]
@@ -57,7 +57,7 @@ def filled(pattern: str, subject: str, value: str = "", other: str = "", possess
 
 
 def draw_passage(rng: Random, scene: PassageKind) -> Passage:
-    """Two to four subjects with one to three facts each; at times two share a value, and at times one fact is left
+    """Two to four subjects with one to three facts each; sometimes two share a value, and sometimes one fact is left
     out."""
     count = rng.choice((2, 3, 3, 4))
     subjects = scene.subjects(rng, count)

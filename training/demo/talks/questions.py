@@ -21,7 +21,7 @@ REFUSAL = "does not say"
 
 @dataclass(frozen=True)
 class PassageQuestion:
-    """What is asked, the sentences that answer it (the last one concludes), what the conclusion must hold and what it
+    """The question, the sentences that answer it (the last one concludes), what the conclusion must contain and what it
     may not."""
 
     ask: str
@@ -34,7 +34,7 @@ Asker = Callable[[Random, Passage], "PassageQuestion | None"]
 
 
 def others(passage: Passage, field: FactKind, *right: str) -> tuple[str, ...]:
-    """The values of the field that would be mistaken for the right ones; numbers are told apart by the check itself."""
+    """The values of the field that could be mistaken for right ones; numbers are distinguished by the check itself."""
     return tuple(
         {fact.value: None for fact in passage.of(field) if fact.value not in right and not fact.value.isdigit()}
     )
@@ -81,7 +81,7 @@ def missing(rng: Random, passage: Passage) -> PassageQuestion:
 
 
 def reverse(rng: Random, passage: Passage) -> PassageQuestion | None:
-    """Who has a value. The value stands beside the answer, where it is easy to find again."""
+    """Who has a value. The value stands next to the answer in the text, where it is easy to find."""
     fact = told(passage, rng)
     if not unique(passage, fact):
         return None
@@ -104,7 +104,7 @@ def reverse_missing(rng: Random, passage: Passage) -> PassageQuestion | None:
 
 
 def hop(rng: Random, passage: Passage) -> PassageQuestion | None:
-    """A fact of the one that has another value: first who that is, then the fact."""
+    """A fact about whoever has another value: first who that is, then the fact."""
     known = told(passage, rng)
     fields = [field for field in passage.scene.fields if field is not known.field]
     sought = rng.choice([f for f in passage.fields if f is not known.field] or fields)
@@ -154,7 +154,7 @@ def count(rng: Random, passage: Passage) -> PassageQuestion | None:
 
 
 def numbered(rng: Random, passage: Passage) -> tuple[NumberQuestions, list[Fact]] | None:
-    """The facts of a field whose numbers compare, with no two alike."""
+    """The facts of a comparable field whose numbers are all different."""
     fields = [field for field in passage.fields if field.order and len(passage.of(field)) > 1]
     if not fields:
         return None

@@ -28,7 +28,7 @@ SHORT_LEADS = ("{text}\n\n{ask}", "{text}\n{ask}", "{ask}\n\n{text}", "Question:
 
 
 def as_talk(rng: Random, leads: tuple[str, ...], text: str, question: PassageQuestion, *more: PassageQuestion) -> Talk:
-    """The first question stands with the text; further ones follow alone, as turns of the same talk."""
+    """The first question comes with the text; further ones follow alone, as turns of the same talk."""
     prompt = rng.choice(leads).format(text=text, ask=question.ask)
     turns = {prompt: " ".join(question.answer)} | {later.ask: " ".join(later.answer) for later in more}
     return Talk("", tuple(turns.items()), question.result, question.wrong)

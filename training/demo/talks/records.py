@@ -1,4 +1,4 @@
-"""Records told in sentences and what they are turned into: tables, JSON, lists and forms, sorted, filtered or cut.
+"""Records stated in sentences, and their other forms: tables, JSON, lists and forms, sorted, filtered or shortened.
 
 What may live here: kinds of records, the forms, and the working that sorts and filters. It may not know other texts.
 """
@@ -143,8 +143,8 @@ PLAIN, SORTED, FILTERED, SHORTENED = "plain", "sorted", "filtered", "shortened"
 
 
 def make_records(layouts: tuple[str, ...], *changes: tuple[str, ...]) -> Callable[[Random], Talk]:
-    """Sentences to one of the forms, under one of the sets of constraints. Hidden work is written down first: which
-    rows stay, then in which order."""
+    """Sentences to one of the forms, under one of the sets of constraints. The intermediate work is written out first:
+    which rows stay, then their order."""
 
     def make(rng: Random) -> Talk:
         kind, change = rng.choice(list(SUBJECTS)), rng.choice(changes)
@@ -195,7 +195,7 @@ def kept(rng: Random, rows: list[Row], subject: RecordKind) -> tuple[list[Row], 
 
 
 def ranked(rng: Random, rows: list[Row], subject: RecordKind) -> tuple[list[Row], str, list[str]]:
-    """The rows by their number; the numbers are put in order before."""
+    """The rows ordered by their number; the numbers are sorted before."""
     column = subject.number
     highest = rng.random() < 0.5
     order = sorted(rows, key=lambda row: int(row[column]), reverse=highest)

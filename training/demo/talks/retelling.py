@@ -1,4 +1,4 @@
-"""Texts on somebody's day, told by another person or at another time, as a list, or with other words in them.
+"""Texts about somebody's day, retold by another person or in another tense, as a list, or with other words in them.
 
 What may live here: the sentences and how they change. It may not know records or how answers are judged.
 """
@@ -68,7 +68,7 @@ VOICES: tuple[Voice, ...] = tuple((who, when) for who in (FIRST, THIRD) for when
 
 @dataclass(frozen=True)
 class Clause:
-    """One deed of a text: how its sentence opens, its verb forms and what follows, with a slot for "their"."""
+    """One action of a text: how its sentence opens, its verb forms and what follows, with a slot for "their"."""
 
     opener: str
     forms: tuple[str, str, str]
@@ -81,7 +81,7 @@ class Clause:
 
 
 def draw_day(rng: Random) -> tuple[Person, list[Clause]]:
-    """Two to five deeds of one person."""
+    """Two to five actions of one person."""
     hero, friend = people(rng, 2)
     clauses = []
     for number, (*forms, rest) in enumerate(rng.sample(DEEDS, rng.choice((2, 3, 3, 4, 4)))):
@@ -117,7 +117,7 @@ def placed(rng: Random, ask: str, text: str) -> str:
 
 
 def make_change(changes: tuple[tuple[Voice, Voice], ...]) -> Callable[[Random], Talk]:
-    """From one voice to another. The prompt says who is meant where the text does not, with the pronoun."""
+    """From one voice to another. Where the text does not say who is meant, the prompt does, with the pronoun."""
 
     def make(rng: Random) -> Talk:
         source, wanted = rng.choice(changes)
@@ -146,7 +146,7 @@ TRAINED_CHANGES = tuple(change for change in BOTH_CHANGES if change not in HELD_
 
 
 def make_list(*voices: Voice) -> Callable[[Random], Talk]:
-    """The deeds as a numbered list."""
+    """The actions as a numbered list."""
 
     def make(rng: Random) -> Talk:
         voice = rng.choice(voices)

@@ -1,4 +1,4 @@
-"""What reading passages tell: kinds of things with facts, several sentence shapes for each fact, and how one asks.
+"""The scenes of reading passages: kinds of things with facts, several sentence shapes for each fact, and questions.
 
 What may live here: the tables of scenes and fields. It may not know how passages are laid out or which questions exist.
 
@@ -32,8 +32,8 @@ Values = Callable[[Random, int], list[str]]
 
 @dataclass(frozen=True)
 class NumberQuestions:
-    """How one asks about the numbers of a field: who has more, whether {s} has more than {o}, who has most and least,
-    by how much {s} exceeds {o}, and who has more than {v}."""
+    """Questions about the numbers of a field: who has more, whether {s} has more than {o}, who has most and least, by
+    how much {s} exceeds {o}, and who has more than {v}."""
 
     who_more: str
     is_more: str

@@ -48,7 +48,7 @@ HOMES = {
 
 @dataclass(frozen=True)
 class Wish:
-    """What a hero wants: after "wanted", why, and what it is once it is had."""
+    """What a hero wants: the words after "wanted", the reason, and what it is like once the hero has it."""
 
     want: str
     why: str
@@ -78,7 +78,7 @@ WISHES = tuple(
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What stands in the way: what it is, what happens, and how it is overcome with help."""
+    """The obstacle: what it is, what happens, and how it is overcome with help."""
 
     what: str
     happens: str
@@ -227,7 +227,7 @@ class Plot:
 
 
 def draw_plot(rng: Random, ask: str) -> Plot:
-    """Chance decides what the prompt will name; kind and trait decide the rest."""
+    """What the prompt will name is random; kind and trait decide the rest."""
     hero, kind, trait = person(rng), rng.choice(KINDS), rng.choice(TRAITS)
     if kind in ("girl", "boy"):
         kind = "girl" if hero.they == "she" else "boy"
@@ -295,7 +295,7 @@ def tell(plot: Plot, extra: str) -> str:
 
 
 def make(rng: Random) -> Talk:
-    """One wish for a story and the story."""
+    """A request for a story, and the story."""
     ask = rng.choice(ASKS)
     plot = draw_plot(rng, ask)
     extra = rng.choice(EXTRAS)

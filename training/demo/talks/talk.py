@@ -67,7 +67,7 @@ def mixture(families: Mapping[str, tuple[Maker, float]]) -> Maker:
 
 
 def by(options: Sequence[Option], *words: object) -> Option:
-    """The option that `words` decide. Use it with a few fixed words that a model can learn by heart, never with names
+    """The option chosen by a hash of `words`. Use it with a few fixed words that a model can memorise, never with names
     or numbers."""
     digest = hashlib.blake2b("|".join(map(str, words)).encode(), digest_size=4).digest()
     return options[int.from_bytes(digest, "big") % len(options)]

@@ -23,7 +23,7 @@ GOODS = ("pen", "cup", "ball", "toy", "hat", "lamp", "scarf", "plant", "book", "
 
 @dataclass(frozen=True)
 class WorkingStep:
-    """One line of working: what is worked out, and how, such as "9 + 5 = 14"."""
+    """One line of working: what is computed, and how, such as "9 + 5 = 14"."""
 
     what: str
     how: str
@@ -54,7 +54,7 @@ def solution(problem: WordProblem, request: str) -> str:
 
 
 def changing_amount(rng: Random) -> WordProblem:
-    """One amount that grows and shrinks; two to four events."""
+    """One amount that increases and decreases, in two to four events."""
     hero, friend = rng.sample(PEOPLE, 2)
     thing = rng.choice(COUNTED)
     start = now = rng.randint(6, 40)
@@ -96,7 +96,7 @@ def changing_amount(rng: Random) -> WordProblem:
 
 
 def comparing_people(rng: Random) -> WordProblem:
-    """Three people, each amount said by means of another one's."""
+    """Three people; each amount is given in terms of another person's."""
     first, second, third = rng.sample(PEOPLE, 3)
     thing = rng.choice(COUNTED)
     one = rng.randint(4, 30)
@@ -205,7 +205,7 @@ def sharing(rng: Random) -> WordProblem:
 
 
 def rates(rng: Random) -> WordProblem:
-    """So many a day or an hour, for some time, towards a goal."""
+    """A number per day or per hour, for some time, towards a goal."""
     hero = rng.choice(PEOPLE)
     verb, thing, unit = rng.choice(
         (("reads", "pages", "day"), ("walks", "miles", "day"), ("bakes", "cakes", "hour"), ("plants", "trees", "day"),
@@ -245,7 +245,7 @@ def rates(rng: Random) -> WordProblem:
 
 
 def ages(rng: Random) -> WordProblem:
-    """Two people whose ages hang together, asked for in some years or as a sum."""
+    """Two people with related ages, asked for in some years or as a sum."""
     one, other = rng.sample(PEOPLE, 2)
     age, years = rng.randint(4, 30), rng.randint(2, 12)
     told = f"{one.name} is {age} years old."

@@ -1,11 +1,12 @@
-"""What composed families do with the elements they took: one row per aggregate, with its words and its last lines.
+"""What composed families do with the elements that they select: one row per aggregate, with its words and its last
+lines.
 
 What may live here: aggregates of a list called `chosen`. It may not know any source, condition or change.
 
 In words, `{many}` are the elements with condition and change ("even numbers in a list, each doubled"), `{many_}` the
 same before more words, `{one}` is one of them without a change, `{best}` follows an adjective that picks one, and
-`{none}` says what comes of no elements. In code, `{item}` is an element, `{value}` the changed one, `{test}` the
-condition and `{loop}` the loop.
+`{none}` says what the result is without elements. In code, `{item}` is an element, `{value}` the changed one, `{test}`
+the condition and `{loop}` the loop.
 """
 
 from __future__ import annotations

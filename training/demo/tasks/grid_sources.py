@@ -1,4 +1,4 @@
-"""What composed families go through: one row per source, with its words and its loop.
+"""What composed families iterate over: one row per source, with its words and its loop.
 
 What may live here: the elements of a parameter, in words and as code. It may not know what is done with them.
 """

@@ -58,7 +58,7 @@ def fold(name: str, start: str, step: str, returns: str = "int", when: str = TES
 
 
 def keep(item: str = "{item}", returns: str = "list[{type}]", when: str = TEST) -> Body:
-    """A list of the elements that pass, or of what stands for them."""
+    """A list of the elements that pass, or of expressions of them."""
     return fold("result", "[]", f"result.append({item})", returns, when)
 
 
@@ -76,12 +76,12 @@ def total(item: str = "{item}", when: str = TEST) -> Body:
 
 
 def join(name: str, mark: str, item: str, when: str) -> Body:
-    """The elements, or what stands for them, in one string with `mark` between them."""
+    """The elements, or expressions of them, in one string with `mark` between them."""
     return fold(name, "[]", f"{name}.append({item})", "str", when, f'"{mark}".join({name})')
 
 
 def running(name: str, start: str, *step: str) -> Body:
-    """A list of what `name` is after each element."""
+    """A list of the values of `name` after each element."""
     end = ("return result",)
     return Body("list[int]", (f"{name} = {start}", "result = []"), (*step, f"result.append({name})"), end)
 

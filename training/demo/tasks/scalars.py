@@ -35,7 +35,7 @@ LEVELS = choice("lower middle upper", ("low", "medium", "high"), ("small", "midd
 
 
 def divisors(draw: InstanceDraw) -> Slots:
-    """Two numbers to divide by, and the words that stand for them."""
+    """Two divisors, and the words for them."""
     first, second = draw.rng.sample(range(2, 10), 2)
     one, two = draw.pick((("Fizz", "Buzz"), ("Ping", "Pong"), ("Tick", "Tock"), ("Red", "Blue"), ("Foo", "Bar")))
     draw.constants += [first, second, first * second]
@@ -43,7 +43,7 @@ def divisors(draw: InstanceDraw) -> Slots:
 
 
 def dividend(draw: InstanceDraw) -> Slots:
-    """A number to divide, and what stands for its division by zero."""
+    """A divisor, and the words for its division by zero."""
     k, default = draw.rng.randint(10, 60), draw.rng.randint(-1, 5)
     draw.constants.append(0)
     return {"k": k, "default": default}

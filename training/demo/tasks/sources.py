@@ -1,4 +1,4 @@
-"""What the functions of families take and how their loops walk through it.
+"""The parameters that the functions of families take, and how their loops iterate over them.
 
 What may live here: one source per parameter and way of looping. It may not know any family, code or wording.
 """

@@ -37,8 +37,8 @@ _NOISE_LENGTH = 512
 
 @dataclass(frozen=True)
 class EagleLossWeights:
-    """Of the smooth-L1 distance to the target's features, of the cross-entropy with the target's distribution, and of
-    that with the tokens themselves."""
+    """The weights of the smooth-L1 distance to the target's features, of the cross-entropy with the target's
+    distribution, and of that with the tokens themselves."""
 
     feature: float = 1.0
     soft: float = 0.1
@@ -56,11 +56,11 @@ class EagleRecipe:
         intermediate: int | None = None,
         draft_vocabulary: int | None = None,
     ):
-        """`noise`: width of the uniform noise on features, of samples of 512 tokens. `intermediate`: width of the
+        """`noise`: width of the uniform noise on features, for samples of 512 tokens. `intermediate`: width of the
         layer's feed-forward part, by default the target's. `draft_vocabulary`: tokens that the draft may propose, the
         most frequent ones; None for all.
 
-        Raises MisuseError for what makes no draft.
+        Raises MisuseError for values that make no draft.
         """
         if min(weights.feature, weights.soft, weights.hard, noise) < 0 or weights == EagleLossWeights(0, 0, 0):
             raise MisuseError("the weights of losses and the noise must not be below 0, nor all weights 0")
@@ -135,7 +135,7 @@ class EagleRecipe:
 
 
 def _layer(target: FrozenTarget, intermediate: int | None) -> LayerShape:
-    """A layer of the target's sizes, as EAGLE's is: without input norm and biases. Raises MisuseError for a width below
+    """A layer of the target's sizes, as in EAGLE: without input norm and biases. Raises MisuseError for a width below
     1."""
     if intermediate is not None and intermediate < 1:
         raise MisuseError(f"--intermediate must be at least 1, not {intermediate}")

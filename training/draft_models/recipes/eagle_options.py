@@ -1,4 +1,4 @@
-"""The options of `outrider-train eagle` alone. It may not import torch."""
+"""The options that only `outrider-train eagle` has. It may not import torch."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class IndependentRecipe:
         parameters: int | None = None,
         token_weight: float = 0.1,
     ):
-        """The size is `layers` of `hidden`, or the width that comes next to `parameters`; see `sized_config`.
-        `token_weight`: of the cross-entropy with the tokens, beside the divergence from the target.
+        """The size is `layers` of `hidden`, or the width that comes closest to `parameters`; see `sized_config`.
+        `token_weight`: weight of the cross-entropy with the tokens, beside the divergence from the target.
 
         Raises MisuseError for a size that makes no model.
         """

@@ -1,4 +1,4 @@
-"""The options of `outrider-train independent` alone. It may not import torch."""
+"""The options that only `outrider-train independent` has. It may not import torch."""
 
 from __future__ import annotations
 

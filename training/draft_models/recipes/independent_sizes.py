@@ -24,10 +24,10 @@ def sized_config(
     target: FrozenTarget, layers: int | None = None, hidden: int | None = None, parameters: int | None = None
 ) -> PreTrainedConfig:
     """The target's configuration with `layers` layers and a hidden size of `hidden`, by default the one whose
-    parameters, the embedding counted once, come next to `parameters`; by default as many as two target layers have.
+    parameters, the embedding counted once, come closest to `parameters`; by default as many as two target layers have.
 
     Heads keep the target's size, as many as fit the width; the feed-forward part keeps its proportion; embedding and
-    head are one. Raises MisuseError for sizes below 1, and for a hidden size that is no multiple of a head's.
+    head are tied. Raises MisuseError for sizes below 1, and for a hidden size that is no multiple of a head's.
     """
     for name, value in (("layers", layers), ("hidden-size", hidden), ("parameters", parameters)):
         if value is not None and value < 1:

@@ -75,9 +75,8 @@ class MedusaRecipe:
         shared_head: bool = False,
         train_target: bool = False,
     ):
-        """`heads` places are drafted, each from `blocks` residual blocks and a head of its own, or with
-        `shared_head` the target's. `train_target` is Medusa-2. Raises MisuseError below one head or block.
-        """
+        """`heads` positions are drafted, each from `blocks` residual blocks and a head of its own, or with
+        `shared_head` the target's. `train_target` is Medusa-2. Raises MisuseError below one head or block."""
         if heads < 1 or blocks < 1:
             raise MisuseError("--heads and --blocks must be at least 1")
         self._target = target
@@ -110,7 +109,7 @@ class MedusaRecipe:
         return LossParts(own + JOINT_WEIGHT * heads.total, {**heads.metrics, "target": own.detach()})
 
     def _heads_loss(self, batch: Batch, hidden: torch.Tensor, head: nn.Module) -> LossParts:
-        """The weighted sum of the heads' cross-entropies, each a mean over its places."""
+        """The weighted sum of the heads' cross-entropies, each a mean over its positions."""
         losses, metrics = [], {}
         for index in range(self.draft.config.heads):
             ahead = index + 1
@@ -124,8 +123,8 @@ class MedusaRecipe:
         return LossParts(torch.stack(losses).sum(), metrics)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
-        """Accept length of either half of the prompts with the tree that the other half's accuracies choose; the
-        accuracies of all are kept for the draft."""
+        """Accept length of either half of the prompts with the tree chosen from the other half's accuracies; the
+        accuracies of all prompts are saved with the draft."""
         target = self._target if self._backbone is None else _with_model(self._target, self._backbone)
         halves = [half for half in (prompts[::2], prompts[1::2]) if half]
         tables, weights = [], []
@@ -161,7 +160,7 @@ class MedusaRecipe:
         }
 
     def draft_for(self, target: FrozenTarget, accuracies: torch.Tensor | None = None) -> MedusaDraft:
-        """A copy of the heads in the target's dtype, with these accuracies or the ones they began with."""
+        """A copy of the heads in the target's dtype, with these accuracies or the initial ones."""
         config = self.draft.config
         if accuracies is not None:
             config = replace(config, accuracies=tuple(tuple(head) for head in accuracies.tolist()))
@@ -192,7 +191,7 @@ def _trainable(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _with_model(target: FrozenTarget, backbone: PreTrainedModel) -> FrozenTarget:
-    """For measuring, a copy in the target's dtype: a `PackedModel` takes its model over."""
+    """For measuring: a copy in the target's dtype, because a `PackedModel` takes over the model that it is given."""
     model: Any = deepcopy(backbone)
     return replace(target, model=model.to(target.model.dtype).requires_grad_(False))
 

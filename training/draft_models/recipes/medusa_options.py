@@ -1,4 +1,4 @@
-"""The options of `outrider-train medusa` alone. It may not import torch."""
+"""The options that only `outrider-train medusa` has. It may not import torch."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from training.draft_models.token_counts import TokenCounts
 
 @dataclass(frozen=True)
 class MoaLossWeights:
-    """Of the divergence from the target's distribution, and of the distance to its hidden states."""
+    """The weights of the divergence from the target's distribution, and of the distance to its hidden states."""
 
     divergence: float = 1.0
     distance: float = 0.1
@@ -65,12 +65,12 @@ class MoaRecipe:
         draft_vocabulary: int | None,
     ):
         """`depths` are the numbers N of target layers that the draft will run below, each with a client's half of its
-        own; `size` its trainable parameters for one N, in layers of the target; `mixer` makes the states.
-        `published` trains with the paper's losses and sync points, from nothing. A share `missing` of samples lacks
-        the state of a span of the prompt, a share `alone` all state behind a random position. `draft_vocabulary`:
+        own; `size` its trainable parameters for one N, in layers of the target; `mixer` makes the states. `published`
+        trains with the paper's losses and sync points, from random weights. In a share `missing` of samples the state
+        of a span of the prompt is missing, in a share `alone` all state behind a random position. `draft_vocabulary`:
         tokens that the draft may propose, the most frequent ones; None for all.
 
-        Raises MisuseError for depths that the target does not have and for what is no share.
+        Raises MisuseError for depths that the target does not have and for values that are no share.
         """
         for name, share in (("--missing", missing), ("--alone", alone)):
             if not 0 <= share <= 1:
@@ -121,7 +121,7 @@ class MoaRecipe:
         return LossParts(total, {f"kl n={depth}": each.detach() for depth, each in by_depth})
 
     def _states(self, batch: Batch, key_values: torch.Tensor, moment: Moment) -> torch.Tensor:
-        """What the server would send of every token, `[R, T, W]`, zeros at padding."""
+        """The state that the server would send for every token, `[R, T, W]`, zeros at padding."""
         filled = batch.filled
         layers = key_values.permute(1, 2, 0, 3)[filled]
         if moment.step == 0 and isinstance(self.lsa, LayerMixture):

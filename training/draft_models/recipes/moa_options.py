@@ -1,4 +1,4 @@
-"""The options of `outrider-train moa` alone. It may not import torch."""
+"""The options that only `outrider-train moa` has. It may not import torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def options(
 
 
 def numbers(option: str, text: str) -> tuple[int, ...]:
-    """Whole numbers from 0 that commas separate, in order, each once. Raises `MisuseError`."""
+    """Whole numbers from 0, separated by commas, in order, each once. Raises `MisuseError`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() for part in parts):
         raise MisuseError(f"{option} {text} must be whole numbers with commas between them, such as 0,1,3")

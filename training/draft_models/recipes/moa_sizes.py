@@ -1,6 +1,6 @@
-"""How large a `moa` draft for a given target is, and which of the target's weights it starts from.
+"""The size of a `moa` draft for a given target, and which of the target's weights it starts from.
 
-What may live here: the networks' sizes and first weights. It may not know losses or batches.
+What may live here: the networks' sizes and initial weights. It may not know losses or batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MIXED_HEAD_DIM = 64
 def moa_config(
     target: FrozenTarget, depths: tuple[int, ...], size: float, mixer: str, final_norm: bool = True
 ) -> MoaConfig:
-    """`size`: trainable parameters for one N, in layers of the target; self- and cross-attention share them alike.
+    """`size`: trainable parameters for one N, in layers of the target; self- and cross-attention get equal shares.
     `mixer`: of `common.draft_models.lsa`.
 
     Raises MisuseError where N exceeds the target's layers, the size leaves nothing for the layers, or the mixer is
@@ -56,7 +56,7 @@ def moa_config(
 @torch.no_grad()
 def warm_start(draft: MoaDraft, target: FrozenTarget, depth: int) -> None:
     """Starts self-attention from the target's first layer, whose input is the same, and cross-attention from the last
-    layer that the draft replaces. Feed-forward parts keep the target's largest units. Before the head stands the
+    layer that the draft replaces. Feed-forward parts keep the target's largest units. The norm before the head is the
     target's final norm."""
     causal_lm: Any = target.model
     body = causal_lm.model

@@ -1,4 +1,4 @@
-"""A target that is nothing but what a test says of each row."""
+"""A fake target whose choice or distribution at each row is given by the test."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from common.protocol.rules.verify_input import VerifyInput
 
 
 class Choices:
-    """Knows its choice at each row, and that all probability lies on it."""
+    """Has a choice at each row, with all probability on it."""
 
     def __init__(self, choices: Sequence[int], vocabulary: int = 64):
         self._choices, self._vocabulary = choices, vocabulary
@@ -23,7 +23,7 @@ class Choices:
 
 
 class Distributions:
-    """Knows the distribution behind the path to each row; its choice is the likeliest token."""
+    """Has the distribution behind the path to each row; its choice is the likeliest token."""
 
     def __init__(self, verify_input: VerifyInput, of: Callable[[Sequence[int]], np.ndarray]):
         self._verify_input, self._of = verify_input, of
@@ -36,7 +36,7 @@ class Distributions:
 
 
 class Samples(Distributions):
-    """Its choice is its sample for the question's seed."""
+    """Its choice is its sample for the given seed."""
 
     def choice(self, row: int) -> int:
         position = self._verify_input.frontier + len(self._verify_input.path(row))
@@ -50,5 +50,5 @@ def seeded_choice(p: np.ndarray, seed: int, position: int) -> int:
 
 
 def decide(verify_input: VerifyInput | None, choices: Sequence[int]) -> list[int]:
-    """What the rule makes of a choice at each row; nothing where there is no question."""
+    """The rule's result for a choice at each row; nothing where there is no input."""
     return [] if verify_input is None else RULES[verify_input.rule].walk(verify_input, Choices(choices))

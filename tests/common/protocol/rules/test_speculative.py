@@ -18,7 +18,7 @@ from tests.chances import misfit, share_is
 from tests.common.protocol.laws import sequence_chances
 from tests.common.protocol.rules.rows import Distributions
 
-# The target's probabilities in hundredths behind no token and behind each; it never says 4 or 5.
+# The target's probabilities in hundredths behind no token and behind each; it never chooses 4 or 5.
 ROOT = (43, 31, 19, 7, 0, 0)
 BELOW = ((10, 55, 5, 30, 0, 0), (62, 3, 30, 5, 0, 0), (1, 9, 80, 10, 0, 0), (25, 25, 25, 25, 0, 0))
 
@@ -38,7 +38,7 @@ def law(prefix):
 
 
 def weights_like(skill, prefix):
-    """What the drafter takes for the target's distribution."""
+    """The drafter's estimate of the target's distribution."""
     right = hundredths(prefix)
     if skill == "always":
         return right
@@ -151,7 +151,7 @@ def test_a_draft_that_is_the_target_is_accepted_at_once(width):
 
 
 class Highest:
-    """Only the greatest number that a uniform one can be."""
+    """Only at the largest value that a uniform number can have."""
 
     def next(self):
         return 1 - 2**-53
@@ -203,7 +203,7 @@ def test_a_sample_lies_where_its_chance_does():
 
 
 def test_a_walk_ends_at_a_node_whose_group_is_left_to_the_next_pass():
-    """There it chooses nothing: the group would be lost, and more often where it was drawn so or so."""
+    """There it chooses nothing: the group would be lost, with a probability that depends on what was drawn."""
     tree = TokenTree([0])
     tree.grouped = True
     tree.grow(1, [GrownNode(1, 0, 3, -0.1), GrownNode(2, 1, 4, -0.1)])

@@ -1,4 +1,4 @@
-"""`typical` takes the longest run of what the target finds plausible, then the target's own choice."""
+"""`typical` takes the longest path that the target finds plausible, then the target's own choice."""
 
 import random
 
@@ -19,7 +19,7 @@ VOCABULARY = 6
 
 
 def question_over(paths, sampling=LIKELIEST):
-    """Nodes for paths, of which each one's parent comes before it."""
+    """Nodes for paths; each path's parent comes before it."""
     tree = TokenTree([0])
     ids = {(): 0}
     for path in paths:
@@ -44,7 +44,7 @@ def plausible(p, token):
 
 
 def slowly(verify_input, law, choice):
-    """All runs of plausible tokens, written down and compared."""
+    """Compares with an enumeration of all plausible paths."""
     paths = [tuple(verify_input.path(row)) for row in range(len(verify_input.tokens))]
     at: tuple[int, ...] = ()
     while True:
@@ -112,7 +112,7 @@ def test_a_choice_that_was_drafted_though_implausible_carries_the_walk_on():
             return 3 if row == 0 else 1
 
     rows = Whim(verify_input, lambda path: FLAT)
-    # Behind the root the target itself samples 3; below it 1 is plausible, and behind that the target says 1.
+    # Behind the root the target itself samples 3; below it 1 is plausible, and behind that the target chooses 1.
     assert typical.walk(verify_input, rows) == [3, 1, 1]
 
 

@@ -1,6 +1,6 @@
-"""A client of a server that means no good: its session, its drafting loop, its link's watch, the draft state.
+"""The client against a malicious server: its session, drafting loop, link watch and draft state.
 
-As `client.conversation` does, without tasks and without a drafter: what is drafted is made by chance.
+Does what `client.conversation` does, without tasks and without a drafter: drafted nodes are random.
 """
 
 from random import Random
@@ -18,24 +18,24 @@ from common.protocol.transitions import ClientState
 from common.protocol.views import Proposal
 from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from tests.fuzz.arena import FaultError, check_sentence
-from tests.fuzz.chance import Shot, Spoiler
-from tests.fuzz.server_talk import WANTED, server_frame
+from tests.fuzz.harness import FaultError, check_sentence
+from tests.fuzz.mutation import FuzzedFrame, Mutator
+from tests.fuzz.server_frames import WANTED, server_frame
 
 VOCAB = 50
 _LIMITS = Limits("f", VOCAB, 400, 64)
-_TURNS = 4  # of a session, then another is begun
+_TURNS = 4  # of a session, after which another one begins
 
 
-class ClientArena:
-    def __init__(self, dice: Random):
-        self._dice = dice
-        self._spoil = Spoiler()
+class ClientHarness:
+    def __init__(self, rng: Random):
+        self._rng = rng
+        self._mutate = Mutator()
         self._now = 0.0
         self._begin()
 
-    def frame(self, dice: Random) -> Shot:
-        return self._spoil(server_frame(self._session, VOCAB, dice), dice)
+    def frame(self, rng: Random) -> FuzzedFrame:
+        return self._mutate(server_frame(self._session, VOCAB, rng), rng)
 
     def take(self, data: bytes) -> str:
         self._now += 0.01
@@ -58,18 +58,18 @@ class ClientArena:
         return outcome
 
     def end(self) -> None:
-        """Nothing is left over."""
+        """Raises FaultError if anything is still held."""
 
     def _begin(self) -> None:
-        policy = LOCKSTEP if self._dice.random() < 0.1 else STREAM
+        policy = LOCKSTEP if self._rng.random() < 0.1 else STREAM
         self._session = ClientSession("a session of a client", _LIMITS, WANTED)
         self._loop = DraftingLoop(self._session, policy, has_drafter=True, ends=(0,))
-        self._watch = LinkWatch(self._dice.random)
+        self._watch = LinkWatch(self._rng.random)
         self._watch.retried(self._now)
-        self._begin_turn(self._dice.choices(range(VOCAB), k=self._dice.randrange(1, 30)))
+        self._begin_turn(self._rng.choices(range(VOCAB), k=self._rng.randrange(1, 30)))
 
     def _begin_turn(self, tokens: list[int]) -> None:
-        most = self._dice.choice((0, 1, 8, 40, 600))
+        most = self._rng.choice((0, 1, 8, 40, 600))
         self._send(self._loop.begin_turn(tokens, Settings(most)))
         self._watch.expect(self._now)
 
@@ -92,8 +92,8 @@ class ClientArena:
         return "taken"
 
     def _lose(self) -> None:
-        """The stream is no more. A conversation breaks off then; most often this one tries once more."""
-        if self._session.state is ClientState.FAILED or self._dice.random() < 0.2:
+        """The stream breaks. A conversation ends then, or (more often) reconnects once."""
+        if self._session.state is ClientState.FAILED or self._rng.random() < 0.2:
             self._begin()
             return
         self._session.lost()
@@ -103,21 +103,21 @@ class ClientArena:
             self._watch.retried(self._now)
 
     def _act(self) -> None:
-        """What the client does meanwhile."""
-        chance, session = self._dice.random(), self._session
+        """What the client does between two frames."""
+        chance, session = self._rng.random(), self._session
         if session.state in (ClientState.FINISHED, ClientState.PARKED):
             if session.turn == _TURNS:
                 self._begin()
                 return
-            kept = session.tree.tokens[: self._dice.randrange(len(session.tree.tokens) + 1)][:350]
-            self._begin_turn([*kept, *self._dice.choices(range(VOCAB), k=3)])
+            kept = session.tree.tokens[: self._rng.randrange(len(session.tree.tokens) + 1)][:350]
+            self._begin_turn([*kept, *self._rng.choices(range(VOCAB), k=3)])
         elif chance < 0.5:
             step = self._loop.begin_step()
             if step is not None:
                 places = [0, *(node.id for node in step.view.nodes)]
-                count = self._dice.randrange(4)
+                count = self._rng.randrange(4)
                 proposals = [
-                    Proposal(self._dice.choice(places), self._dice.randrange(VOCAB), -self._dice.random())
+                    Proposal(self._rng.choice(places), self._rng.randrange(VOCAB), -self._rng.random())
                     for _ in range(count)
                 ]
                 self._send(self._loop.drafted(step, proposals))

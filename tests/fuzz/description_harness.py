@@ -1,4 +1,4 @@
-"""What a server says of itself and hands out, and what is kept of that: descriptions, requests, manifests, pins."""
+"""What a client reads from a server and keeps: descriptions, requests for draft state, manifests, pins."""
 
 import asyncio
 import tempfile
@@ -26,8 +26,8 @@ from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc import convert
 from common.rpc.description import ServerDescription
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from tests.fuzz.arena import FaultError, check_sentence
-from tests.fuzz.chance import STRINGS, U64, Shot, Spoiler, damaged, number
+from tests.fuzz.harness import FaultError, check_sentence
+from tests.fuzz.mutation import STRINGS, U64, FuzzedFrame, Mutator, damaged, number
 
 _ADDRESS = Address("gpu.example.org", 7070)
 _PIN_SECONDS = 5.0
@@ -40,13 +40,13 @@ _SAID = ServerDescription(
 )
 
 
-class DescriptionArena:
-    """A frame's first byte says what it is."""
+class DescriptionHarness:
+    """A frame's first byte says which of these it is."""
 
-    def __init__(self, dice: Random):
+    def __init__(self, rng: Random):
         self._folder = tempfile.TemporaryDirectory(prefix="outrider-fuzz-")
         self._cache = Path(self._folder.name)
-        self._spoil = Spoiler()
+        self._mutate = Mutator()
         remember(self._cache, str(_ADDRESS), _SAID)
         (self._server_file,) = (self._cache / "servers").iterdir()
         self._runner = asyncio.Runner()
@@ -56,15 +56,15 @@ class DescriptionArena:
             file.read_bytes() for file in (self._cache / MANIFEST_FILE, self._cache / "pins.json", self._server_file)
         ]
 
-    def frame(self, dice: Random) -> Shot:
-        kind = dice.choice((0, 0, 0, 1, 2, 3, 4))
+    def frame(self, rng: Random) -> FuzzedFrame:
+        kind = rng.choice((0, 0, 0, 1, 2, 3, 4))
         if kind < 2:
-            shot = self._spoil(_description(dice) if kind == 0 else _request(dice), dice)
+            fuzzed = self._mutate(_description(rng) if kind == 0 else _request(rng), rng)
         else:
-            shot = Shot(damaged(self._files[kind - 2], dice, b'[{"a":' * 20), spoilt=True)
-            if dice.random() < 0.01:
-                shot = Shot(b"[" * 100_000, spoilt=True)
-        return shot._replace(data=bytes((kind,)) + shot.data)
+            fuzzed = FuzzedFrame(damaged(self._files[kind - 2], rng, b'[{"a":' * 20), mutated=True)
+            if rng.random() < 0.01:
+                fuzzed = FuzzedFrame(b"[" * 100_000, mutated=True)
+        return fuzzed._replace(data=bytes((kind,)) + fuzzed.data)
 
     def take(self, data: bytes) -> str:
         kind, data = data[0], data[1:]
@@ -113,24 +113,24 @@ class DescriptionArena:
         return "decoded" if recall(self._cache, str(_ADDRESS)) else "refused"
 
 
-def _description(dice: Random) -> pb.DescribeReply:
-    """Its bundles' ids are those of what they say: a server that means no good can compute them too."""
+def _description(rng: Random) -> pb.DescribeReply:
+    """Bundle ids match their contents: a malicious server can compute them too."""
     frame = convert.description_frame(_SAID)
     bundle = frame.bundles[0]
-    if dice.random() < 0.3:
-        bundle.draft = dice.choice(STRINGS)
-    if dice.random() < 0.3:
-        bundle.files[0].path = dice.choice(STRINGS)
-    if dice.random() < 0.1:
-        bundle.files[0].size = number(dice, 9, U64)
+    if rng.random() < 0.3:
+        bundle.draft = rng.choice(STRINGS)
+    if rng.random() < 0.3:
+        bundle.files[0].path = rng.choice(STRINGS)
+    if rng.random() < 0.1:
+        bundle.files[0].size = number(rng, 9, U64)
     files = (BundleFile(file.path, file.size, file.sha256) for file in bundle.files)
     bundle.id = make_manifest(bundle.draft, bundle.kind, frame.fingerprint, files).id
-    if dice.random() < 0.001:
-        many = dice.choice((frame.end_tokens, frame.rules, frame.bundles[0].files))
-        many.extend(list(many) * dice.choice((100, 30_000)))
+    if rng.random() < 0.001:
+        many = rng.choice((frame.end_tokens, frame.rules, frame.bundles[0].files))
+        many.extend(list(many) * rng.choice((100, 30_000)))
     return frame
 
 
-def _request(dice: Random) -> pb.FetchBundleRequest:
-    path = dice.choice((_FILES[0].path, *STRINGS))
-    return pb.FetchBundleRequest(bundle_id=_BUNDLES[0].id, path=path, offset=number(dice, 3, U64))
+def _request(rng: Random) -> pb.FetchBundleRequest:
+    path = rng.choice((_FILES[0].path, *STRINGS))
+    return pb.FetchBundleRequest(bundle_id=_BUNDLES[0].id, path=path, offset=number(rng, 3, U64))

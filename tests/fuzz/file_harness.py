@@ -1,4 +1,4 @@
-"""The files of a bundle that another library reads: a tokenizer, its template, a configuration, weights."""
+"""The files of a bundle that other libraries read: tokenizer, chat template, configuration, weights."""
 
 import json
 import os
@@ -18,8 +18,8 @@ from common.draft_models.directory import read_accept_lengths, read_draft_kind, 
 from common.models.checkpoint import load_tokenizer
 from common.protocol.errors import MisuseError
 from tests.families import make_checkpoint
-from tests.fuzz.arena import check_sentence
-from tests.fuzz.chance import STRINGS, Shot, damaged
+from tests.fuzz.harness import check_sentence
+from tests.fuzz.mutation import STRINGS, FuzzedFrame, damaged
 
 _WEIGHTS = "model.safetensors"
 _VALUES = (None, 0, -1, 1 << 63, 0.5, True, [], {}, [[1, 2]], {"type": "BPE"}, "<|end|>", "(a+)+$", *STRINGS)
@@ -34,31 +34,31 @@ def _files() -> dict[str, bytes]:
     return {**files, _WEIGHTS: save({"a": torch.ones(3, 2), "b": torch.zeros(5)})}
 
 
-class FileArena:
-    """A frame's first byte chooses the file."""
+class FileHarness:
+    """A frame's first byte selects the file."""
 
-    def __init__(self, dice: Random):
+    def __init__(self, rng: Random):
         self._folder = tempfile.TemporaryDirectory(prefix="outrider-fuzz-")
         self._directory = Path(self._folder.name)
         for name, content in _files().items():
             (self._directory / name).write_bytes(content)
 
-    def frame(self, dice: Random) -> Shot:
-        kind = dice.randrange(len(_files()))
+    def frame(self, rng: Random) -> FuzzedFrame:
+        kind = rng.randrange(len(_files()))
         name, content = list(_files().items())[kind]
-        if name.endswith(".json") and dice.random() < 0.6:
-            content = _retold(content, dice)
-        elif name == _WEIGHTS and dice.random() < 0.7:
-            content = damaged(content[:160], dice, b'{"a":{"dtype":"F64"') + content[160:]
+        if name.endswith(".json") and rng.random() < 0.6:
+            content = _with_changed_value(content, rng)
+        elif name == _WEIGHTS and rng.random() < 0.7:
+            content = damaged(content[:160], rng, b'{"a":{"dtype":"F64"') + content[160:]
         else:
-            content = damaged(content, dice, b"{{ messages.__class__ }}")
-        return Shot(bytes((kind,)) + content, spoilt=True)
+            content = damaged(content, rng, b"{{ messages.__class__ }}")
+        return FuzzedFrame(bytes((kind,)) + content, mutated=True)
 
     def take(self, data: bytes) -> str:
         name, content = list(_files().items())[data[0]]
         (self._directory / name).write_bytes(data[1:])
         try:
-            with _hushed():
+            with _discarded_stderr():
                 self._load(name)
             return "loaded"
         except MisuseError as error:
@@ -83,8 +83,8 @@ class FileArena:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """What panics in Rust writes of that to stderr itself."""
+def _discarded_stderr() -> Iterator[None]:
+    """Discards stderr, to which Rust libraries write their panics directly."""
     kept = os.dup(2)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
@@ -96,13 +96,13 @@ def _hushed() -> Iterator[None]:
         os.close(nothing)
 
 
-def _retold(content: bytes, dice: Random) -> bytes:
-    """The JSON with one value, at any depth, that is something else."""
+def _with_changed_value(content: bytes, rng: Random) -> bytes:
+    """The JSON with one value changed, at any depth."""
     whole: Any = json.loads(content)
     node = whole
     while True:
-        key = dice.choice(list(node) if isinstance(node, dict) else range(len(node)))
-        if not isinstance(node[key], dict | list) or not node[key] or dice.random() < 0.25:
-            node[key] = dice.choice(_VALUES)
+        key = rng.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        if not isinstance(node[key], dict | list) or not node[key] or rng.random() < 0.25:
+            node[key] = rng.choice(_VALUES)
             return json.dumps(whole).encode()
         node = node[key]

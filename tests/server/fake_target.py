@@ -35,8 +35,9 @@ def decode(prompt: Sequence[int], count: int, end: int = END) -> list[int]:
     return answer
 
 
-class Thinker:
-    """A `Verifier` and an `ExportMaker`. Counts each pass's sessions; fails for sequences that begin with `poison`."""
+class FakeTarget:
+    """A `Verifier` and an `ExportMaker`. Records the number of sessions of each pass; fails for sequences that begin
+    with `poison`."""
 
     def __init__(self, poison: int | None = None) -> None:
         self.sessions_per_pass: list[int] = []
@@ -55,7 +56,7 @@ class Thinker:
     def _verify(self, scheduled: ScheduledTokens) -> PassOutcome:
         past = [self._held[slot] for slot in scheduled.past_slots]
         if [*past, *scheduled.tokens][0] == self._poison:
-            return PeerError("the thinker cannot think of this", FailureCode.INTERNAL)
+            return PeerError("the fake target fails here", FailureCode.INTERNAL)
         choices = [next_token([*past, *self._branch(scheduled, row)]) for row in scheduled.wanted]
         return decide(scheduled.verify_input, choices)
 

@@ -1,4 +1,4 @@
-"""The codec: draft state whose bytes are not what its dtype and shape say, and bombs."""
+"""The codec: draft state whose bytes do not match its dtype and shape, and decompression bombs."""
 
 from random import Random
 
@@ -8,8 +8,8 @@ import zstandard
 from common.codec import decode, encode
 from common.protocol.draft_state import BITS, max_bytes
 from common.protocol.errors import PeerError
-from tests.fuzz.arena import FaultError, check_sentence
-from tests.fuzz.chance import Shot, damaged
+from tests.fuzz.harness import FaultError, check_sentence
+from tests.fuzz.mutation import FuzzedFrame, damaged
 
 _SHAPES = ((1, 16), (3, 33), (2, 2, 2, 40), (5, 1), (1, 1 << 16))
 _KINDS = tuple((dtype, shape) for dtype in BITS for shape in _SHAPES)
@@ -28,29 +28,29 @@ def _bomb(size: int, *, declares_size: bool) -> bytes:
 _BOMBS = tuple(_bomb(1 << 26, declares_size=declares_size) for declares_size in (False, True))
 
 
-class PayloadArena:
-    """A frame's first byte chooses the dtype and the shape that it pretends to."""
+class PayloadHarness:
+    """A frame's first byte selects the dtype and the shape that it claims."""
 
-    def __init__(self, dice: Random):
+    def __init__(self, rng: Random):
         self._other = b""
 
-    def frame(self, dice: Random) -> Shot:
-        kind, chance = dice.randrange(len(_KINDS)), dice.random()
+    def frame(self, rng: Random) -> FuzzedFrame:
+        kind, chance = rng.randrange(len(_KINDS)), rng.random()
         payload = _PAYLOADS[kind]
         if chance < 0.7:
-            payload = damaged(payload, dice, self._other)
+            payload = damaged(payload, rng, self._other)
         elif chance < 0.8:
-            payload = dice.choice(_PAYLOADS)
+            payload = rng.choice(_PAYLOADS)
         elif chance < 0.95:
-            payload = dice.randbytes(dice.choice((0, 1, 2, 10, 100, 1000)))
+            payload = rng.randbytes(rng.choice((0, 1, 2, 10, 100, 1000)))
         elif chance < 0.96:
-            payload = dice.choice(_BOMBS)
+            payload = rng.choice(_BOMBS)
         self._other = payload[:200]
-        return Shot(bytes((kind,)) + payload, spoilt=payload is not _PAYLOADS[kind])
+        return FuzzedFrame(bytes((kind,)) + payload, mutated=payload is not _PAYLOADS[kind])
 
     def take(self, data: bytes) -> str:
         dtype, shape = _KINDS[data[0]]
-        # Longer ones are refused before they get here.
+        # Longer ones are refused before the codec.
         payload = data[1 : 1 + max_bytes(dtype, shape)]
         try:
             numbers = decode(payload, dtype, shape)
@@ -62,4 +62,4 @@ class PayloadArena:
         return "decoded"
 
     def end(self) -> None:
-        """Nothing is left over."""
+        """Nothing is held between frames."""

@@ -1,7 +1,7 @@
-"""Everything that a client can do to a server beside honest ones, each kind over and over, in a process of its own.
+"""Every kind of hostile client at once against a server, each over and over, in a process of its own.
 
-`python -m tests.fuzz.hostility ADDRESS TOKEN SEED` goes on until it is killed. What it counts it writes on stdout as
-JSON, an object a second.
+`python -m tests.fuzz.hostile_load ADDRESS TOKEN SEED` runs until it is killed. It writes its counts to stdout, one JSON
+object a second.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from common.rpc.channel import CLIENT_OPTIONS
 from common.rpc.credentials import bearer_metadata
 from common.rpc.description import ServerDescription
 from common.rpc.stub import GenerateStream, connect
-from tests.fuzz.client_talk import Talk
-from tests.fuzz.wire import Fired, malformed_stream
+from tests.fuzz.client_frames import ClientView
+from tests.fuzz.wire import WireReport, malformed_stream
 from tests.hostile.calls import HOSTILE_CALLS, HostileCall
 from tests.hostile.http2 import Connection, connected
 
@@ -34,39 +34,39 @@ _HOLD_SECONDS = 3.0
 _SILENT_CONNECTIONS = 100
 _LOCKSTEP_SESSIONS, _LOCKSTEP_SECONDS = 8, 2.4
 _FRAMES_A_SECOND = 500
-_NICE = 5  # the honest clients' measurements come first where cores are few
+_NICE = 5  # lower priority than the honest clients, which are measured, where cores are few
 
 
-class Hostility:
-    def __init__(self, address: str, token: str, said: ServerDescription, dice: Random):
+class HostileLoad:
+    def __init__(self, address: str, token: str, said: ServerDescription, rng: Random):
         self.counts = Counter[str]()
-        self._address, self._token, self._said, self._dice = address, token, said, dice
+        self._address, self._token, self._said, self._rng = address, token, said, rng
         self._metadata = bearer_metadata(token)
 
     async def go_on(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for number, call in enumerate(HOSTILE_CALLS.values()):
                 tasks.create_task(self._again(lambda call=call: self._hold(call), number))  # type: ignore[misc]
-            for kind in (self._say_nothing, self._hold_running_places, self._speak_after_the_end, self._spoil):
+            for kind in (self._say_nothing, self._hold_running_places, self._speak_after_the_end, self._mutate):
                 tasks.create_task(self._again(kind, 0.0))
-            tasks.create_task(self._tell())
+            tasks.create_task(self._print_counts())
 
     async def _again(self, kind: Callable[[], Awaitable[None]], wait: float) -> None:
         await asyncio.sleep(wait)
         while True:
             with suppress(OutriderError, OSError, grpc.RpcError, asyncio.InvalidStateError):
                 await kind()
-            await asyncio.sleep(self._dice.random())
+            await asyncio.sleep(self._rng.random())
 
-    async def _tell(self) -> None:
+    async def _print_counts(self) -> None:
         while True:
             sys.stdout.write(json.dumps(self.counts) + "\n")
             sys.stdout.flush()
             await asyncio.sleep(1)
 
     async def _hold(self, call: HostileCall) -> None:
-        """Hundreds of calls of one kind, of a stranger or of a token's holder."""
-        metadata = self._metadata if self._dice.random() < 0.5 else ()
+        """Hundreds of calls of one kind, from clients with and without a token."""
+        metadata = self._metadata if self._rng.random() < 0.5 else ()
         async with AsyncExitStack() as stack:
             makers = [connected(self._address, call.window, metadata=metadata) for _ in range(_CONNECTIONS)]
             connections = [await stack.enter_async_context(maker) for maker in makers]
@@ -96,7 +96,7 @@ class Hostility:
             connection.close()
 
     async def _hold_running_places(self) -> None:
-        """Answers that wait for their client, which says just enough to keep them."""
+        """Answers that wait for their client, which sends just enough to keep them running."""
         async with connect(self._address, token=self._token) as connection:
 
             async def hold() -> None:
@@ -126,16 +126,16 @@ class Hostility:
             while not isinstance(await stream.receive(), Finished | None):
                 pass
 
-    async def _spoil(self) -> None:
-        said, fired = self._said, Fired()
+    async def _mutate(self) -> None:
+        said, report = self._said, WireReport()
         async with grpc.aio.insecure_channel(self._address, options=CLIENT_OPTIONS) as channel:
             for _ in range(50):
-                talk = Talk(
-                    f"{self._dice.getrandbits(64):016x}", said.fingerprint, said.vocab_size, said.context, "moa"
+                view = ClientView(
+                    f"{self._rng.getrandbits(64):016x}", said.fingerprint, said.vocab_size, said.context, "moa"
                 )
-                await malformed_stream(channel, talk, self._dice, fired, self._metadata)
-                self.counts["malformed frames"] += fired.frames
-                fired.frames = 0
+                await malformed_stream(channel, view, self._rng, report, self._metadata)
+                self.counts["malformed frames"] += report.frames
+                report.frames = 0
                 await asyncio.sleep(0.02)
 
     def _session(self) -> ClientSession:
@@ -143,17 +143,17 @@ class Hostility:
         return ClientSession(uuid4().hex, Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes))
 
     def _prompt(self) -> list[int]:
-        return [self._dice.randrange(1, self._said.vocab_size) for _ in range(16)]
+        return [self._rng.randrange(1, self._said.vocab_size) for _ in range(16)]
 
 
 async def _main(address: str, token: str, seed: str) -> None:
     os.nice(_NICE)
     async with connect(address, token=token) as connection:
         said = await connection.describe()
-    await Hostility(address, token, said, Random(seed)).go_on()
+    await HostileLoad(address, token, said, Random(seed)).go_on()
 
 
 if __name__ == "__main__":
-    # It stands for other machines, whose work would not be done by this one's processors.
+    # A real attacker runs on other machines, so this process must not slow the server down.
     os.nice(19)
     asyncio.run(_main(*sys.argv[1:4]))

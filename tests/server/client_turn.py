@@ -1,4 +1,4 @@
-"""Plays one client's turn against a server, over whatever carries messages."""
+"""One client's turn against a server, over any wire."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class EngineWire:
 
 
 async def play(session: ClientSession, wire: Wire, opening: Open | Extend, propose: Proposer) -> list[int]:
-    """One answer, drafting all the while. Raises PeerError where the server ends the session or the stream."""
+    """One answer, drafting until its end. Raises PeerError where the server ends the session or the stream."""
     turn = _Turn(session, wire, propose)
     await turn.send(opening)
     drafting = asyncio.create_task(turn.draft())
@@ -61,7 +61,7 @@ class _Turn:
 
     async def send(self, message: FromClient | None) -> None:
         if message is not None:
-            # What breaks the stream is told to whoever reads from it.
+            # A broken stream is reported to whoever reads from it.
             with contextlib.suppress(LinkError):
                 async with self._sending:
                     await self._wire.send(message)

@@ -1,7 +1,7 @@
-"""The server's sessions among clients that mean no good, and honest ones beside them that must notice nothing.
+"""The server's sessions with malicious clients, and with honest ones beside them that must not be affected.
 
 The real `Sessions` with a target that remembers what each slot holds: a slot that is lost, shared or reused too early
-changes what honest clients are answered.
+changes the answers of honest clients.
 """
 
 import math
@@ -31,13 +31,13 @@ from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from server.passes.scheduler import Cost
 from server.sessions.sessions import Sessions
-from tests.fuzz.arena import FaultError, check_sentence
-from tests.fuzz.chance import Shot, Spoiler
-from tests.fuzz.client_talk import Talk, client_frame, opening
+from tests.fuzz.client_frames import ClientView, client_frame, opening
+from tests.fuzz.harness import FaultError, check_sentence
+from tests.fuzz.mutation import FuzzedFrame, Mutator
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, prompt_of
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing, knowing, nothing
-from tests.server.thinker import STATE, STATE_KINDS, VOCAB, Thinker, decode
 
 _ATTACKERS = 4
 _HONEST = 3
@@ -63,26 +63,26 @@ def _kinds(request: StateRequest) -> Sequence[StateKind]:
 
 
 class _Attacker:
-    """A listener, and what whoever speaks on its stream has learnt."""
+    """A listener, and what the client on its stream has learnt."""
 
     client = ""
 
-    def __init__(self, talk: Talk, broken: list[str]):
-        self.talk = talk
-        self.asked = ""  # the session that it has last named in an Open
+    def __init__(self, view: ClientView, broken: list[str]):
+        self.view = view
+        self.asked = ""  # the session that it named in its last Open
         self.ended = False
         self._broken = broken
 
     def put(self, message: FromServer) -> None:
         match message:
             case Commit():
-                self.talk.frontier = message.start + len(message.tokens)
-                self.talk.finished = False
+                self.view.frontier = message.start + len(message.tokens)
+                self.view.finished = False
             case Finished():
-                self.talk.finished, self.talk.turn = True, message.turn
-                self.talk.frontier = message.frontier
+                self.view.finished, self.view.turn = True, message.turn
+                self.view.frontier = message.frontier
             case State():
-                self.talk.states += 1
+                self.view.states += 1
             case Opened() if message.session != self.asked:
                 self._broken.append("a stream was told of another's session")
             case Failed(code=FailureCode.INTERNAL):
@@ -92,8 +92,8 @@ class _Attacker:
         self.ended = True
 
 
-class _Punctual(Client):
-    """A client whose words come when they are said."""
+class _ImmediateClient(Client):
+    """A client whose messages arrive at once."""
 
     def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None, clock: Callable[[], float]):
         super().__init__(sessions, name, wanted)
@@ -104,23 +104,23 @@ class _Punctual(Client):
 
 
 class _Honest:
-    def __init__(self, sessions: Sessions, index: int, dice: Random, clock: Callable[[], float]):
-        self.prompt = prompt_of(index, dice.randrange(1, 20))
+    def __init__(self, sessions: Sessions, index: int, rng: Random, clock: Callable[[], float]):
+        self.prompt = prompt_of(index, rng.randrange(1, 20))
         self.truth = decode(self.prompt, _ANSWER.max_new_tokens)
-        idle = dice.choice(("", *IDLE_POLICIES))
+        idle = rng.choice(("", *IDLE_POLICIES))
         whole = [*self.prompt, *self.truth]
         self._propose = (nothing, guessing(VOCAB, index), knowing(whole, 0.8, VOCAB, index))[index % 3]
-        self.client = _Punctual(sessions, f"honest {index}", STATE if index % 2 else None, clock)
+        self.client = _ImmediateClient(sessions, f"honest {index}", STATE if index % 2 else None, clock)
         self.client.open(self.prompt, replace(_ANSWER, idle=idle))
 
     def go_on(self) -> bool:
-        """Whether its answer is whole."""
+        """Whether its answer is complete."""
         self.client.hear()
         session = self.client.session
         if not self.client.done:
             self.client.draft(self._propose)
         if not self.client.done:
-            # For `lockstep`, where nothing was proposed.
+            # `lockstep` expects an empty Grow where nothing is proposed.
             self.client.say(session.exhausted())
         return self.client.done
 
@@ -131,14 +131,14 @@ class _Honest:
             raise FaultError(f"an honest session got {self.client.session.answer} and not {self.truth}")
 
 
-class ServerArena:
-    def __init__(self, dice: Random):
-        terms = replace(TERMS, idle=dice.choice(list(IDLE_POLICIES)), server_drafts=True, state_kinds=_kinds)
+class ServerHarness:
+    def __init__(self, rng: Random):
+        terms = replace(TERMS, idle=rng.choice(list(IDLE_POLICIES)), server_drafts=True, state_kinds=_kinds)
         self._sessions = Sessions(terms, replace(SERVING_LIMITS, lease_seconds=_LEASE_SECONDS), _CAPACITY)
-        self._thinker = Thinker()
+        self._fake_target = FakeTarget()
         self._helpers = Helpers(guessing(VOCAB))
-        self._dice = dice
-        self._cost = dice.choice(_COSTS)
+        self._rng = rng
+        self._cost = rng.choice(_COSTS)
         self._now = 0.0
         self._frames = 0
         self._broken: list[str] = []
@@ -146,21 +146,21 @@ class ServerArena:
         self._honest = [self._new_honest(index) for index in range(_HONEST)]
         self._attackers = [self._new_attacker() for _ in range(_ATTACKERS)]
         self._turn = 0
-        self.answers = 0  # of honest clients, whole and right
-        self._spoil = Spoiler()
+        self.answers = 0  # complete and correct answers of honest clients
+        self._mutate = Mutator()
 
-    def frame(self, dice: Random) -> Shot:
-        return self._spoil(client_frame(self._attackers[self._turn].talk, dice), dice)
+    def frame(self, rng: Random) -> FuzzedFrame:
+        return self._mutate(client_frame(self._attackers[self._turn].view, rng), rng)
 
     def take(self, data: bytes) -> str:
         attacker = self._attackers[self._turn]
         outcome = self._receive(attacker, data)
-        if self._dice.random() < 0.02:
+        if self._rng.random() < 0.02:
             self._sessions.half_close(attacker, self._now)
-        if attacker.ended or self._dice.random() < 0.02:
+        if attacker.ended or self._rng.random() < 0.02:
             self._sessions.leave(attacker, self._now)
             self._attackers[self._turn] = self._new_attacker()
-        self._turn = self._dice.randrange(_ATTACKERS)
+        self._turn = self._rng.randrange(_ATTACKERS)
         self._frames += 1
         if not self._frames % _FRAMES_BETWEEN_PASSES:
             self._go_on()
@@ -168,7 +168,7 @@ class ServerArena:
         return outcome
 
     def end(self) -> None:
-        """All honest answers come to their end, and nothing is left of anybody."""
+        """All honest answers are finished, and nothing of any session is still held."""
         for attacker in self._attackers:
             self._sessions.leave(attacker, self._now)
         for _ in range(_PASSES_AT_MOST):
@@ -185,7 +185,7 @@ class ServerArena:
             raise FaultError(f"sessions, leases and slots are left: {left}")
 
     def _receive(self, attacker: _Attacker, data: bytes) -> str:
-        """As the servicer and the engine do."""
+        """Does what the servicer and the engine do."""
         try:
             try:
                 message = convert.message_from_client(pb.ClientFrame.FromString(data))
@@ -201,38 +201,38 @@ class ServerArena:
         return "taken"
 
     def _new_attacker(self) -> _Attacker:
-        """Most often in a session that lives, sometimes in one that another of its streams had."""
-        name = self._dice.choice(self._names)
-        attacker = _Attacker(Talk(name, TERMS.fingerprint, VOCAB, TERMS.context, STATE.draft), self._broken)
-        if self._dice.random() < 0.85:
-            frame = opening(attacker.talk, self._dice)
+        """Usually in a running session, sometimes in one that another stream of this attacker had."""
+        name = self._rng.choice(self._names)
+        attacker = _Attacker(ClientView(name, TERMS.fingerprint, VOCAB, TERMS.context, STATE.draft), self._broken)
+        if self._rng.random() < 0.85:
+            frame = opening(attacker.view, self._rng)
             self._receive(attacker, frame.SerializeToString())
         return attacker
 
     def _new_honest(self, index: int) -> _Honest:
-        return _Honest(self._sessions, index, self._dice, lambda: self._now)
+        return _Honest(self._sessions, index, self._rng, lambda: self._now)
 
     def _go_on(self, renew: bool = True) -> None:
-        self._now += self._dice.choice((0.001, 0.01, 0.1, 0.5))
+        self._now += self._rng.choice((0.001, 0.01, 0.1, 0.5))
         for honest in [each for each in self._honest if each.go_on()]:
             honest.check()
             self._sessions.leave(honest.client, self._now)
             self._honest.remove(honest)
             self.answers += 1
             if renew:
-                self._honest.append(self._new_honest(self._dice.randrange(1 << 20)))
-        if self._dice.random() < 0.5:
-            one_level(self._sessions, self._helpers, self._dice.choice((0.0001, 0.001, 0.03)))
+                self._honest.append(self._new_honest(self._rng.randrange(1 << 20)))
+        if self._rng.random() < 0.5:
+            one_level(self._sessions, self._helpers, self._rng.choice((0.0001, 0.001, 0.03)))
         self._pass()
 
     def _pass(self) -> None:
-        """As the engine runs it, on a clock that goes on meanwhile."""
-        sessions, thinker = self._sessions, self._thinker
+        """Runs a pass as the engine does, while the clock advances."""
+        sessions, fake_target = self._sessions, self._fake_target
         batch = sessions.plan(self._now)
         exports = sessions.claim_state()
-        sessions.send_state(exports, thinker.make([export.request for export in exports]), self._now)
+        sessions.send_state(exports, fake_target.make([export.request for export in exports]), self._now)
         if batch is not None:
-            outcomes = thinker.verify(batch.scheduled)
+            outcomes = fake_target.verify(batch.scheduled)
             self._now += self._cost(batch.tokens)
             sessions.complete(batch, outcomes, self._now)
 

@@ -17,7 +17,7 @@ from common.protocol.terms import Terms
 from server.passes.sequence import HeldSequence
 from server.sessions.accounting import Accounting
 from server.sessions.admission import Admission, ServingLimits
-from server.sessions.entry import Listener, SessionEntry, SessionKey
+from server.sessions.entry import MessageSink, SessionEntry, SessionKey
 from server.sessions.leases import Leases
 from server.sessions.quotas import Quotas
 from server.sessions.refusal import RefusalError
@@ -33,14 +33,14 @@ class SessionRegistry:
         self._accounting = accounting
         self._admission = Admission(limits, terms.context, pool.capacity, quotas, accounting.retry_after)
         self._entries: dict[SessionKey, SessionEntry] = {}
-        self._by_listener: dict[Listener, SessionEntry] = {}
+        self._by_listener: dict[MessageSink, SessionEntry] = {}
 
     @property
     def entries(self) -> Collection[SessionEntry]:
         """Sessions with a stream."""
         return self._entries.values()
 
-    def entry_of(self, listener: Listener) -> SessionEntry | None:
+    def entry_of(self, listener: MessageSink) -> SessionEntry | None:
         return self._by_listener.get(listener)
 
     def is_connected(self, entry: SessionEntry) -> bool:
@@ -58,7 +58,7 @@ class SessionRegistry:
 
     # Sessions that come.
 
-    def open(self, listener: Listener, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
+    def open(self, listener: MessageSink, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass
         of that number.
 
@@ -93,7 +93,7 @@ class SessionRegistry:
         evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
         self._evict_all(evicted, now)
 
-    def _resume(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
+    def _resume(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
         try:
             if entry.is_running:
                 self._evict_all(self._admission.evicted_for_return(self._running(), now), now)
@@ -109,7 +109,7 @@ class SessionRegistry:
         self._entries[entry.key] = entry
         return replies
 
-    def _check_reopening(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> None:
+    def _check_reopening(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> None:
         """Raises PeerError for an invalid Open, and RefusalError where it begins another answer and there is no room
         for that."""
         check_open(opened, self._terms)
@@ -118,7 +118,7 @@ class SessionRegistry:
             evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
             self._evict_all(evicted, now)
 
-    def _reopen(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
+    def _reopen(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.
 
         Raises PeerError, and changes nothing, where the session cannot go on there.

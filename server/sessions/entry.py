@@ -1,4 +1,4 @@
-"""One session and what the server holds for it, as data. It may not know passes, streams or other sessions."""
+"""One session and what the server holds for it, as data. It plans and runs no pass, and knows no other session."""
 
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -73,7 +73,7 @@ class SessionRegistry:
             replies = self._resume(entry, listener, opened, now)
         else:
             session = ServerSession(opened, self._terms, now, self.pass_timings)
-            replies = session.greet()
+            replies = session.opening_replies()
             running = self._running()
             evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
             self._evict_all(evicted, now)
@@ -172,13 +172,11 @@ class SessionRegistry:
         is_waiting = entry.is_running and entry.session.waits_for_its_client
         return self._waits_until(entry) if is_waiting else entry.session.due()
 
-    def is_due(self, entry: SessionEntry, now: float) -> bool:
-        """Whether it takes part in a pass now. Where its answer has waited for its client for as long as a lease lasts,
-        the session is evicted, even if its stream stands."""
+    def evict_if_abandoned(self, entry: SessionEntry, now: float) -> None:
+        """Evicts a session whose answer has waited for its client for as long as a lease lasts, even if its stream
+        stands."""
         if self._waits_until(entry) <= now and entry.is_running and entry.session.waits_for_its_client:
             self._evict(entry, now)
-            return False
-        return entry.session.due() <= now
 
     def _evict(self, entry: SessionEntry, now: float) -> None:
         self.disconnect(entry, now)

@@ -174,7 +174,9 @@ class Sessions:
 
     def plan(self, now: float) -> PlannedPass[SessionEntry] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        due = self._select(self._registry.entries, lambda entry: self._registry.is_due(entry, now), _BEFORE_PASS)
+        registry = self._registry
+        self._isolation(_BEFORE_PASS).call_each(registry.entries, lambda each: registry.evict_if_abandoned(each, now))
+        due = self._select(registry.entries, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
         self._registry.leases.expire(now)
         self._make_room(due)
         due += self._select(self._owed_a_pass, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
@@ -307,8 +309,8 @@ class Sessions:
         return self._registry.owed_a_pass if self._pool.free else []
 
     def _make_room(self, due: Sequence[SessionEntry]) -> None:
-        """Frees slots for the due sessions: drops leases, then parks finished sessions. Where no slot is free even
-        then, fails one session, so that the others can go on."""
+        """Frees slots for the due sessions: drops leases, then parks finished sessions. If no slot is free even then,
+        fails one session, so that the others can go on."""
         wanted = min(self._limits.pass_tokens, sum(entry.demand.tokens for entry in due))
         while self._pool.free < wanted and self._registry.leases.drop_oldest():
             pass
@@ -319,7 +321,7 @@ class Sessions:
             if not entry.is_running:
                 entry.park()
         if wanted and not self._pool.free:
-            # The newest one loses least.
+            # The one whose stream was opened last, which may have resumed a long answer.
             self.counters.preempted += 1
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
             self.fail(holders[-1].listener, error)

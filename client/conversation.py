@@ -1,6 +1,8 @@
-"""One session in real time: drives the drafting loop with a reconnecting stream, a paced drafter and a clock.
+"""The asyncio shell of one session: drives the drafting loop with a reconnecting stream, a paced drafter and a clock.
 
-Every decision is made in `drafting` and `link_state`; here are only the tasks that ask for them. Knows no text and no
+What to draft and send is decided in `drafting`, what the state of the link is in `link_state`. Here are the tasks that
+ask for these decisions, and what to do about failures: which are retried, which are raised, and when an answer ends
+offline. Clock and worker are arguments, so that it also runs on a virtual clock. It must not depend on text or on a
 screen.
 """
 

@@ -12,7 +12,7 @@ from client.answering import AnswerOptions
 from client.assembly import Client
 from client.conversation import Conversation
 from client.link.link_state import LinkLog, LinkState
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from client.stops import before_stop
 from client.terminal.outcome import Outcome
 from client.terminal.render import (
@@ -27,7 +27,7 @@ from client.terminal.render import (
 from client.text import answer_text, chat_prompt, check_characters, most_characters, raw_prompt
 
 
-def prompt_of(client: Client, text: str, *, raw: bool) -> Prompt:
+def prompt_of(client: Client, text: str, *, raw: bool) -> SplitPrompt:
     """Raises MisuseError for what cannot be a prompt."""
     tokenizer, context = client.tokenizer, client.description.context
     if len(text) > context:  # what is shorter fits, and a large vocabulary takes long to look through
@@ -38,7 +38,7 @@ def prompt_of(client: Client, text: str, *, raw: bool) -> Prompt:
 async def answer(
     client: Client,
     converse: AbstractAsyncContextManager[Conversation],
-    prompt: Prompt,
+    prompt: SplitPrompt,
     options: AnswerOptions,
     renderer: Renderer,
     told: Callable[[LinkState], None] = lambda _: None,

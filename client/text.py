@@ -6,7 +6,7 @@ Knows a tokenizer and nothing of sessions or screens.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from client.private.spans import BEGIN, Prompt, before_private, without_marks
+from client.private.spans import BEGIN, SplitPrompt, before_private, without_marks
 from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
@@ -55,15 +55,15 @@ def chat_tokens(tokenizer: "Tokenizer", messages: list[Message]) -> list[int]:
     return list(_through_template(tokenizer, messages, tokenize=True))
 
 
-def raw_prompt(tokenizer: "Tokenizer", text: str) -> Prompt:
+def raw_prompt(tokenizer: "Tokenizer", text: str) -> SplitPrompt:
     """A text as it is. Raises MisuseError for private spans that cannot be."""
     safe = before_private(text)
     if safe is None:
-        return Prompt(tuple(raw_tokens(tokenizer, text)))
-    return Prompt(tuple(raw_tokens(tokenizer, safe)), _plain_tokens(tokenizer, without_marks(text[len(safe) :])))
+        return SplitPrompt(tuple(raw_tokens(tokenizer, text)))
+    return SplitPrompt(tuple(raw_tokens(tokenizer, safe)), _plain_tokens(tokenizer, without_marks(text[len(safe) :])))
 
 
-def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> Prompt:
+def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> SplitPrompt:
     """A conversation as `chat_tokens` has it. A person's messages may have private spans; an answer that quotes a mark
     has none.
 
@@ -73,7 +73,7 @@ def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> Prompt:
     before = [None if message["role"] == "assistant" else before_private(message["content"]) for message in messages]
     first = next((index for index, text in enumerate(before) if text is not None), None)
     if first is None:
-        return Prompt(tuple(chat_tokens(tokenizer, messages)))
+        return SplitPrompt(tuple(chat_tokens(tokenizer, messages)))
     # Rendered without what is private, so that not even a template's whim can show any of it.
     opening = [*messages[:first], {"role": messages[first]["role"], "content": f"{before[first]}{BEGIN}"}]
     safe, mark, _ = str(_through_template(tokenizer, opening, tokenize=False)).rpartition(BEGIN)
@@ -82,7 +82,7 @@ def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> Prompt:
         raise MisuseError(
             "the target's chat template does not keep private text apart; give it plain text with `outrider run --raw`"
         )
-    return Prompt(_plain_tokens(tokenizer, safe), _plain_tokens(tokenizer, without_marks(whole[len(safe) :])))
+    return SplitPrompt(_plain_tokens(tokenizer, safe), _plain_tokens(tokenizer, without_marks(whole[len(safe) :])))
 
 
 def _plain_tokens(tokenizer: "Tokenizer", text: str) -> tuple[int, ...]:

@@ -16,8 +16,7 @@ from common.programs.configuration import ConfigFile, Program, configure, user_f
 from common.programs.extras import require_extra
 from common.programs.folded_options import with_folded_options
 from common.programs.interruption import ended_at_once
-from server.options import ServeOptions
-from server.requests import (
+from server.cli_options import (
     AccessRequest,
     CheckedTargetRequest,
     ReportRequest,
@@ -25,6 +24,7 @@ from server.requests import (
     Target,
     TargetRequest,
 )
+from server.options import ServeOptions
 
 app = typer.Typer(
     help="The Outrider server: a large target that decides what small drafts far away propose.",

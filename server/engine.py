@@ -25,7 +25,7 @@ from server.passes.batch import PassOutcome
 from server.passes.server_drafting import DraftedLevel, ServerDrafterFactory, ServerDraftTask
 from server.passes.state_export import ExportRequest, StateExport
 from server.sessions.counters import Counters
-from server.sessions.entry import Listener, SessionEntry
+from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.sessions import Sessions
 
 Clock = Callable[[], float]
@@ -77,7 +77,7 @@ class Engine:
     def counters(self) -> Counters:
         return self.sessions.counters
 
-    def receive(self, listener: Listener, message: FromClient) -> None:
+    def receive(self, listener: MessageSink, message: FromClient) -> None:
         """A frame of a client. A fault in it ends this session and no other."""
         try:
             self.sessions.receive(listener, message, self._clock())
@@ -85,16 +85,16 @@ class Engine:
             self.sessions.fail(listener, error)
         self._wake()
 
-    def half_close(self, listener: Listener) -> None:
+    def half_close(self, listener: MessageSink) -> None:
         """The client has closed its side of the stream, or its connection broke."""
         self.sessions.half_close(listener, self._clock())
         self._wake()
 
-    def fail(self, listener: Listener, error: PeerError) -> None:
+    def fail(self, listener: MessageSink, error: PeerError) -> None:
         self.sessions.fail(listener, error)
         self._wake()
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: MessageSink) -> None:
         self.sessions.leave(listener, self._clock())
         self._wake()
 

@@ -17,7 +17,7 @@ from server.engine import Engine
 from server.fault_isolation import describe_error
 from server.models.bundles import BundleStore
 from server.security.tokens import NOBODY, Tokens
-from server.sessions.stream import Stream
+from server.sessions.outgoing_queue import OutgoingQueue
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Servicer(OutriderService):
         """One stream. When its context is left, its session is over or on lease."""
         # The call gate has refused calls without a valid token.
         client = None if self._tokens is None else self._tokens.holder(metadata)
-        stream = Stream(client or NOBODY)
+        stream = OutgoingQueue(client or NOBODY)
         listening = asyncio.create_task(self._listen(messages, stream))
         try:
             yield stream
@@ -59,7 +59,7 @@ class Servicer(OutriderService):
             listening.cancel()
             self._engine.leave(stream)
 
-    async def _listen(self, messages: AsyncIterator[FromClient], stream: Stream) -> None:
+    async def _listen(self, messages: AsyncIterator[FromClient], stream: OutgoingQueue) -> None:
         try:
             async with asyncio.timeout(self._first_frame_seconds) as silence:
                 async for message in messages:

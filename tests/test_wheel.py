@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from configparser import ConfigParser
 from email.parser import BytesParser
 from pathlib import Path
 
@@ -72,6 +73,14 @@ def test_it_says_its_licence_its_programs_and_its_extras(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         told = BytesParser().parsebytes(archive.read(metadata))
+        programs = ConfigParser()
+        programs.read_string(archive.read(metadata.replace("METADATA", "entry_points.txt")).decode())
+    assert dict(programs["console_scripts"]) == {
+        "outrider": "client.cli:main",
+        "outriderd": "server.cli:main",
+        "outrider-lab": "netem.cli:main",
+        "outrider-train": "training.cli:main",
+    }
     assert told["License-Expression"] == "Apache-2.0"
     assert {"server", "lab", "train"} <= set(told.get_all("Provides-Extra"))
     assert told["Keywords"]

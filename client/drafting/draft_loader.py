@@ -66,8 +66,8 @@ class DraftLoader:
     round_trip: float
 
     def load(self) -> "DrafterFactory":
-        """Makes drafters for any number of conversations, on the same weights. Raises OutriderError where these cannot
-        be loaded."""
+        """Loads the weights. Returns a factory that makes drafters for any number of conversations on them. Raises
+        OutriderError where they cannot be loaded."""
         if self.choice.threads:
             import torch
 

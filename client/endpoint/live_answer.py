@@ -13,7 +13,7 @@ from client.endpoint.faults import FaultError, internal
 from client.endpoint.monitor import Monitor
 from client.endpoint.service import Service
 from client.link.link_state import LinkState
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from client.terminal.render import AnswerView
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class LiveAnswer:
     """Begins at once; `stop` ends it, on the server too."""
 
     def __init__(
-        self, service: Service, tokenizer: "Tokenizer", monitor: Monitor, prompt: Prompt, options: AnswerOptions
+        self, service: Service, tokenizer: "Tokenizer", monitor: Monitor, prompt: SplitPrompt, options: AnswerOptions
     ):
         self._service = service
         self._monitor = monitor

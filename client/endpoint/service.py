@@ -25,7 +25,7 @@ from client.link.link_state import LinkState
 from client.link.reconnecting_stream import LinkListener
 from client.private.draft_only import SPENT
 from client.private.router import PrivacyRouter
-from client.private.spans import Prompt, has_marks
+from client.private.spans import SplitPrompt, has_marks
 from client.text import chat_prompt, check_characters, decode, most_characters, raw_prompt
 from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
@@ -77,7 +77,7 @@ class Service:
     def models(self) -> tuple[str, ...]:
         return (self._client.description.model, ALIAS)
 
-    def prompt(self, request: CompletionRequest) -> Prompt:
+    def prompt(self, request: CompletionRequest) -> SplitPrompt:
         """May take a while for a long text. Raises FaultError for a model that there is not, and for what cannot be
         made a prompt."""
         if request.model not in self.models:
@@ -101,7 +101,7 @@ class Service:
             raise wrong(parameter, too_long, "context_length_exceeded")
         return prompt
 
-    def options(self, request: CompletionRequest, prompt: Prompt) -> AnswerOptions:
+    def options(self, request: CompletionRequest, prompt: SplitPrompt) -> AnswerOptions:
         """Raises FaultError for options that cannot be had."""
         room = self._client.description.context - len(prompt.tokens)
         limit = room if request.max_new_tokens is None else min(request.max_new_tokens, room)
@@ -118,7 +118,7 @@ class Service:
             raise wrong(None, str(error)) from error
         return options
 
-    async def answer(self, prompt: Prompt, options: AnswerOptions, emit: Emit) -> FinishedAnswer:
+    async def answer(self, prompt: SplitPrompt, options: AnswerOptions, emit: Emit) -> FinishedAnswer:
         """Raises FaultError where nothing comes of it, or not all of it. Whoever is cancelled here ends the answer on
         the server too."""
         is_private = prompt.private is not None
@@ -129,7 +129,7 @@ class Service:
             return await answering.answer(prompt)
 
     async def show(
-        self, prompt: Prompt, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener
+        self, prompt: SplitPrompt, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener
     ) -> Answer:
         """As `answer`, for a page that may show provisional text and retract it: what is drafted while the link is gone
         is verified when it is back, however long that takes."""
@@ -150,7 +150,7 @@ class Service:
             finally:
                 conversation.offline = usual
 
-    def _tokens(self, request: CompletionRequest) -> Prompt:
+    def _tokens(self, request: CompletionRequest) -> SplitPrompt:
         tokenizer = self._client.tokenizer
         if request.kind is RequestKind.CHAT:
             return chat_prompt(tokenizer, list(request.messages))
@@ -160,7 +160,7 @@ class Service:
             raise MisuseError(f"token {max(request.tokens)} lies outside the vocabulary")
         if has_marks(decode(tokenizer, request.tokens)):
             raise MisuseError("private spans must come as text, not as tokens")
-        return Prompt(request.tokens)
+        return SplitPrompt(request.tokens)
 
 
 class _Answering:
@@ -186,7 +186,7 @@ class _Answering:
             client.tokenizer, options.stop, emit, accept, self._link_is_gone, conversation.cancel
         )
 
-    async def answer(self, prompt: Prompt) -> FinishedAnswer:
+    async def answer(self, prompt: SplitPrompt) -> FinishedAnswer:
         on_tokens = self._emitter if prompt.private is None else self._emit_private
         try:
             answer = await _to_its_end(self._router, prompt, self._options, on_tokens, self._link_changed)
@@ -206,7 +206,7 @@ class _Answering:
         """What the draft writes of a private prompt is all that there will be."""
         self._emitter.emit_unverified(run[self._emitter.unverified :])
 
-    def _finish(self, prompt: Prompt, answer: Answer) -> FinishedAnswer:
+    def _finish(self, prompt: SplitPrompt, answer: Answer) -> FinishedAnswer:
         is_cut = answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not self._emitter.stopped
         if is_cut and self._refuses:
             raise unreachable(_RETRY_SECONDS)
@@ -243,7 +243,7 @@ class _Answering:
 
 async def _to_its_end(
     router: PrivacyRouter,
-    prompt: Prompt,
+    prompt: SplitPrompt,
     options: AnswerOptions,
     on_tokens: TokenListener,
     on_link_change: LinkListener,

@@ -38,7 +38,7 @@ from client.local_serve.running import (
 from client.local_serve.served_conversation import PROVISIONAL_SECONDS, Event, Events, ServedConversation
 from client.one_answer import answer, prompt_of
 from client.options import AnswerRequest, Credentials, OfflineRequest
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from client.terminal.render import unreached_line
 from common.protocol.errors import MisuseError, OutriderError
 
@@ -52,7 +52,7 @@ class _DeclinedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    prompt: Prompt
+    prompt: SplitPrompt
     options: AnswerOptions
     offline: OfflineOptions
     is_shown: bool  # to a person, whom drafts may be shown too

@@ -18,7 +18,7 @@ from client.drafting.repetition import STOPPED
 from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.draft_only import REPETITION, AnswerBounds, DraftOnlyDecoding
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from client.stats import Clock, Meter, Stats, Traffic
 from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
@@ -56,7 +56,7 @@ class PrivacyRouter:
 
     async def answer(
         self,
-        prompt: Prompt,
+        prompt: SplitPrompt,
         settings: Settings,
         on_tokens: TokenListener,
         on_link_change: LinkListener = ignore_link_changes,
@@ -137,7 +137,7 @@ class PrivacyRouter:
         return fetch
 
     async def _decode(
-        self, prompt: Prompt, settings: Settings, on_tokens: TokenListener, meter: Meter, fetch: _Fetch
+        self, prompt: SplitPrompt, settings: Settings, on_tokens: TokenListener, meter: Meter, fetch: _Fetch
     ) -> Answer:
         assert self._detached is not None
         drafter, before = self._detached.drafter, self._detached.drafter.levels

@@ -16,7 +16,7 @@ _MEANT = re.compile(r"\[\[\s*/?\s*private\s*/?\s*\]\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class SplitPrompt:
     """`safe` is what precedes the first private span and depends on no character from there on; `private` is all the
     rest, None where there is no span."""
 

@@ -66,8 +66,9 @@ class ServerSession:
 
     # Frames that arrive.
 
-    def greet(self) -> Replies:
-        """The replies to the Open that made this session; once."""
+    def opening_replies(self) -> Replies:
+        """The replies to the Open that made or rebuilt this session: Opened, and Finished if its tokens hold a whole
+        answer already."""
         return (Opened(self.id), *self._end_if_over())
 
     def resumes(self, opened: Open) -> bool:
@@ -100,7 +101,7 @@ class ServerSession:
         self.epoch += 1
         self.tree = TokenTree(opened.tokens)
         self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
-        return self.greet()
+        return self.opening_replies()
 
     def receive(self, message: FromClient, now: float) -> Replies:
         """Raises PeerError where the client breaks the protocol."""

@@ -45,7 +45,13 @@ def draw(links: dict[str, dict], figure: Figure) -> None:
     axes.legend(frameon=False, loc="upper right")
 
 
+def drawn(links: dict[str, dict]) -> dict[str, dict[str, float]]:
+    """The figures of the picture, which its file holds as its description too, so that a stale one is noticed."""
+    return {link: {name: links[link]["systems"][name]["tokens_per_second"] for name in SYSTEMS} for link in LINKS}
+
+
 if __name__ == "__main__":
     figure = Figure(figsize=(9.6, 4.4), layout="constrained")
-    draw(json.loads(RESULTS.read_text(encoding="utf-8"))["results"]["links"], figure)
-    figure.savefig(HERE / "speed.png", dpi=150)
+    links = json.loads(RESULTS.read_text(encoding="utf-8"))["results"]["links"]
+    draw(links, figure)
+    figure.savefig(HERE / "speed.png", dpi=150, metadata={"Description": json.dumps(drawn(links))})

@@ -13,7 +13,7 @@ from common.rpc.convert import frame_from_client, frame_from_server
 from common.rpc.errors import LinkError
 from netem.virtual.tcp import Flow
 from server.engine import Engine
-from server.sessions.stream import Stream
+from server.sessions.outgoing_queue import OutgoingQueue
 
 _GRPC_PREFIX_BYTES = 5
 _HTTP2_HEADER_BYTES = 9
@@ -26,7 +26,7 @@ class VirtualStream:
         self._engine = engine
         self._up = up
         self._down = down
-        self._far = Stream()
+        self._far = OutgoingQueue()
         self._arrived: asyncio.Queue[FromServer | None] = asyncio.Queue()  # None ends it
         self._bytes_up = 0
         self._bytes_down = 0

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 def configure_logging(form: str) -> None:
     """Sets the log up. `json` writes an event for every session, `text` only what people should read."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else PlainLines("outriderd: %(message)s"))
+    handler.setFormatter(JsonLines() if form == "json" else OneLineFormatter("outriderd: %(message)s"))
     if form == "text":
         handler.addFilter(lambda record: bool(record.getMessage()))
     logging.getLogger().addHandler(handler)
@@ -66,7 +66,7 @@ def note(event: str, sentence: str = "", **details: object) -> None:
     _log.info(sentence, extra={"event": event, "details": details})
 
 
-class PlainLines(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     """One line for each record, whatever text of a client it quotes."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name

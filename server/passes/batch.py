@@ -17,7 +17,7 @@ PassOutcome = Sequence[int] | PeerError
 
 
 @dataclass(frozen=True, slots=True)
-class Batch(Generic[Owner]):
+class PlannedPass(Generic[Owner]):
     """A planned pass: the tokens of each owner, and when it was planned, in seconds."""
 
     owners: list[Owner]

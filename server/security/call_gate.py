@@ -21,7 +21,7 @@ from common.rpc.service import SERVICE_NAME
 from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, CallSlot
 from server.security.reset_call import reset_call
 from server.security.tokens import NOBODY, Tokens
-from server.sessions.stream import on_stream_end
+from server.sessions.outgoing_queue import on_stream_end
 
 _OPEN_TO_ALL = f"/{health.SERVICE_NAME}/"
 

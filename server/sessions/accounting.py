@@ -10,7 +10,7 @@ from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
 from server import events
 from server.events import EventListener
 from server.sessions.counters import Counters
-from server.sessions.entry import AnswerMeter, Listener, SessionEntry
+from server.sessions.entry import AnswerMeter, MessageSink, SessionEntry
 from server.sessions.quotas import Quotas
 from server.sessions.refusal import RefusalError
 from server.sessions.retry_after import RetryAfterEstimator
@@ -72,7 +72,7 @@ class Accounting:
         self.counters.refused[error.reason] = self.counters.refused.get(error.reason, 0) + 1
         self._on_event(events.SessionRefused(events.short_id(session), client, error.reason, error.retry_after))
 
-    def failed(self, listener: Listener, entry: SessionEntry | None, code: FailureCode) -> None:
+    def failed(self, listener: MessageSink, entry: SessionEntry | None, code: FailureCode) -> None:
         """A stream ends with a fault; `entry` is None where it had no session."""
         self.counters.failures += 1
         self.counters.failed[code] = self.counters.failed.get(code, 0) + 1

@@ -1,4 +1,4 @@
-"""One session and what the server holds for it, as data. It may not know passes, streams or other sessions."""
+"""One session and what the server holds for it, as data. It plans and runs no pass, and knows no other session."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,7 +18,7 @@ SessionKey = tuple[str, str]
 it, and a client whose token got a new secret still can."""
 
 
-class Listener(Protocol):
+class MessageSink(Protocol):
     """Where a session's messages go: one client's stream."""
 
     @property
@@ -61,7 +61,7 @@ class AnswerMeter:
 class SessionEntry:
     session: ServerSession
     sequence: HeldSequence
-    listener: Listener
+    listener: MessageSink
     served: int  # the number of the last pass that it took part in
     state_request: StateRequest | None  # the draft state that it is sent
     last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions

@@ -17,7 +17,7 @@ from common.protocol.terms import Terms
 from server.passes.sequence import HeldSequence
 from server.sessions.accounting import Accounting
 from server.sessions.admission import Admission, ServingLimits
-from server.sessions.entry import Listener, SessionEntry, SessionKey
+from server.sessions.entry import MessageSink, SessionEntry, SessionKey
 from server.sessions.leases import Leases
 from server.sessions.quotas import Quotas
 from server.sessions.refusal import RefusalError
@@ -33,14 +33,14 @@ class SessionRegistry:
         self._accounting = accounting
         self._admission = Admission(limits, terms.context, pool.capacity, quotas, accounting.retry_after)
         self._entries: dict[SessionKey, SessionEntry] = {}
-        self._by_listener: dict[Listener, SessionEntry] = {}
+        self._by_listener: dict[MessageSink, SessionEntry] = {}
 
     @property
     def entries(self) -> Collection[SessionEntry]:
         """Sessions with a stream."""
         return self._entries.values()
 
-    def entry_of(self, listener: Listener) -> SessionEntry | None:
+    def entry_of(self, listener: MessageSink) -> SessionEntry | None:
         return self._by_listener.get(listener)
 
     def is_connected(self, entry: SessionEntry) -> bool:
@@ -58,7 +58,7 @@ class SessionRegistry:
 
     # Sessions that come.
 
-    def open(self, listener: Listener, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
+    def open(self, listener: MessageSink, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass
         of that number.
 
@@ -73,7 +73,7 @@ class SessionRegistry:
             replies = self._resume(entry, listener, opened, now)
         else:
             session = ServerSession(opened, self._terms, now, self.pass_timings)
-            replies = session.greet()
+            replies = session.opening_replies()
             running = self._running()
             evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
             self._evict_all(evicted, now)
@@ -93,7 +93,7 @@ class SessionRegistry:
         evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
         self._evict_all(evicted, now)
 
-    def _resume(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
+    def _resume(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
         try:
             if entry.is_running:
                 self._evict_all(self._admission.evicted_for_return(self._running(), now), now)
@@ -109,7 +109,7 @@ class SessionRegistry:
         self._entries[entry.key] = entry
         return replies
 
-    def _check_reopening(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> None:
+    def _check_reopening(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> None:
         """Raises PeerError for an invalid Open, and RefusalError where it begins another answer and there is no room
         for that."""
         check_open(opened, self._terms)
@@ -118,7 +118,7 @@ class SessionRegistry:
             evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
             self._evict_all(evicted, now)
 
-    def _reopen(self, entry: SessionEntry, listener: Listener, opened: Open, now: float) -> Replies:
+    def _reopen(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.
 
         Raises PeerError, and changes nothing, where the session cannot go on there.
@@ -172,13 +172,11 @@ class SessionRegistry:
         is_waiting = entry.is_running and entry.session.waits_for_its_client
         return self._waits_until(entry) if is_waiting else entry.session.due()
 
-    def is_due(self, entry: SessionEntry, now: float) -> bool:
-        """Whether it takes part in a pass now. Where its answer has waited for its client for as long as a lease lasts,
-        the session is evicted, even if its stream stands."""
+    def evict_if_abandoned(self, entry: SessionEntry, now: float) -> None:
+        """Evicts a session whose answer has waited for its client for as long as a lease lasts, even if its stream
+        stands."""
         if self._waits_until(entry) <= now and entry.is_running and entry.session.waits_for_its_client:
             self._evict(entry, now)
-            return False
-        return entry.session.due() <= now
 
     def _evict(self, entry: SessionEntry, now: float) -> None:
         self.disconnect(entry, now)

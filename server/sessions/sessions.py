@@ -16,7 +16,7 @@ from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
 from server.events import EventListener, ignore_event
 from server.fault_isolation import FaultIsolation
-from server.passes.batch import Batch, PassOutcome
+from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
 from server.passes.scheduler import schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
@@ -24,7 +24,7 @@ from server.passes.state_export import StateExport, claim_exports
 from server.sessions.accounting import Accounting
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
-from server.sessions.entry import Listener, SessionEntry
+from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.late_frames import comes_late, reading_units
 from server.sessions.quotas import Quotas
 from server.sessions.refusal import RefusalError, RefusalReason
@@ -93,7 +93,7 @@ class Sessions:
 
     # Frames and streams of clients.
 
-    def receive(self, listener: Listener, message: FromClient, now: float) -> None:
+    def receive(self, listener: MessageSink, message: FromClient, now: float) -> None:
         """Raises PeerError where the client breaks the protocol or asks for something impossible; see `fail`.
 
         Frames of a stream that has ended are ignored.
@@ -116,7 +116,7 @@ class Sessions:
             self._accounting.refused(session, listener.client, error)
             raise
 
-    def half_close(self, listener: Listener, now: float) -> None:
+    def half_close(self, listener: MessageSink, now: float) -> None:
         """The client has closed its side of the stream: its answer goes on to its end, and the stream ends with it.
 
         A broken connection looks the same at first, and `leave` may follow at once or much later. Therefore both are
@@ -129,13 +129,13 @@ class Sessions:
             entry.half_closed = True
             self._end_stream_if_over(entry, now)
 
-    def leave(self, listener: Listener, now: float) -> None:
+    def leave(self, listener: MessageSink, now: float) -> None:
         """The stream is gone. Its session, if it has one, goes on lease."""
         entry = self._registry.entry_of(listener)
         if entry is not None:
             self._registry.disconnect(entry, now)
 
-    def fail(self, listener: Listener, error: PeerError) -> None:
+    def fail(self, listener: MessageSink, error: PeerError) -> None:
         """Ends one stream with an error, and its session, if it has one. After a refusal the session goes on lease."""
         entry = self._registry.entry_of(listener)
         was_turned_away = isinstance(error, RefusalError)
@@ -172,16 +172,18 @@ class Sessions:
         owed_a_pass = isolation.call_each(self._owed_a_pass, lambda entry: entry.session.due())
         return min([self._registry.leases.next_end, *(due for _, due in (*here, *owed_a_pass))])
 
-    def plan(self, now: float) -> Batch[SessionEntry] | None:
+    def plan(self, now: float) -> PlannedPass[SessionEntry] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        due = self._select(self._registry.entries, lambda entry: self._registry.is_due(entry, now), _BEFORE_PASS)
+        registry = self._registry
+        self._isolation(_BEFORE_PASS).call_each(registry.entries, lambda each: registry.evict_if_abandoned(each, now))
+        due = self._select(registry.entries, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
         self._registry.leases.expire(now)
         self._make_room(due)
         due += self._select(self._owed_a_pass, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
         due = [entry for entry in due if self._registry.holds(entry)]
         shares = self._share(due)
         self._pass += 1
-        batch: Batch[SessionEntry] = Batch([], [], now)
+        batch: PlannedPass[SessionEntry] = PlannedPass([], [], now)
         isolation = self._isolation(_BEFORE_PASS)
         for entry, tokens in zip(due, shares, strict=True):
             if not tokens or not self._registry.holds(entry):
@@ -203,7 +205,7 @@ class Sessions:
         self.counters.packed_tokens += batch.tokens
         return batch
 
-    def complete(self, batch: Batch[SessionEntry], outcomes: Sequence[PassOutcome], now: float) -> None:
+    def complete(self, batch: PlannedPass[SessionEntry], outcomes: Sequence[PassOutcome], now: float) -> None:
         """Applies the outcome of the pass to each session."""
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.tokens, now - batch.began)
@@ -325,8 +327,8 @@ class Sessions:
         return self._registry.owed_a_pass if self._pool.free else []
 
     def _make_room(self, due: Sequence[SessionEntry]) -> None:
-        """Frees slots for the due sessions: drops leases, then parks finished sessions. Where no slot is free even
-        then, fails one session, so that the others can go on."""
+        """Frees slots for the due sessions: drops leases, then parks finished sessions. If no slot is free even then,
+        fails one session, so that the others can go on."""
         wanted = min(self._limits.pass_tokens, sum(entry.demand.tokens for entry in due))
         while self._pool.free < wanted and self._registry.leases.drop_oldest():
             pass
@@ -337,7 +339,7 @@ class Sessions:
             if not entry.is_running:
                 entry.park()
         if wanted and not self._pool.free:
-            # The newest one loses least.
+            # The one whose stream was opened last, which may have resumed a long answer.
             self.counters.preempted += 1
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
             self.fail(holders[-1].listener, error)

@@ -107,7 +107,7 @@ class FakeStream:
         self.sent.append(message)
         if isinstance(message, Open):
             self._session = ServerSession(message, TERMS, time.monotonic())
-            self._deliver(self._session.greet())
+            self._deliver(self._session.opening_replies())
         elif self._session is not None:
             self._deliver(self._session.receive(message, time.monotonic()))
         self._heard.set()

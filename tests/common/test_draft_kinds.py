@@ -50,8 +50,7 @@ def test_the_state_of_a_kind_can_be_exported_and_sent(kind: DraftKind) -> None:
     assert kind.weights is Weights.ON_TAIL or (kind.state is None and not kind.runs_target_layers)
 
 
-def test_the_kind_without_a_model_is_nobodys_default() -> None:
-    assert next(iter(DRAFT_KINDS)) != LOOKUP
+def test_the_kind_without_a_model_is_not_among_those_that_are_trained() -> None:
     assert DRAFT_KINDS[LOOKUP] not in TRAINED_KINDS
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,3 +95,10 @@ def test_the_picture_shows_every_system_on_every_link():
         for system in script["SYSTEMS"]
     ]
     assert sorted(bar.get_height() for bar in axes.patches) == sorted(speeds)
+
+
+def test_the_picture_was_drawn_from_these_results():
+    pictures = ROOT / "docs" / "pictures"
+    expected = runpy.run_path(str(pictures / "speed.py"))["drawn"](results("network")["links"])
+    with Image.open(pictures / "speed.png") as picture:
+        assert json.loads(picture.info["Description"]) == expected, "run docs/pictures/speed.py"

@@ -23,8 +23,8 @@ from server.models.draft_models import DraftModel, load_exporters
 from server.options import Pace
 from server.passes.state_maker import StateMaker
 from server.passes.target import Target
+from server.sessions.outgoing_queue import OutgoingQueue
 from server.sessions.sessions import ServingLimits, Sessions
-from server.sessions.stream import Stream
 
 CAPACITY = 4096
 CONTEXT = 256
@@ -38,7 +38,7 @@ class Wire:
 
     def __init__(self, engine: Engine):
         self._engine = engine
-        self._stream = Stream()
+        self._stream = OutgoingQueue()
         self._messages = aiter(self._stream)
 
     def send(self, message: FromClient) -> None:

@@ -10,7 +10,7 @@ from common.protocol.messages import Extend, Failed, FromClient, FromServer, Ope
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
 from server.engine import Engine
-from server.sessions.stream import Stream
+from server.sessions.outgoing_queue import OutgoingQueue
 from tests.server.proposers import Proposer
 
 _DRAFTING_SECONDS = 0.003
@@ -27,7 +27,7 @@ class EngineWire:
 
     def __init__(self, engine: Engine):
         self._engine = engine
-        self.stream = Stream()
+        self.stream = OutgoingQueue()
         self._messages = self.stream.__aiter__()
 
     async def send(self, message: FromClient) -> None:

@@ -7,7 +7,7 @@ from subprocess import run
 
 import pytest
 
-from server.requests import SessionRequest
+from server.cli_options import SessionRequest
 from tests.programs import command
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -17,7 +17,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True)
-class Answer:
+class Generation:
     """One greedy answer: its prompt's ids, its own ids without the end token, and whether it ended by itself."""
 
     prompt_ids: list[int]
@@ -26,17 +26,19 @@ class Answer:
     ended: bool
 
 
-def greedy_answers(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: Sequence[str]) -> list[Answer]:
+def greedy_answers(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: Sequence[str]
+) -> list[Generation]:
     """One answer per prompt, each of at most `LONGEST_ANSWER_TOKENS` tokens."""
     encoded = [prompt_ids(tokenizer, prompt) for prompt in prompts]
     order = sorted(range(len(prompts)), key=lambda index: len(encoded[index]))
-    answers: dict[int, Answer] = {}
+    answers: dict[int, Generation] = {}
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
         for index, ids in zip(chosen, generate(model, tokenizer, [encoded[i] for i in chosen]), strict=True):
             ended = tokenizer.eos_token_id in ids
             kept = ids[: ids.index(tokenizer.eos_token_id)] if ended else ids
-            answers[index] = Answer(encoded[index], kept, str(tokenizer.decode(kept)), ended)
+            answers[index] = Generation(encoded[index], kept, str(tokenizer.decode(kept)), ended)
     return [answers[index] for index in range(len(prompts))]
 
 

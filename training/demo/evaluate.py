@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from training.demo.answering import Answer, greedy_answers
+from training.demo.answering import Generation, greedy_answers
 from training.demo.check import RESULT_CHECKS, passes
 from training.demo.prompts import HELD_OUT_FAMILIES, UNSEEN_QUESTIONS, HeldOut, judged_prompts
 from training.demo.tokenizer import encode_turns
@@ -71,7 +71,10 @@ def evaluate(
 
 
 def set_score(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: Sequence[HeldOut], answers: Sequence[Answer]
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    prompts: Sequence[HeldOut],
+    answers: Sequence[Generation],
 ) -> SetScore:
     judged = [is_right(item, answer.text) for item, answer in zip(prompts, answers, strict=True)]
     told = [verdict for verdict in judged if verdict is not None]

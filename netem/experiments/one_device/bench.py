@@ -35,7 +35,7 @@ from common.rounds import Rounds, RoundsAnswer, StateChannel
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance
 from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths
-from netem.experiments.one_device.prompts import Prompt, Prompts
+from netem.experiments.one_device.prompts import BenchmarkPrompt, Prompts
 from server.models.draft_models import DraftModel, load_exporters, needs_hidden, read_draft_model
 from server.models.target_card import read_card
 
@@ -84,7 +84,7 @@ class Bench:
     def layers(self) -> int:
         return len(self.target.pool.keys_SX)
 
-    def tokens(self, prompt: Prompt) -> list[int]:
+    def tokens(self, prompt: BenchmarkPrompt) -> list[int]:
         return chat_tokens(self.tokenizer, [{"role": "user", "content": prompt.text}])
 
     def tokenised(self, prompts: Prompts) -> dict[str, list[list[int]]]:

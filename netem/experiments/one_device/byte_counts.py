@@ -57,7 +57,7 @@ class ByteCounts:
         return {kind: self.state_bytes[part, kind] / count for kind, count in counted.items()}
 
 
-class CountedConnection:
+class MeteredConnection:
     """A connection whose streams are counted."""
 
     def __init__(self, connection: Connection, counts: ByteCounts):

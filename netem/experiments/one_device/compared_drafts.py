@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
+from common.draft_kinds import DRAFT_KINDS, LOOKUP, TRAINED_KINDS, DraftKind
 from common.draft_models.directory import read_draft_depths, read_draft_kind
 from common.models.shipped import FAMILIES, HOW_TO_RESTORE, shipped_family
 from common.models.source import CONFIG
@@ -16,7 +16,7 @@ from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 
 _TARGET, _PROMPTS = "target", "prompts.jsonl"
-_DEFAULT = next(iter(DRAFT_KINDS))
+_DEFAULT = TRAINED_KINDS[0].name
 """What to train where no kind was named."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from client.text import chat_tokens
 from netem.experiments.experiment import Advance
 from netem.experiments.one_device.bench import Bench, TokenPrompts
-from netem.experiments.one_device.prompts import Prompt, Prompts
+from netem.experiments.one_device.prompts import BenchmarkPrompt, Prompts
 
 _ANSWER_TOKENS = 160
 
@@ -15,7 +15,7 @@ async def long_prompts(bench: Bench, prompts: Prompts, count: int, tokens: int, 
     """Up to `count` prompts for each category, each just above `tokens` long. The earlier turns are the category's
     other
     prompts, repeated where there are too few."""
-    answers: dict[Prompt, str] = {}
+    answers: dict[BenchmarkPrompt, str] = {}
     for done, (category, chosen) in enumerate(prompts.items()):
         for prompt in chosen:
             advance(f"earlier turns of {category}", done / len(prompts))
@@ -30,7 +30,13 @@ async def long_prompts(bench: Bench, prompts: Prompts, count: int, tokens: int, 
     }
 
 
-def _long(bench: Bench, last: Prompt, earlier: Sequence[Prompt], answers: dict[Prompt, str], tokens: int) -> list[int]:
+def _long(
+    bench: Bench,
+    last: BenchmarkPrompt,
+    earlier: Sequence[BenchmarkPrompt],
+    answers: dict[BenchmarkPrompt, str],
+    tokens: int,
+) -> list[int]:
     turns: list[dict[str, str]] = []
     rounds = 0
     while True:

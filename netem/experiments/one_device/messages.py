@@ -23,7 +23,7 @@ from common.rpc.stub import Connection
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import open_bench
-from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, CountedConnection
+from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, MeteredConnection
 from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths, find_drafts, find_model_paths
 from netem.experiments.one_device.dimensions import LLAMA_8B, eagle, moa, published_config, state_bytes
 from netem.experiments.one_device.prompts import Prompts, Workload, choose, in_words
@@ -122,7 +122,7 @@ async def answer_all(
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
         client = await stack.enter_async_context(client_for(access, choice, cache, no_bar))
         # A session uses nothing of its connection but a stream.
-        counted = replace(client, connection=cast(Connection, CountedConnection(client.connection, counts)))
+        counted = replace(client, connection=cast(Connection, MeteredConnection(client.connection, counts)))
         for chosen in prompts.values():
             for prompt in chosen:
                 answer = await ask(counted, prompt.text, options, client.load_drafter())

@@ -13,7 +13,7 @@ HELD_OUT_FAMILY = "held-out family"
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class BenchmarkPrompt:
     """tests: assertions on an answer in code. result: what a right answer in words contains. wrong: what its conclusion
     may not contain. Each may be empty.
 
@@ -36,16 +36,16 @@ class Workload:
     tokens: int
 
 
-Prompts = Mapping[str, Sequence[Prompt]]
+Prompts = Mapping[str, Sequence[BenchmarkPrompt]]
 """Prompts by category, in the order of `CATEGORIES`."""
 
 
-def read_prompts(file: Path) -> list[Prompt]:
+def read_prompts(file: Path) -> list[BenchmarkPrompt]:
     """Raises MisuseError where the file cannot be read as prompts of categories."""
     try:
         entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         return [
-            Prompt(
+            BenchmarkPrompt(
                 category=str(entry["category"]),
                 split=str(entry.get("split", "")),
                 text=str(entry["prompt"]),
@@ -62,7 +62,7 @@ def read_prompts(file: Path) -> list[Prompt]:
         ) from error
 
 
-def choose(file: Path, count: int, seed: int) -> dict[str, list[Prompt]]:
+def choose(file: Path, count: int, seed: int) -> dict[str, list[BenchmarkPrompt]]:
     """`count` random held-out prompts of each category in the file, or all where it has fewer.
 
     Raises MisuseError where the file has none of them.

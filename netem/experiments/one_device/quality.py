@@ -13,7 +13,7 @@ from typing import Any
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import PAPER_TREE, Bench, open_bench
 from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths
-from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, Prompt, Workload, choose, read_prompts
+from netem.experiments.one_device.prompts import HELD_OUT_FAMILY, BenchmarkPrompt, Workload, choose, read_prompts
 from netem.experiments.references import NEAR_TIE, Reference, reference_answer, verdict
 from training.demo.evaluate import is_right
 from training.demo.prompts import HELD_OUT_FAMILIES, HeldOut
@@ -38,13 +38,13 @@ class Tally:
         return self.right[name] / self.judged[name]
 
 
-Sets = Mapping[str, Sequence[Prompt]]
+Sets = Mapping[str, Sequence[BenchmarkPrompt]]
 
 
 async def measure(request: Request, advance: Advance) -> Report:
     workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
-    sets: dict[str, Sequence[Prompt]] = dict(choose(paths.prompts, workload.prompts, request.seed))
+    sets: dict[str, Sequence[BenchmarkPrompt]] = dict(choose(paths.prompts, workload.prompts, request.seed))
     families = [prompt for prompt in read_prompts(paths.prompts) if prompt.split == HELD_OUT_FAMILY]
     if families:
         sets[HELD_OUT_FAMILIES] = families[: workload.prompts]
@@ -64,7 +64,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 async def find_references(
     bench: Bench, target: str, sets: Sets, max_new_tokens: int, advance: Advance
-) -> list[tuple[str, Prompt, Reference]]:
+) -> list[tuple[str, BenchmarkPrompt, Reference]]:
     from common.models.checkpoint import load_causal_lm
 
     # The bench's own model computes attention differently.
@@ -80,7 +80,7 @@ async def find_references(
 
 
 def _enter(
-    tally: Tally, bench: Bench, name: str, prompt: Prompt, reference: Reference, tokens: tuple[int, ...]
+    tally: Tally, bench: Bench, name: str, prompt: BenchmarkPrompt, reference: Reference, tokens: tuple[int, ...]
 ) -> None:
     tally.verdicts[verdict(reference, tokens)] += 1
     right = judge(prompt, bench.text(tokens))
@@ -89,7 +89,7 @@ def _enter(
         tally.right[name] += right
 
 
-def judge(prompt: Prompt, answer: str) -> bool | None:
+def judge(prompt: BenchmarkPrompt, answer: str) -> bool | None:
     """Whether the answer passes its tests or states its result; None where it cannot be judged automatically."""
     return is_right(HeldOut(prompt.category, "", prompt.text, "", prompt.tests, prompt.result, prompt.wrong), answer)
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from client.text import chat_tokens, raw_tokens
-from netem.experiments.one_device.prompts import Prompt
+from netem.experiments.one_device.prompts import BenchmarkPrompt
 from training.demo.check import code_of, function_name
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def prompt_tokens(tokenizer: "Tokenizer", task: Task) -> list[int]:
     return chat_tokens(tokenizer, [{"role": "user", "content": task.prompt}])
 
 
-def tasks_of(prompts: Iterable[Prompt]) -> list[Task]:
+def tasks_of(prompts: Iterable[BenchmarkPrompt]) -> list[Task]:
     """The tasks of the prompts that have tests, named by category and number."""
     tested = [prompt for prompt in prompts if prompt.tests]
     return [

@@ -21,7 +21,7 @@ LATE = 30  # of 100 passes
 
 
 @dataclass
-class FakeLane:
+class FakeSystem:
     """In real time on a machine that is too busy for the stated costs."""
 
     tokens: tuple[int, ...]
@@ -42,7 +42,7 @@ def run_demo(monkeypatch, tmp_path):
         @asynccontextmanager
         async def systems_under_test(family, profile, systems, download, advance):
             advance("server of cloud", 0.0)
-            yield {name: FakeLane(tokens_of_outrider if name == "outrider" else (1, 2)) for name in systems}
+            yield {name: FakeSystem(tokens_of_outrider if name == "outrider" else (1, 2)) for name in systems}
 
         async def compare_virtually(*_):
             seconds = {"cloud": 2.0, "lockstep": 1.0, "outrider": 0.5}

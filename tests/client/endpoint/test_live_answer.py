@@ -13,7 +13,7 @@ from client.endpoint.faults import wrong
 from client.endpoint.live_answer import LiveAnswer
 from client.endpoint.monitor import Monitor
 from client.link.link_state import LinkState
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from tests.client.demo.answers import answer as whole_answer
 
 OPTIONS = AnswerOptions(STREAM, 16)
@@ -63,7 +63,7 @@ def monitor(state=LinkState.OFFLINE) -> Monitor:
     return Monitor(state, None, lambda: True)
 
 
-async def shown(service, prompt=Prompt((1,))) -> list[dict]:  # noqa: B008
+async def shown(service, prompt=SplitPrompt((1,))) -> list[dict]:  # noqa: B008
     changes = []
     async with asyncio.timeout(20):
         async for change in LiveAnswer(service, Letters(), monitor(), prompt, OPTIONS).changes():
@@ -98,7 +98,7 @@ async def test_what_nobody_has_judged_stays_where_it_was_offered():
 
 
 async def test_a_private_answer_says_so_first():
-    changes = await shown(FakeService(("", "mine"), whole_answer()), Prompt((1,), (2,)))
+    changes = await shown(FakeService(("", "mine"), whole_answer()), SplitPrompt((1,), (2,)))
     assert changes[0] == {"private": True}
 
 
@@ -114,7 +114,7 @@ async def test_a_fault_is_a_sentence_behind_what_was_shown(fault, message):
 
 async def test_who_stops_ends_the_answer():
     service = FakeService(("Once ", "upon"), ("never", "never"))
-    showing = LiveAnswer(service, Letters(), monitor(), Prompt((1,)), OPTIONS)
+    showing = LiveAnswer(service, Letters(), monitor(), SplitPrompt((1,)), OPTIONS)
     async with asyncio.timeout(20), aclosing(showing.changes()) as changes:
         assert (await anext(changes))["final"] == "Once "
         showing.stop()
@@ -125,7 +125,7 @@ async def test_who_stops_ends_the_answer():
 async def test_committed_tokens_say_that_the_link_is_there_and_how_fast_it_is():
     watching = monitor(LinkState.OFFLINE)
     service = FakeService(("Once ", ""), whole_answer())
-    async for _ in LiveAnswer(service, Letters(), watching, Prompt((1,)), OPTIONS).changes():
+    async for _ in LiveAnswer(service, Letters(), watching, SplitPrompt((1,)), OPTIONS).changes():
         assert watching.link is LinkState.ONLINE
         service.seen.set()
     assert watching.status().tokens_per_second > 0

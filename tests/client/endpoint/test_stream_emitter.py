@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from client.endpoint import stream_emitter as teller_module
+from client.endpoint import stream_emitter
 from client.endpoint.openai_responses import TextPiece
 from client.endpoint.stream_emitter import StreamEmitter
 from client.link.link_state import LinkState
@@ -42,7 +42,7 @@ def said() -> list[TextPiece]:
 
 @pytest.fixture
 def emitter(line, said, monkeypatch) -> StreamEmitter:
-    monkeypatch.setattr(teller_module, "GRACE_S", 0.02)
+    monkeypatch.setattr(stream_emitter, "GRACE_S", 0.02)
     events = line.events
     return StreamEmitter(
         Letters(), ("cab",), said.append, line.keep, lambda: events.append("gone"), lambda: events.append("over")

@@ -121,7 +121,9 @@ def test_a_folder_that_is_open_to_others_is_told_once(tmp_path, fake, capsys) ->
     running = fake(*WHOLE, OUTCOME)
     (tmp_path / "serving").chmod(0o755)
     assert not asked(tmp_path)[0]
-    assert "is open to other users of this machine; the draft is loaded here" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "is open to other users of this machine; the draft is loaded here" in err
+    assert err.count("\n") == 1
     assert running.asked == []
 
 
@@ -177,10 +179,11 @@ def test_ctrl_c_asks_for_the_end_of_the_answer(tmp_path, monkeypatch, capsys) ->
         with connection, connection.makefile("rb") as lines:
             lines.readline()
             connection.sendall(b'{"accepted": true}\n{"write": "Hel", "provisional": ""}\n')
-            assert lines.readline() == b""  # no more is wanted
+            later.append(lines.readline())
             connection.sendall(b'{"write": "l", "provisional": ""}\n{"end": ""}\n')
 
-    working = threading.Thread(target=work)
+    later: list[bytes] = []
+    working = threading.Thread(target=work, daemon=True)
     working.start()
     show, shown = ask._Showing._show, []
 
@@ -195,7 +198,9 @@ def test_ctrl_c_asks_for_the_end_of_the_answer(tmp_path, monkeypatch, capsys) ->
     with pytest.raises(KeyboardInterrupt):
         asked(tmp_path)
     working.join(10)
+    assert not working.is_alive()
     listening.close()
+    assert later == [b""], "the question's end of the connection was not closed"
     assert capsys.readouterr().out == "Hell\n"
 
 

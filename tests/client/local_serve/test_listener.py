@@ -1,12 +1,13 @@
-"""client.local_serve.listener: `outrider run` gives the same output through a running `outrider serve` as alone."""
+"""client.local_serve.listener: `outrider run` says the same through a running `outrider serve` as by itself."""
 
 import json
-import os
 import re
 import signal
+import socket
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
@@ -19,6 +20,66 @@ from tests.programs import Program
 TOKENS = 30
 PROMPT = "the quick brown fox"
 MEASURED = ("stats", "link")
+
+
+class Relay:
+    """Stands between whoever asks and a running `outrider serve`, and keeps the first word of each reply."""
+
+    def __init__(self, file: Path, path: Path):
+        """`file` is what the running one wrote, which leads to `path` from now on."""
+        self.replies: list[str] = []
+        info = json.loads(file.read_text(encoding="utf-8"))
+        self._there = info["socket"]
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listening.bind(str(path))
+        path.chmod(0o600)
+        self._listening.listen()
+        threading.Thread(target=self._work, daemon=True).start()
+        file.write_text(json.dumps({**info, "socket": str(path)}), encoding="utf-8")
+
+    def taken(self) -> list[str]:
+        """The replies since the last call."""
+        replies, self.replies = self.replies, []
+        return replies
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+    def _work(self) -> None:
+        with suppress(OSError):
+            while True:
+                here, _ = self._listening.accept()
+                there = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                there.connect(self._there)
+                threading.Thread(target=self._carry, args=(here, there), daemon=True).start()
+                threading.Thread(target=self._answer, args=(there, here), daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def _answer(self, there: socket.socket, here: socket.socket) -> None:
+        with suppress(OSError), here, there, there.makefile("rb") as lines:
+            first = lines.readline()
+            if first:
+                self.replies.append(next(iter(json.loads(first))))
+                here.sendall(first)
+            for line in lines:
+                here.sendall(line)
+
+
+@contextmanager
+def relayed(process: Program, cache: Path, path: Path) -> Iterator[Relay]:
+    relay = Relay(cache / "serving" / f"{process.pid}.json", path)
+    try:
+        yield relay
+    finally:
+        relay.close()
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +113,24 @@ def serving(server: str, cache: Path, *arguments: str) -> Iterator[Program]:
 
 
 @pytest.fixture(scope="module")
-def serve(server, cache, models) -> Iterator[Program]:
-    """A server with an API key, which the same user does not need."""
+def relay(server, cache, models) -> Iterator[Relay]:
+    """Before one with an API key, which this user needs none of."""
     (models / "key").write_text("key\n")
     (models / "key").chmod(0o600)
     keys = ("--api-key-file", str(models / "key"), "--token-file", str(models / "token"))
-    with serving(server, cache, *keys, "--parallel", "2") as process:
-        yield process
+    folder = cache / "relay"
+    folder.mkdir(0o700)
+    with (
+        serving(server, cache, *keys, "--parallel", "2") as process,
+        relayed(process, cache, folder / "sock") as relay,
+    ):
+        yield relay
+
+
+@pytest.fixture
+def serve(relay) -> Relay:
+    relay.taken()
+    return relay
 
 
 @pytest.fixture
@@ -96,6 +168,7 @@ def test_the_answer_is_the_same(serve, run, options) -> None:
         result = json.loads(out)
         assert result["stats"].keys()
         given[way] = {name: value for name, value in result.items() if name not in MEASURED}
+        assert serve.taken() == (["accepted"] if way == "--via-serve" else [])
     assert given["--via-serve"] == given["--no-via-serve"]
     assert given["--via-serve"]["token_ids"]
 
@@ -106,6 +179,7 @@ def test_a_person_sees_the_same(serve, run) -> None:
         assert code == 0
         assert out.endswith("\n")
         assert re.fullmatch(r"30 tokens in .* draft independent, rule greedy\n", err)
+    assert serve.taken() == ["accepted"]
     assert ways[0][1] == ways[1][1]
 
 
@@ -113,6 +187,7 @@ def test_private_text_stays_here_all_the_same(serve, run) -> None:
     prompt = "the quick [[private]]brown fox[[/private]] jumps"
     ways = [run("--json", way, prompt=prompt) for way in ("--via-serve", "--no-via-serve")]
     results = [json.loads(out) for _, out, _ in ways]
+    assert serve.taken() == ["accepted"]
     assert all(result["private"] for result in results)
     assert results[0]["provisional_text"] == results[1]["provisional_text"]
     assert "the answer is the draft model's own, because the prompt is private" in ways[0][2]
@@ -129,6 +204,7 @@ def test_private_text_stays_here_all_the_same(serve, run) -> None:
 def test_what_was_loaded_otherwise_is_loaded_here_and_told_once(serve, run, options, why) -> None:
     code, out, err = run("--json", *options)
     assert code == 0
+    assert serve.taken() == ["declined"]
     assert json.loads(out)["token_ids"]
     assert err == f"the running `outrider serve` {why}; the draft is loaded here\n"
 
@@ -146,15 +222,35 @@ def test_misuse_is_told_in_the_same_words(serve, run, options) -> None:
     assert ways[0][0] == 2
 
 
-def test_where_as_many_are_answered_as_may_be_the_rest_load_themselves(serve, run, monkeypatch) -> None:
-    """Two are answered at once; any others meanwhile get the same answer."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(lambda _: run("--json"), range(4)))
-    assert {code for code, _, _ in answers} == {0}
-    assert len({tuple(json.loads(out)["token_ids"]) for _, out, _ in answers}) == 1
-    assert {err for _, _, err in answers} == {""}
+def test_where_as_many_are_answered_as_may_be_the_rest_load_themselves(models, tmp_path) -> None:
+    """While two long answers are made, a third question is declined without a word, and has its answer all the same."""
+    slow = ("--target", str(models / "target"), "--dtype", "float64", "--pace-pass", "100ms")
+    asked = ("run", PROMPT, "--cache-dir", str(tmp_path), "--raw", "--policy", "cloud", "--max-new-tokens")
+    with (
+        outriderd(*slow) as (_, server),
+        serving(server, tmp_path, "--parallel", "2") as process,
+        relayed(process, tmp_path, tmp_path / "sock") as relay,
+    ):
+        where = ("--server", server)
+        held = [Program("outrider", *asked, "400", *where, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) for _ in range(2)]
+        for program in held:
+            assert program.stdout is not None
+            assert program.stdout.read(1)
+        assert relay.taken() == ["accepted"] * 2
+        with Program("outrider", *asked, "2", *where, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as third:
+            out, err = third.communicate(timeout=60)
+            assert third.wait() == 0
+        assert relay.taken() == ["declined"]
+        assert out.strip()
+        assert "the draft is loaded here" not in err
+        assert [program.poll() for program in held] == [None, None]
+        for program in held:
+            program.send_signal(signal.SIGINT)
+            program.communicate(timeout=60)
+        with Program("outrider", *asked, "2", *where, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as fourth:
+            fourth.communicate(timeout=60)
+            assert fourth.wait() == 0
+        assert relay.taken() == ["accepted"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -211,7 +307,11 @@ def test_ctrl_c_ends_the_answer_here_and_there(models, tmp_path) -> None:
 
 def test_a_server_that_is_away_is_told_as_without(models, tmp_path) -> None:
     drafts = ("--target", str(models / "target"), "--draft", str(models / "independent"), "--dtype", "float64")
-    with outriderd(*drafts) as (daemon, server), serving(server, tmp_path, "--dtype", "float64"):
+    with (
+        outriderd(*drafts) as (daemon, server),
+        serving(server, tmp_path, "--dtype", "float64") as process,
+        relayed(process, tmp_path, tmp_path / "sock") as relay,
+    ):
         where = ("--server", server, "--cache-dir", str(tmp_path), "--dtype", "float64", "--offline-wait", "0.5")
         daemon.kill()
         daemon.wait()
@@ -223,4 +323,4 @@ def test_a_server_that_is_away_is_told_as_without(models, tmp_path) -> None:
     assert result["finish_reason"] == "offline"
     assert len(result["provisional_token_ids"]) == 10
     assert "never confirmed: the server was out of reach" in err
-    assert os.path.isdir(tmp_path)
+    assert relay.taken() == ["accepted"]

@@ -11,7 +11,7 @@ from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from client.link.offline import OfflineOptions
 from client.private.draft_only import AnswerBounds
 from client.private.router import PrivacyRouter
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from common.protocol.client_session import ClientSession
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Ack, Extend, Failed, FailureCode, Grow, Open, Settings, StateAck
@@ -19,7 +19,7 @@ from common.rpc.errors import LinkError
 from tests.client.fakes import LIMITS, SESSION, ChainDrafter, FakeStream, StatefulDrafter, decoded, state_of, target
 
 SAFE, PRIVATE = (3, 1, 4, 1, 5), (9, 2, 6)
-PROMPT = Prompt(SAFE, PRIVATE)
+PROMPT = SplitPrompt(SAFE, PRIVATE)
 BOUNDS = AnswerBounds(LIMITS.context, frozenset({0}), lambda tokens: "")
 ALONE = Settings(max_new_tokens=0)
 
@@ -39,7 +39,7 @@ def router(
     return PrivacyRouter(talk, BOUNDS)
 
 
-async def ask(talk: PrivacyRouter, prompt: Prompt = PROMPT, count: int = 12, watch=unseen) -> Answer:
+async def ask(talk: PrivacyRouter, prompt: SplitPrompt = PROMPT, count: int = 12, watch=unseen) -> Answer:
     return await asyncio.wait_for(talk.answer(prompt, Settings(count), watch), 20)
 
 
@@ -79,7 +79,7 @@ async def test_a_drafter_that_needs_no_state_says_nothing_to_anybody():
 
 async def test_without_safe_text_nothing_is_said_to_anybody():
     stream = FakeStream()
-    answer = await ask(router(stream, StatefulDrafter(target)), Prompt((), PRIVATE))
+    answer = await ask(router(stream, StatefulDrafter(target)), SplitPrompt((), PRIVATE))
     assert stream.sent == []
     assert answer.provisional == decoded(PRIVATE, 12)
 
@@ -89,7 +89,7 @@ async def test_later_turns_stay_here_whatever_is_in_them():
     talk = router(stream, drafter)
     first = await ask(talk)
     spoken = len(stream.sent)
-    second = await ask(talk, Prompt((*PROMPT.tokens, *first.provisional, 7, 7)))
+    second = await ask(talk, SplitPrompt((*PROMPT.tokens, *first.provisional, 7, 7)))
     assert len(stream.sent) == spoken
     assert second.private
     assert second.provisional == decoded((*PROMPT.tokens, *first.provisional, 7, 7), 12)
@@ -99,10 +99,10 @@ async def test_later_turns_stay_here_whatever_is_in_them():
 async def test_earlier_turns_are_the_targets_and_their_state_is_kept():
     stream, drafter = FakeStream(), StatefulDrafter(target)
     talk = router(stream, drafter)
-    first = await ask(talk, Prompt(SAFE))
+    first = await ask(talk, SplitPrompt(SAFE))
     assert (first.private, first.tokens) == (False, decoded(SAFE, 12))
     safe = (*SAFE, *first.tokens, 8, 8)
-    second = await ask(talk, Prompt(safe, PRIVATE))
+    second = await ask(talk, SplitPrompt(safe, PRIVATE))
     extended = [each for each in stream.sent if isinstance(each, Extend)]
     assert extended == [Extend(1, len(SAFE) + 12, (8, 8), ALONE)]
     assert second.provisional == decoded((*safe, *PRIVATE), 12)
@@ -148,7 +148,7 @@ async def test_a_stream_that_breaks_is_made_anew_until_all_state_has_come():
         return second
 
     drafter = StatefulDrafter(target)
-    prompt = Prompt(tuple(index % 40 for index in range(200)), PRIVATE)
+    prompt = SplitPrompt(tuple(index % 40 for index in range(200)), PRIVATE)
     answer = await ask(router(first, drafter, dial=dial), prompt)
     (opened,) = [each for each in second.sent if isinstance(each, Open)]
     assert (opened.tokens, opened.settings) == (prompt.safe, ALONE)
@@ -179,7 +179,7 @@ async def test_nothing_drafts_nothing_is_said():
     assert stream.sent == []
 
 
-@pytest.mark.parametrize("prompt", [Prompt(SAFE, (1,) * 395), Prompt((1,) * 400)], ids=["private", "open"])
+@pytest.mark.parametrize("prompt", [SplitPrompt(SAFE, (1,) * 395), SplitPrompt((1,) * 400)], ids=["private", "open"])
 async def test_a_prompt_without_room_for_an_answer_is_misuse_and_is_not_sent(prompt):
     stream = FakeStream()
     with pytest.raises(MisuseError, match="400 tokens, but the target's context holds 400"):

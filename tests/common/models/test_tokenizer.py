@@ -95,9 +95,18 @@ def test_what_says_something_else_on_trial_is_left_to_transformers(monkeypatch: 
     assert plain_tokenizer(theirs) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b'{"tokenizer": "{}"}'])
-def test_bytes_that_it_did_not_write_are_refused(data: bytes) -> None:
-    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the library says
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "Expecting value"),
+        (b"{}", "'tokenizer'"),
+        (b"[]", "list indices"),
+        (b"\xff", "can't decode"),
+        (b'{"tokenizer": "{}"}', "Model missing"),
+    ],
+)
+def test_bytes_that_it_did_not_write_are_refused(data: bytes, sentence: str) -> None:
+    with pytest.raises(Exception, match=sentence):
         PlainTokenizer.from_bytes(data)
 
 

@@ -209,7 +209,7 @@ class Joined:
             if self.server is None:
                 self.server = ServerSession(frame, self.terms, self._now, self._pass_timings)
                 self.processed = []
-                replies = self.server.greet()
+                replies = self.server.opening_replies()
             else:
                 replies = self.server.reopen(frame, self._now)
         else:

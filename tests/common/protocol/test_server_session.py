@@ -52,7 +52,7 @@ def run_pass(server, choices, now=1.0, budget=64):
 
 def test_a_session_is_greeted_and_its_prompt_is_planned_in_chunks():
     server = session()
-    assert server.greet() == (Opened(NAME),)
+    assert server.opening_replies() == (Opened(NAME),)
     first = server.plan(2)
     assert (first.start, first.chain, first.verify_input) == (0, (1, 2), None)
     assert server.complete(first, [], 1.0).replies == ()
@@ -257,14 +257,14 @@ def test_a_client_that_knows_more_rebuilds_the_session_and_keeps_its_common_pref
 
 def test_a_rebuilt_session_that_holds_a_whole_answer_is_finished():
     server = ServerSession(open_frame((1, 2, 3, END), 3), terms(), 0.0)
-    assert server.greet() == (Opened(NAME), Finished(0, 4, FinishReason.END))
+    assert server.opening_replies() == (Opened(NAME), Finished(0, 4, FinishReason.END))
 
 
 def test_an_answer_that_filled_the_context_can_be_resumed_and_rebuilt():
     full = open_frame(tuple([1] * 256), 3)
     finished = (Opened(NAME), Finished(0, 256, FinishReason.LENGTH))
     server = ServerSession(full, terms(), 0.0)
-    assert server.greet() == finished
+    assert server.opening_replies() == finished
     replies = server.reopen(full, 1.0)
     assert replies == finished
 

@@ -39,7 +39,7 @@ def positions(frames: list[State], kind: str) -> list[int]:
 
 def test_the_whole_prompt_is_processed_without_a_choice_and_all_of_its_state_sent():
     server = fetching()
-    assert server.greet() == (Opened(NAME),)
+    assert server.opening_replies() == (Opened(NAME),)
     first = server.plan(2)
     assert (first.chain, first.verify_input) == ((1, 2), None)
     assert server.complete(first, [], 1.0).replies == ()
@@ -63,13 +63,13 @@ def test_it_is_over_with_the_last_acknowledgement_and_no_sooner():
 
 def test_it_is_over_at_once_where_no_state_was_asked_for():
     server = ServerSession(open_frame(settings=STATE_ALONE), terms(), 0.0)
-    assert server.greet() == (Opened(NAME), OVER)
+    assert server.opening_replies() == (Opened(NAME), OVER)
     assert server.due() == math.inf
 
 
 def test_it_is_over_at_once_where_the_server_makes_none_for_that_draft():
     server = fetching(state_kinds=lambda request: [])
-    assert server.greet() == (Opened(NAME), OVER)
+    assert server.opening_replies() == (Opened(NAME), OVER)
 
 
 def test_what_waits_for_state_that_cannot_be_made_waits_no_more():

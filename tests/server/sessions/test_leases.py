@@ -10,7 +10,7 @@ from common.protocol.server_session import ServerSession
 from server.passes.sequence import HeldSequence
 from server.sessions.entry import SessionEntry
 from server.sessions.leases import Leases
-from server.sessions.stream import Stream
+from server.sessions.outgoing_queue import OutgoingQueue
 from tests.server.clients_of_sessions import LIMITS, SETTINGS, TERMS
 
 SECONDS = 10.0
@@ -25,7 +25,7 @@ def entry(pool: SlotPool, name: str, slots: int = 2) -> SessionEntry:
     opened = ClientSession(f"a session called {name}", LIMITS).open([1, 2, 3], SETTINGS)
     sequence = HeldSequence(pool)
     sequence.keep(pool.take(slots))
-    return SessionEntry(ServerSession(opened, TERMS, 0.0), sequence, Stream(), 0, None)
+    return SessionEntry(ServerSession(opened, TERMS, 0.0), sequence, OutgoingQueue(), 0, None)
 
 
 def test_one_that_is_dropped_gives_all_back_and_is_told_of(pool: SlotPool) -> None:

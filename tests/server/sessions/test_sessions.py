@@ -16,8 +16,8 @@ from common.protocol.messages import (
 )
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.server_session import ServerSession
+from server.sessions.outgoing_queue import MAX_WAITING, OutgoingQueue
 from server.sessions.sessions import Sessions
-from server.sessions.stream import MAX_WAITING, Stream
 from tests.server.clients_of_sessions import (
     LIMITS,
     SERVING_LIMITS,
@@ -175,7 +175,7 @@ def test_a_session_that_cannot_be_planned_fails_alone(sessions: Sessions, monkey
 
 
 def test_a_client_that_does_not_read_gives_everything_back(sessions: Sessions) -> None:
-    stream, fake_target = Stream(), FakeTarget()
+    stream, fake_target = OutgoingQueue(), FakeTarget()
     session = ClientSession("one that never reads", LIMITS)
     sessions.receive(stream, session.open([1, 2], SETTINGS), 0.0)
     while stream._waiting and not stream.ended:

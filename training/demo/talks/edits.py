@@ -12,8 +12,6 @@ from training.demo.talks.lexicon import word, words
 from training.demo.talks.lookup import items
 from training.demo.talks.talk import Talk
 
-Wanted = tuple[str, str, str]
-
 
 def answered(rng: Random, ask: str, text: str, answer: str, working: str = "") -> Talk:
     prompt = rng.choice((f"{ask}\n\n{text}", f"{ask} {text}", f"{text}\n\n{ask}", f"{ask}\n{text}"))

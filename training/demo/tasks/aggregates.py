@@ -54,13 +54,7 @@ class Aggregate:
     exclude: tuple[str, ...] = ()
 
 
-def lined(*lines: str) -> tuple[str, ...]:
-    return lines
-
-
 MARK = choice("mark spoken", (", ", "a comma and a space"), ("-", "a dash"), (" ", "a space"), ("/", "a slash"))
-TEXTS = ("parts", "pieces", "characters")
-LISTED = ("numbers", "words")
 NONE = ", or None if there is none"
 
 

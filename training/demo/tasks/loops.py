@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 TEST = "{keep:{item}}"
-FAILED_TEST = "not ({keep:{item}})"
 CHANGED = "{change:{item}}"
 ALWAYS = ""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from training.demo.instance import InstanceDraw, Sketch, Wording, sketch
-from training.demo.parts import Condition, composed, number_condition, number_transform, word_condition, word_transform
+from training.demo.parts import Condition, composed, number_condition, number_transform, word_condition
 from training.demo.registry import register
 from training.demo.tasks.loops import Body
 from training.demo.tasks.sources import LoopSource
@@ -88,5 +88,4 @@ KEEP_NUMBER = condition(number_condition, "numbers")
 KEEP_SOME_NUMBERS = condition(lambda draw: composed(draw, number_condition), "numbers")
 KEEP_WORD = condition(word_condition, "words")
 CHANGE_NUMBER = drawn("change", number_transform)
-CHANGE_WORD = drawn("change", word_transform)
 LETTER = drawn("letter", InstanceDraw.letter)

@@ -42,17 +42,7 @@ ENTRIES = LoopSource("int_dict", inputs.mapping, "value", "int", "value", ("for 
 VALUES = ENTRIES.over("for value in {name}.values():")
 ROWS = LoopSource("matrix", inputs.matrix, "number", "int", "value", ("for row in {name}:",))
 COLUMNS = ROWS.over("for column in zip(*{name}):")
-CELLS = ROWS.over("for row in {name}:", "for value in row:")
 NUMBER = LoopSource("int", inputs.number, "number", "int", "{name}")
-DIGITS = LoopSource(
-    "int", lambda draw: inputs.number(draw, low=0), "digit", "int", "int(digit)", ("for digit in str({name}):",)
-)
 LIMIT = LoopSource("int", inputs.size, "number", "int", "candidate")
 TEXT = LoopSource("text", inputs.text, "text", "str", "{name}")
-CHARS = LoopSource("text", inputs.text, "character", "str", "char", ("for char in {name}:",))
 PARTS = LoopSource("text", inputs.text, "word", "str", "part", ("for part in {name}.split():",))
-
-
-def enumerated(source: LoopSource) -> LoopSource:
-    """A loop with `index` beside the item."""
-    return source.over("for index, {item} in enumerate({name}):")

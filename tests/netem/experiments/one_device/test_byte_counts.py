@@ -8,7 +8,7 @@ from common.protocol.messages import (
     State,
     StateAck,
 )
-from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, CountedConnection
+from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, MeteredConnection
 
 
 def opened(counts, prompt_length):
@@ -70,7 +70,7 @@ class Connection:
 
 async def test_a_counted_stream_is_the_stream_it_counts():
     connection, counts = Connection(), ByteCounts()
-    stream = CountedConnection(connection, counts).generate()
+    stream = MeteredConnection(connection, counts).generate()
     await stream.send(Grow(0, 0, ()))
     assert await stream.receive() == Commit(0, 0, (1,))
     assert await stream.receive() is None

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from netem.experiments.one_device import quality
-from netem.experiments.one_device.prompts import Prompt
+from netem.experiments.one_device.prompts import BenchmarkPrompt
 from netem.experiments.one_device.quality import TARGET, Tally, Workload, judge, make_report
 from tests.netem.experiments.one_device.running import check, run_quick
 
@@ -11,11 +11,11 @@ from tests.netem.experiments.one_device.running import check, run_quick
 @pytest.mark.parametrize(
     ("prompt", "answer", "right"),
     [
-        (Prompt("code", "", "p", tests=("assert candidate(1) == 2",)), "def f(x):\n    return x + 1", True),
-        (Prompt("code", "", "p", tests=("assert candidate(1) == 2",)), "def f(x):\n    return x", False),
-        (Prompt("math", "", "p", result=("12",)), "That makes 5 and 7, so 12.", True),
-        (Prompt("math", "", "p", result=("12",)), "That makes 12, no, 13.", False),
-        (Prompt("stories", "", "p"), "Once.", None),
+        (BenchmarkPrompt("code", "", "p", tests=("assert candidate(1) == 2",)), "def f(x):\n    return x + 1", True),
+        (BenchmarkPrompt("code", "", "p", tests=("assert candidate(1) == 2",)), "def f(x):\n    return x", False),
+        (BenchmarkPrompt("math", "", "p", result=("12",)), "That makes 5 and 7, so 12.", True),
+        (BenchmarkPrompt("math", "", "p", result=("12",)), "That makes 12, no, 13.", False),
+        (BenchmarkPrompt("stories", "", "p"), "Once.", None),
     ],
 )
 def test_answers_are_judged_by_tests_and_results(prompt, answer, right):

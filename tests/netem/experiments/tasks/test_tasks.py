@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from netem.experiments.one_device.prompts import Prompt
+from netem.experiments.one_device.prompts import BenchmarkPrompt
 from netem.experiments.tasks.sandbox import ProgramOutcome, run
 from netem.experiments.tasks.tasks import Task, candidate_program, prompt_tokens, tasks_of
 
@@ -37,7 +37,7 @@ def test_an_answer_that_repeats_itself_still_becomes_a_program(repeated: str) ->
 
 
 def test_prompts_without_tests_are_no_tasks() -> None:
-    prompts = [Prompt("chat", "", "Hello"), Prompt("code", "", "Double it.", TESTS)]
+    prompts = [BenchmarkPrompt("chat", "", "Hello"), BenchmarkPrompt("code", "", "Double it.", TESTS)]
     (task,) = tasks_of(prompts)
     assert (task.name, task.prompt, task.category) == ("code-0", "Double it.", "code")
     assert task.program(RIGHT) == [RIGHT, "candidate = double", *TESTS]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.messages import Grow, GrownNode, Settings
-from server.passes.batch import Batch
+from server.passes.batch import PlannedPass
 from server.sessions.sessions import ServingLimits, SessionEntry, Sessions
 from tests.server.clients_of_sessions import TERMS, Client, prompt_of
 from tests.server.fake_target import FakeTarget
@@ -34,7 +34,7 @@ class Server:
         self._cost = cost
         self._now = 0.0
 
-    def one_pass(self) -> Batch[SessionEntry]:
+    def one_pass(self) -> PlannedPass[SessionEntry]:
         self._now += FAR
         batch = self.sessions.plan(self._now)
         assert batch is not None
@@ -63,7 +63,7 @@ def grow(client: Client, count: int, logp: float) -> None:
     client.say(Grow(session.turn, session.tree.frontier, tuple(nodes)))
 
 
-def widths(batch: Batch[SessionEntry]) -> dict[object, int]:
+def widths(batch: PlannedPass[SessionEntry]) -> dict[object, int]:
     """The number of nodes of each client."""
     return {
         entry.listener: len(scheduled.nodes) for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)

@@ -18,7 +18,7 @@ on_stream_end: ContextVar[Callable[[], None]] = ContextVar("on_stream_end", defa
 """Called when the stream that is made in this context ends; set by what limits calls."""
 
 
-class Stream:
+class OutgoingQueue:
     """The engine puts messages in, the servicer takes them out."""
 
     def __init__(self, client: str = "") -> None:

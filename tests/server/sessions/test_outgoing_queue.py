@@ -1,7 +1,7 @@
 """The queue of messages to a client is bounded and ordered, and still sent after the end."""
 
 from common.protocol.messages import Commit, Failed, Opened, State
-from server.sessions.stream import MAX_WAITING, MAX_WAITING_STATE, Stream
+from server.sessions.outgoing_queue import MAX_WAITING, MAX_WAITING_STATE, OutgoingQueue
 
 
 def state(start: int) -> State:
@@ -9,7 +9,7 @@ def state(start: int) -> State:
 
 
 async def test_what_waits_at_the_end_is_still_sent() -> None:
-    stream = Stream()
+    stream = OutgoingQueue()
     stream.put(Opened("a"))
     stream.end()
     stream.put(Opened("late"))
@@ -18,7 +18,7 @@ async def test_what_waits_at_the_end_is_still_sent() -> None:
 
 async def test_a_client_that_does_not_read_is_cut_off() -> None:
     for message in (Opened("a"), state(0)):
-        stream = Stream()
+        stream = OutgoingQueue()
         for _ in range(MAX_WAITING + 5):
             stream.put(message)
         (last,) = [message async for message in stream]
@@ -27,7 +27,7 @@ async def test_a_client_that_does_not_read_is_cut_off() -> None:
 
 
 async def test_a_client_that_acknowledges_draft_state_without_reading_it_is_cut_off() -> None:
-    stream, large = Stream(), State(0, 0, 1, "lsa", "int8", (1, 4), b"x" * 16384)
+    stream, large = OutgoingQueue(), State(0, 0, 1, "lsa", "int8", (1, 4), b"x" * 16384)
     for _ in range(MAX_WAITING_STATE // 16384):
         stream.put(large)
     reading = aiter(stream)
@@ -42,7 +42,7 @@ async def test_a_client_that_acknowledges_draft_state_without_reading_it_is_cut_
 
 
 async def test_tokens_overtake_draft_state_that_waits() -> None:
-    stream = Stream()
+    stream = OutgoingQueue()
     messages = [Commit(0, 3, (1,)), state(0), state(1), Commit(0, 4, (2,)), state(2)]
     for message in messages:
         stream.put(message)
@@ -54,7 +54,7 @@ async def test_tokens_overtake_draft_state_that_waits() -> None:
 
 
 async def test_draft_state_that_still_waits_at_the_end_is_dropped() -> None:
-    stream = Stream()
+    stream = OutgoingQueue()
     stream.put(state(0))
     stream.put(Opened("a"))
     stream.end()

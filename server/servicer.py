@@ -47,7 +47,9 @@ class Servicer(OutriderService):
         return self._bundle_store.read(request)
 
     @asynccontextmanager
-    async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[Stream]:
+    async def generate(
+        self, messages: AsyncIterator[FromClient], metadata: CallMetadata
+    ) -> AsyncGenerator[OutgoingQueue]:
         """One stream. When its context is left, its session is over or on lease."""
         # The call gate has refused calls without a valid token.
         client = None if self._tokens is None else self._tokens.holder(metadata)

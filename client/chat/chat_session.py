@@ -16,7 +16,7 @@ from client.chat.transcript import DraftedAnswer, Exchange, Transcript, answered
 from client.drafting.policies import Policy
 from client.errors import TooLongError
 from client.link.offline import OfflineOptions
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from client.stats import Stats
 from client.stops import before_stop
 from client.text import answer_text, chat_prompt, chat_tokens
@@ -57,7 +57,7 @@ class ChatRouter(Protocol):
 
     async def answer(
         self,
-        prompt: Prompt,
+        prompt: SplitPrompt,
         settings: Settings,
         on_tokens: TokenListener,
         on_link_change: "LinkListener",

@@ -23,7 +23,7 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.local_serve.ask import Begun, Event, Options, begin, tell_loading
 from client.local_serve.running import LONGEST_LINE_BYTES
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from client.stats import Meter, Stats, per
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Settings
@@ -217,7 +217,7 @@ class _ServedRouter:
 
     async def answer(
         self,
-        prompt: Prompt,
+        prompt: SplitPrompt,
         settings: Settings,
         on_tokens: TokenListener,
         on_link_change: "LinkListener",
@@ -246,14 +246,14 @@ class _ServedRouter:
             router.hold()
         return router
 
-    def _kept_private(self, prompt: Prompt) -> Prompt:
+    def _kept_private(self, prompt: SplitPrompt) -> SplitPrompt:
         if self._is_private and prompt.private is None:
-            return Prompt((), prompt.tokens)
+            return SplitPrompt((), prompt.tokens)
         return prompt
 
     async def _ask(
         self,
-        prompt: Prompt,
+        prompt: SplitPrompt,
         settings: Settings,
         on_tokens: TokenListener,
         on_link_change: "LinkListener",
@@ -296,7 +296,7 @@ class _ServedRouter:
                 self.disconnect()
         return _answer(outcome)
 
-    def _question(self, prompt: Prompt, settings: Settings, offered: Sequence[int]) -> Event:
+    def _question(self, prompt: SplitPrompt, settings: Settings, offered: Sequence[int]) -> Event:
         return {
             "safe": prompt.safe,
             "private": prompt.private,

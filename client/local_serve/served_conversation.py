@@ -16,7 +16,7 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import LinkListener
 from client.private.router import PrivacyRouter
-from client.private.spans import Prompt
+from client.private.spans import SplitPrompt
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Settings
 from common.protocol.sampling import Sampling
@@ -105,7 +105,7 @@ class ServedConversation:
                 self._told(state)
             self._events.say({"link": state.value})
 
-        prompt = Prompt(tuple(asked["safe"]), None if asked["private"] is None else tuple(asked["private"]))
+        prompt = SplitPrompt(tuple(asked["safe"]), None if asked["private"] is None else tuple(asked["private"]))
         return await router.answer(prompt, _settings(asked["settings"]), see, heard, tuple(asked["offered"]))
 
     def _end(self, event: Event) -> None:

@@ -6,10 +6,15 @@ import os
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import torch
 
 from common.cache import CACHE_VARIABLE
+
+# A busy machine is no failure of a property.
+hypothesis.settings.register_profile("outrider", deadline=None)
+hypothesis.settings.load_profile("outrider")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -29,7 +29,7 @@ async def test_the_way_is_found_whole(trace: Trace) -> None:
             "message_from_client",
             "ServerSession.plan",
             "PackedModel.forward",
-            "Stream.put",
+            "OutgoingQueue.put",
             "frame_from_server",
         ),
         "down": ("message_from_server", "ClientSession.receive", "AnswerView.__call__", "IncrementalText.commit"),

@@ -115,7 +115,7 @@ class ManyWorkers:
         """Close the connections and wait for their threads, which would abort a process that is ending."""
         self.accelerator.end_training()
         # The wrapped module holds the group, and so its threads, for as long as it is held itself.
-        self.accelerator.free_memory_bytes()
+        self.accelerator.free_memory()
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def test_a_link_that_is_cut_changes_nothing_in_the_answer(page, url):
     link_is(page, "offline")
     expect(page.locator(".plight")).to_contain_text("No link")
     confirmed, before = text_of(page, " .confirmed"), text_of(page)
-    expect(page.locator(".text")).to_have_text(longer_than(len(before) + 150))
+    expect(page.locator(".text")).to_have_text(longer_than(len(confirmed) + 150))
     picture(page, "offline")
     assert text_of(page, " .confirmed") == confirmed
     assert text_of(page).startswith(before)

@@ -174,7 +174,7 @@ async def test_once_it_is_private_its_link_is_of_no_more_use():
 
 async def test_nothing_drafts_nothing_is_said():
     stream = FakeStream()
-    with pytest.raises(MisuseError, match="by a draft alone"):
+    with pytest.raises(MisuseError, match="by a draft model alone"):
         await ask(router(stream, None, CLOUD))
     assert stream.sent == []
 

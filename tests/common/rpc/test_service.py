@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -27,10 +28,12 @@ class Endless(OutriderService):
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         raise NotImplementedError
 
-    async def generate(self, messages: AsyncIterator[FromClient], metadata: CallMetadata) -> AsyncGenerator[FromServer]:
+    @asynccontextmanager
+    async def generate(
+        self, messages: AsyncIterator[FromClient], metadata: CallMetadata
+    ) -> AsyncGenerator[AsyncIterator[FromServer]]:
         try:
-            while True:
-                yield Opened("s")
+            yield openings()
         finally:
             self.closed = True
 
@@ -47,6 +50,11 @@ class Unread:
     async def write(self, _: Any) -> None:
         self.is_writing.set()
         await asyncio.Event().wait()
+
+
+async def openings() -> AsyncGenerator[FromServer]:
+    while True:
+        yield Opened("s")
 
 
 async def nothing() -> AsyncGenerator[Any]:

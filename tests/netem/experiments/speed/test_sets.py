@@ -35,5 +35,5 @@ def test_lost_packets_are_left_out():
 def test_only_auto_drafts_on_the_server():
     for system, server_level_s in ((EAGER, None), (AUTO, PACE.per_level)):
         costs = costs_of(system, UNEVEN)
-        assert (costs.pass_seconds, costs.level, costs.server_level_s) == (PACE.per_pass, DRAFT_SECONDS, server_level_s)
-        assert (costs.up, costs.down) == (pytest.approx(0.021), pytest.approx(0.051))
+        assert (costs.pass_s, costs.level_s, costs.server_level_s) == (PACE.per_pass, DRAFT_SECONDS, server_level_s)
+        assert (costs.up_s, costs.down_s) == (pytest.approx(0.021), pytest.approx(0.051))

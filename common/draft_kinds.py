@@ -7,7 +7,7 @@ The parts of a kind are found by its name, and imported when they are used:
 
 - `common/drafters/NAME.py`: the drafter, and `load(config: DrafterConfig) -> DrafterFactory`;
 - `common/draft_models/NAME.py`, for a kind on the target's tail: the network, and
-  `read_depths(directory, target_config)`, which checks its sizes against the target's;
+  `read_facts(directory)`, which says what target it was made for;
 - `training/draft_models/recipes/NAME.py`, for every kind with weights: `build(target, **options) -> Recipe`, and
   beside it `NAME_options.py` where `outrider-train NAME` has options of its own.
 """
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from common.protocol.draft_state import HIDDEN, LSA
+from common.protocol.draft_state import FUSED, HIDDEN, LSA
 
 
 class Weights(Enum):
@@ -58,6 +58,9 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
             Weights.ON_TAIL,
             state=LSA,
             runs_target_layers=True,
+        ),
+        DraftKind(
+            "eagle3", "an EAGLE-3 draft: one layer over hidden states of three target layers", Weights.ON_TAIL, FUSED
         ),
         DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", Weights.ON_TAIL, HIDDEN),
         DraftKind("medusa", "Medusa heads on the target's last hidden state", Weights.ON_TAIL, HIDDEN),

@@ -96,6 +96,7 @@ def _add_outrider(
         capacity=capacity,
         threads=options.target.threads,
         keep_hidden=offer.needs_hidden,
+        taps=offer.taps,
         quantise=options.target.quantise,
     )
     maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))

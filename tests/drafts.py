@@ -6,6 +6,7 @@ from typing import TypeVar
 import torch
 
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
+from common.draft_models.eagle3 import Eagle3Config, Eagle3Draft, save_eagle3
 from common.draft_models.layers import LayerShape
 from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
 from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa, save_moa
@@ -50,6 +51,22 @@ def make_eagle_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
     hidden = load_config(target).hidden_size
     layer = LayerShape(hidden, heads=4, kv_heads=2, head_dim=8, intermediate=hidden)
     save_eagle(directory, fingerprint(target), _shaken(EagleDraft(EagleConfig(layer))))
+    return directory
+
+
+def make_eagle3_draft(
+    directory: Path, target: Path, *, taps: tuple[int, ...] = (0, 1, 2), kept: int | None = None, seed: int = 0
+) -> Path:
+    """Saves a random `eagle3` draft for the target's checkpoint; returns `directory`. `kept`: every so manyth token has
+    a row in its head, None for all."""
+    torch.manual_seed(seed)
+    sizes = load_config(target)
+    hidden, vocabulary = sizes.hidden_size, sizes.vocab_size
+    tokens = None if kept is None else torch.arange(0, vocabulary, kept)
+    layer = LayerShape(hidden, heads=4, kv_heads=2, head_dim=8, intermediate=hidden, input_norm=False)
+    draft = Eagle3Draft(Eagle3Config(layer, vocabulary, vocabulary if tokens is None else len(tokens)))
+    fuse = torch.nn.Linear(3 * hidden, hidden, bias=False)
+    save_eagle3(directory, fingerprint(target), _shaken(draft), _shaken(fuse), taps, tokens)
     return directory
 
 

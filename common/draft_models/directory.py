@@ -6,16 +6,22 @@ What may live here: reading and writing such directories, and recognising kinds.
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.draft_kinds import DRAFT_KINDS, TRAINED_KINDS, DraftKind
+from common.draft_models.layouts import check_pickled, recognise, weights_file
 from common.models.errors import CheckpointError
+from common.models.families import key_width
 from common.models.source import CONFIG, WEIGHTS, read_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 EXPORTER_WEIGHTS = "exporter.safetensors"
 """The weights that only the server needs: those that compute the draft state."""
@@ -50,14 +56,16 @@ def save_draft(
 
 
 def read_draft_kind(directory: Path) -> DraftKind:
-    """The kind of the draft in `directory`: what its configuration names, else `eagle` for a checkpoint as EAGLE's
-    authors publish it, and `independent` for any other.
+    """The kind of the draft in `directory`: what its configuration names, else that of the published layout that it is
+    in, and `independent` for any other checkpoint.
 
-    Raises CheckpointError where it holds none, or one of an unknown kind.
+    Raises CheckpointError where it holds none, one of an unknown kind, or weights as pickle alone.
     """
     config = read_json(directory / CONFIG)
     if KIND_KEY not in config:
-        return DRAFT_KINDS["eagle" if is_published_eagle(directory) else "independent"]
+        check_pickled(directory)
+        layout = recognise(directory)
+        return DRAFT_KINDS["independent" if layout is None else layout.kind]
     kind = str(config[KIND_KEY])
     if kind not in DRAFT_KINDS:
         raise CheckpointError(f"{directory} holds a draft of kind '{kind}', but known are only: {', '.join(_TRAINED)}.")
@@ -71,20 +79,6 @@ def read_draft_depths(directory: Path) -> tuple[int, ...]:
     Raises CheckpointError where the configuration cannot be read.
     """
     return tuple(int(depth) for depth in read_json(directory / CONFIG).get(DEPTHS_KEY, ()))
-
-
-def is_published_eagle(directory: Path) -> bool:
-    """Whether the weights have the names that EAGLE's authors publish."""
-    from safetensors import safe_open
-
-    if not (directory / WEIGHTS).is_file():
-        return False
-    try:
-        with safe_open(directory / WEIGHTS, framework="pt") as file:
-            names = set(file.keys())
-    except SafetensorError:
-        return False
-    return "fc.weight" in names and "layers.0.self_attn.q_proj.weight" in names
 
 
 def read_config(directory: Path, kind: str) -> dict[str, Any]:
@@ -107,6 +101,45 @@ def check_fingerprint(directory: Path, target_fingerprint: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DraftFacts:
+    """What a draft's own files say of it, and of the target that it was made for; None where that does not matter.
+
+    depths: the numbers of the target's last layers that it may run, `(0,)` for none. hidden, vocabulary, layers,
+    state_width: sizes of the target, the last is twice the width of one layer's keys. least_layers: the target must
+    have so many. proposable: the tokens that it may propose, None for all.
+    """
+
+    depths: tuple[int, ...] = (0,)
+    hidden: int | None = None
+    vocabulary: int | None = None
+    layers: int | None = None
+    state_width: int | None = None
+    least_layers: int = 0
+    proposable: int | None = None
+
+
+def check_sizes(directory: Path, facts: DraftFacts, target: "PreTrainedConfig") -> None:
+    """Raises CheckpointError for a draft whose sizes are not those of `target`, with the first that differs."""
+    sizes = (
+        ("hidden size", facts.hidden, target.hidden_size),
+        ("vocabulary", facts.vocabulary, target.vocab_size),
+        ("number of layers", facts.layers, target.num_hidden_layers),
+        ("width of keys and values", facts.state_width, 2 * key_width(target)),
+    )
+    for name, own, theirs in sizes:
+        if own is not None and own != theirs:
+            raise CheckpointError(
+                f"the draft model in {directory} was made for another target ({name} {own}, this one's is {theirs}); "
+                "train one for this target with `outrider-train`."
+            )
+    if facts.least_layers > target.num_hidden_layers:
+        raise CheckpointError(
+            f"the draft model in {directory} was made for another target: it reads layer {facts.least_layers}, and "
+            f"this one has {target.num_hidden_layers}; train one for this target with `outrider-train`."
+        )
+
+
 def note_accept_lengths(directory: Path, by_depth: Mapping[int, float]) -> None:
     """Writes measured accept lengths, by depth, into a draft's configuration."""
     config = read_json(directory / CONFIG)
@@ -126,12 +159,14 @@ def read_accept_lengths(directory: Path) -> dict[int, float]:
     return lengths
 
 
-def read_tensors(directory: Path, name: str = WEIGHTS) -> dict[str, torch.Tensor]:
-    """The tensors of a file by name. Raises CheckpointError where it is missing or broken."""
+def read_tensors(directory: Path, name: str | None = None) -> dict[str, torch.Tensor]:
+    """The tensors of a file by name, by default of the draft's weights. Raises CheckpointError where it is missing or
+    broken."""
+    file = weights_file(directory) if name is None else directory / name
     try:
-        return load_file(directory / name)
+        return load_file(file)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{directory / name} is missing or broken; fetch or train the draft again.") from error
+        raise CheckpointError(f"{file} is missing or broken; fetch or train the draft again.") from error
 
 
 def load_into(module: torch.nn.Module, tensors: Tensors, directory: Path) -> None:

@@ -3,22 +3,24 @@
 What may live here: reading the target's K/V pool by slot. It may not know sessions, windows, encoding or drafters.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import torch
 
+from common.draft_models.eagle3 import load_fuse, read_taps
 from common.draft_models.lsa import StateMixer
 from common.draft_models.moa import load_lsa, read_moa_config
 from common.models.key_values import KeyValuePool
 from common.models.packed import PackedModel
-from common.protocol.draft_state import HIDDEN, KEY_VALUES, LSA
+from common.protocol.draft_state import FUSED, HIDDEN, KEY_VALUES, LSA
 
 
 class StateExporter(Protocol):
     kind: str
     shape: tuple[int, ...]  # of one position
+    taps: tuple[int, ...]  # of the pool, whose hidden states it reads
 
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
         """Float32 `[count, *shape]` for `slots [count]`."""
@@ -29,6 +31,7 @@ class LsaExporter:
     """All layers' K/V of each token, mixed into one vector (Zimmer et al. 2025, arXiv 2410.03804)."""
 
     kind = LSA
+    taps: tuple[int, ...] = ()
 
     def __init__(self, lsa: StateMixer, width: int):
         self.shape: tuple[int, ...] = (width,)
@@ -47,6 +50,7 @@ class HiddenExporter:
     """The last hidden state after the final norm, for drafts such as EAGLE and Medusa."""
 
     kind = HIDDEN
+    taps: tuple[int, ...] = ()
 
     def __init__(self, hidden_size: int):
         self.shape: tuple[int, ...] = (hidden_size,)
@@ -57,10 +61,32 @@ class HiddenExporter:
         return pool.hidden_SE.index_select(0, slots).float()
 
 
+class FusedExporter:
+    """Hidden states of three layers, fused into one vector by EAGLE-3's linear layer (Li et al. 2025, arXiv
+    2503.01840)."""
+
+    kind = FUSED
+
+    def __init__(self, fuse: torch.nn.Linear, taps: Sequence[int]):
+        """`taps`: the pool's, in the order in which `fuse` takes them."""
+        self.shape: tuple[int, ...] = (fuse.out_features,)
+        self._fuse = fuse
+        self.taps: tuple[int, ...] = tuple(taps)
+
+    @torch.inference_mode()
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        if not pool.taps_SE.keys() >= set(self.taps):
+            raise RuntimeError("the target's pool keeps no hidden states of these layers")
+        states = [pool.taps_SE[tap].index_select(0, slots) for tap in self.taps]
+        fused: torch.Tensor = self._fuse(torch.cat(states, dim=-1))
+        return fused.float()
+
+
 class KeyValueExporter:
     """K/V of the last `layers` layers, in the order of layers, for target-layer inference."""
 
     kind = KEY_VALUES
+    taps: tuple[int, ...] = ()
 
     def __init__(self, layers: int, key_width: int):
         self.shape: tuple[int, ...] = (layers, 2, key_width)
@@ -76,6 +102,12 @@ def load_exporter(state: str, directory: Path, target: PackedModel) -> StateExpo
     return _LOADERS[state](directory, target)
 
 
+def taps_of(state: str | None, directory: Path, layers: int) -> tuple[int, ...]:
+    """The taps that the pool of a target of `layers` layers must have for draft state of the kind `state`, as the draft
+    in `directory` reads it. Raises CheckpointError where the target has no such layers."""
+    return read_taps(directory, layers) if state == FUSED else ()
+
+
 def _load_lsa(directory: Path, target: PackedModel) -> StateExporter:
     lsa = load_lsa(directory).to(target.model.device, target.model.dtype)
     return LsaExporter(lsa, read_moa_config(directory).state_width)
@@ -85,7 +117,16 @@ def _load_hidden(directory: Path, target: PackedModel) -> StateExporter:
     return HiddenExporter(target.model.config.hidden_size)
 
 
-_LOADERS: Mapping[str, Callable[[Path, PackedModel], StateExporter]] = {LSA: _load_lsa, HIDDEN: _load_hidden}
+def _load_fused(directory: Path, target: PackedModel) -> StateExporter:
+    fuse = load_fuse(directory).to(target.model.device, target.model.dtype)
+    return FusedExporter(fuse, read_taps(directory, target.model.config.num_hidden_layers))
+
+
+_LOADERS: Mapping[str, Callable[[Path, PackedModel], StateExporter]] = {
+    LSA: _load_lsa,
+    HIDDEN: _load_hidden,
+    FUSED: _load_fused,
+}
 """For each kind of draft state that a draft kind may need; K/V follow from the target layers that a draft runs."""
 
 

@@ -47,17 +47,19 @@ class DecoderLayer(nn.Module):
     """Pre-norm attention and SwiGLU, each with a residual, as in Llama.
 
     The caller chooses the attention: `forward` takes an `Attention`, and `keys_values` may be computed before, from
-    any source of the same width.
+    any source of the same width. Queries, keys and values may also be of several vectors beside each other, of which
+    the residual is one: `attend` then takes both.
     """
 
-    def __init__(self, shape: LayerShape):
+    def __init__(self, shape: LayerShape, read_vectors: int = 1):
+        """`read_vectors`: vectors of `shape.hidden` numbers that queries, keys and values are made of."""
         super().__init__()
         self.shape = shape
-        hidden, dim = shape.hidden, shape.head_dim
+        hidden, dim, read = shape.hidden, shape.head_dim, shape.hidden * read_vectors
         self.input_norm = RmsNorm(hidden, shape.epsilon) if shape.input_norm else nn.Identity()
-        self.q_proj = nn.Linear(hidden, shape.heads * dim, bias=shape.attention_bias)
-        self.k_proj = nn.Linear(hidden, shape.kv_heads * dim, bias=shape.attention_bias)
-        self.v_proj = nn.Linear(hidden, shape.kv_heads * dim, bias=shape.attention_bias)
+        self.q_proj = nn.Linear(read, shape.heads * dim, bias=shape.attention_bias)
+        self.k_proj = nn.Linear(read, shape.kv_heads * dim, bias=shape.attention_bias)
+        self.v_proj = nn.Linear(read, shape.kv_heads * dim, bias=shape.attention_bias)
         self.o_proj = nn.Linear(shape.heads * dim, hidden, bias=False)
         self.post_norm = RmsNorm(hidden, shape.epsilon)
         self.gate_proj = nn.Linear(hidden, shape.intermediate, bias=False)
@@ -76,7 +78,18 @@ class DecoderLayer(nn.Module):
         keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """`[B, T, E]` from `x [B, T, E]` at `positions [B, T]`, over `keys_values`, by default its own."""
-        normed, turn = self.input_norm(x), self._turn(positions)
+        return self.attend(x, self.input_norm(x), positions, attention, keys_values)
+
+    def attend(
+        self,
+        x: torch.Tensor,
+        normed: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """As `forward`, with what queries, keys and values read: `normed [B, T, read_vectors * E]`."""
+        turn = self._turn(positions)
         queries = turn(_split(self.q_proj(normed), self.shape.head_dim))
         keys, values = self._keys_values(normed, turn) if keys_values is None else keys_values
         x = x + self.o_proj(attention(queries, keys, values))

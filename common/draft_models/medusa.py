@@ -8,18 +8,16 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from common.draft_models.directory import load_into, read_config, read_tensors, save_draft
+from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, read_tensors, save_draft
+from common.draft_models.layouts import recognise, rename
 from common.models.errors import CheckpointError
-from common.models.source import CONFIG
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+from common.models.source import CONFIG, read_json
 
 KIND = "medusa"
 
@@ -28,6 +26,12 @@ RANKS = 10
 
 Accuracies = Sequence[Sequence[float]]
 """`[heads][ranks]`: how often the token of that rank of that head is the next one."""
+
+_FIRST_HEAD = (0.5, 0.12, 0.05, 0.03, 0.02, 0.015, 0.01, 0.01, 0.005, 0.005)
+_NEXT_HEAD = 0.7
+
+_MOST_PUBLISHED = 64
+"""Heads, or blocks of one, that are read from a published directory, whatever it says."""
 
 Ranks = tuple[int, ...]
 """A path from the root of a tree: on each level, the rank of its token in that level's head."""
@@ -104,6 +108,11 @@ class MedusaDraft(nn.Module):
         return out
 
 
+def assumed_accuracies(heads: int) -> tuple[tuple[float, ...], ...]:
+    """What is taken for the accuracies of heads where none were measured, as of published ones."""
+    return tuple(tuple(each * _NEXT_HEAD**head for each in _FIRST_HEAD) for head in range(heads))
+
+
 def sparse_tree(accuracies: Accuracies, nodes: int, least_probability: float = 0.0) -> list[Ranks]:
     """The best tree of at most `nodes` nodes: paths of ranks, parents first, the likeliest first.
 
@@ -134,18 +143,45 @@ def save_medusa(directory: Path, fingerprint: str, draft: MedusaDraft, accuracie
 
 
 def load_medusa(directory: Path) -> MedusaDraft:
-    """The heads, frozen, as they were saved. Raises CheckpointError where the directory holds none."""
-    content = read_config(directory, KIND)
+    """The heads, frozen, as they were saved. Takes our directories and published ones.
+
+    Raises CheckpointError where the directory holds none.
+    """
+    content, tensors = read_json(directory / CONFIG), read_tensors(directory)
     try:
-        draft = MedusaDraft(MedusaConfig.from_json(content))
+        if KIND_KEY in content:
+            config = MedusaConfig.from_json(read_config(directory, KIND))
+        else:
+            config, tensors = _published(content, tensors, directory)
+        draft = MedusaDraft(config)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} describes no Medusa heads; fetch or train them again.") from error
-    load_into(draft, read_tensors(directory), directory)
+    load_into(draft, tensors, directory)
     return draft
 
 
-def read_depths(directory: Path, target: "PreTrainedConfig") -> tuple[int, ...] | None:
-    """Only 0, as they run no target layer; None where their sizes are not the target's. Raises as `load_medusa`
-    does."""
+def read_facts(directory: Path) -> DraftFacts:
+    """Raises as `load_medusa` does."""
     config = load_medusa(directory).config
-    return (0,) if (config.hidden, config.vocabulary) == (target.hidden_size, target.vocab_size) else None
+    return DraftFacts(hidden=config.hidden, vocabulary=config.vocabulary)
+
+
+def _published(
+    content: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], directory: Path
+) -> tuple[MedusaConfig, dict[str, torch.Tensor]]:
+    """The configuration of published heads, and their tensors under our names. All heads of the file are taken, where
+    its configuration names fewer too, as those of the authors do.
+
+    Raises CheckpointError where they are none or incomplete, TypeError or ValueError for numbers that are none.
+    """
+    layout = recognise(directory)
+    if layout is None or layout.kind != KIND:
+        raise CheckpointError(f"{directory} holds no Medusa heads; name another directory.")
+    numbered = [name.removeprefix(layout.prefix).partition(".")[0] for name in tensors]
+    held = max((int(number) for number in numbered if number.isdecimal()), default=-1) + 1
+    heads, blocks = max(held, int(content.get("medusa_num_heads", 0))), int(content.get("medusa_num_layers", 1))
+    if max(heads, blocks) > _MOST_PUBLISHED:
+        raise ValueError("there are no such heads")
+    renamed = rename(layout, tensors, directory, heads=heads, blocks=blocks)
+    vocabulary, hidden = renamed["heads.0.weight"].shape
+    return MedusaConfig(hidden, vocabulary, assumed_accuracies(heads), blocks), renamed

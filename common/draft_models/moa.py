@@ -8,21 +8,17 @@ not know losses, masks' schedules, caches or the frozen target layers.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import nn
 
-from common.draft_models.directory import EXPORTER_WEIGHTS, load_into, read_config, read_tensors, save_draft
+from common.draft_models.directory import EXPORTER_WEIGHTS, DraftFacts, load_into, read_config, read_tensors, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS, StateMixer
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.models.errors import CheckpointError
-from common.models.families import key_width
 from common.protocol.errors import MisuseError
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
 
 # Shape letters: B rows, T tokens, S received states, L target layers, W state width, E hidden size.
 
@@ -126,14 +122,10 @@ def read_moa_config(directory: Path) -> MoaConfig:
         raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
 
 
-def read_depths(directory: Path, target: "PreTrainedConfig") -> tuple[int, ...] | None:
-    """The numbers of target layers that the draft may run; None where its sizes are not the target's.
-
-    Raises CheckpointError where `directory` holds no moa draft.
-    """
+def read_facts(directory: Path) -> DraftFacts:
+    """Raises CheckpointError where `directory` holds no moa draft, or one that is broken."""
     config = read_moa_config(directory)
-    sizes = (target.hidden_size, target.num_hidden_layers, 2 * key_width(target))
-    return config.depths if (config.hidden, config.target_layers, config.state_width) == sizes else None
+    return DraftFacts(config.depths, config.hidden, layers=config.target_layers, state_width=config.state_width)
 
 
 def load_moa(directory: Path, depth: int) -> tuple[MoaDraft, torch.Tensor | None]:

@@ -117,13 +117,14 @@ def load_causal_lm_for(config: DrafterConfig) -> "CausalLm":
     return load_causal_lm(config.directory, device=config.device, dtype=config.dtype)
 
 
-def load_tail_for(config: DrafterConfig, hidden: int) -> "CausalLm":
-    """The target's tail with as many layers as the draft runs, for a draft whose hidden states have `hidden` numbers.
+def load_tail_for(config: DrafterConfig, hidden: int | None) -> "CausalLm":
+    """The target's tail with as many layers as the draft runs, for a draft whose hidden states have `hidden` numbers,
+    None where they meet none of the tail's.
 
     Raises CheckpointError where the tail is missing or broken, or its hidden states are of another width.
     """
     tail = _load_tail(config)
-    if hidden != tail.config.hidden_size:
+    if hidden is not None and hidden != tail.config.hidden_size:
         raise CheckpointError(
             f"the draft model in {config.directory} is made for hidden states of {hidden} numbers, but the target's "
             f"have {tail.config.hidden_size}; name a draft of this target."

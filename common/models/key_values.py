@@ -1,10 +1,11 @@
-"""The K/V of a model's layers, in a preallocated pool for each, addressed by slot; and, if asked for, last hidden
+"""The K/V of a model's layers, in a preallocated pool for each, addressed by slot; and, if asked for, hidden
 states.
 
 It may not know which slots are taken, by whom, or what attends to them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 import torch
@@ -27,9 +28,11 @@ class KeyValuePool:
     values_SX: tuple[torch.Tensor, ...]
     hidden_SE: torch.Tensor | None = None
     """The last hidden states, after the final norm."""
+    taps_SE: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    """By the number of a layer, from 0, the hidden states that enter it; by the number of layers, what leaves them."""
 
     @classmethod
-    def for_model(cls, model: CausalLm, capacity: int, keep_hidden: bool = False) -> Self:
+    def for_model(cls, model: CausalLm, capacity: int, keep_hidden: bool = False, taps: Collection[int] = ()) -> Self:
         """`capacity` slots in the model's dtype, on its device. Raises `ValueError` below one slot."""
         if capacity < 1:
             raise ValueError(f"a K/V pool needs a positive capacity, not {capacity}")
@@ -41,10 +44,15 @@ class KeyValuePool:
                 for _ in range(config.num_hidden_layers)
             )
 
-        hidden = None
-        if keep_hidden:
-            hidden = torch.zeros((capacity, config.hidden_size), dtype=model.dtype, device=model.device)
-        return cls(keys_SX=allocate(), values_SX=allocate(), hidden_SE=hidden)
+        def allocate_hidden() -> torch.Tensor:
+            return torch.zeros((capacity, config.hidden_size), dtype=model.dtype, device=model.device)
+
+        return cls(
+            keys_SX=allocate(),
+            values_SX=allocate(),
+            hidden_SE=allocate_hidden() if keep_hidden else None,
+            taps_SE={tap: allocate_hidden() for tap in taps},
+        )
 
     @property
     def capacity(self) -> int:

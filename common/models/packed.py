@@ -4,8 +4,10 @@ The main class of this folder: a model, its K/V pool, and passes over segments. 
 token means, or how tokens are chosen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -30,8 +32,9 @@ class PassOutput:
 class PackedModel:
     """A causal LM with K/V for `capacity` tokens of any sessions. One pass at a time."""
 
-    def __init__(self, model: CausalLm, capacity: int, keep_hidden: bool = False) -> None:
-        """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool.
+    def __init__(self, model: CausalLm, capacity: int, keep_hidden: bool = False, taps: Collection[int] = ()) -> None:
+        """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
+        `taps` those that enter these layers, or leave the last one where it is the number of layers.
 
         Raises `CheckpointError` for an unsupported family and `ValueError` for a capacity below one slot.
         """
@@ -39,7 +42,7 @@ class PackedModel:
         check_family(config.model_type)
         take_over(model)
         self.model = model
-        self.pool = KeyValuePool.for_model(model, capacity, keep_hidden)
+        self.pool = KeyValuePool.for_model(model, capacity, keep_hidden, taps)
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=config.vocab_size,
@@ -55,12 +58,27 @@ class PackedModel:
         tokens share a slot; nothing was written then.
         """
         plan = plan_pass(segments, self._limits)
-        hidden = self.model.model(
-            input_ids=plan.token_ids,
-            position_ids=plan.positions,
-            use_cache=False,
-            outrider=PassContext(plan.attention, self.pool),
-        ).last_hidden_state.squeeze(0)
+        with self._tapped(plan.attention.written_slots):
+            hidden = self.model.model(
+                input_ids=plan.token_ids,
+                position_ids=plan.positions,
+                use_cache=False,
+                outrider=PassContext(plan.attention, self.pool),
+            ).last_hidden_state.squeeze(0)
         if self.pool.hidden_SE is not None:
             self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
         return PassOutput(self.model.lm_head(hidden.index_select(0, plan.wanted_rows)), hidden)
+
+    @contextmanager
+    def _tapped(self, slots: torch.Tensor) -> Iterator[None]:
+        """Keeps the hidden states at the pool's taps of one forward in `slots`."""
+        body: Any = self.model.model
+        with ExitStack() as hooks:
+            for tap, kept_SE in self.pool.taps_SE.items():  # noqa: N806
+
+                def keep(_: Any, given: tuple[Any, ...], kept: torch.Tensor = kept_SE) -> None:
+                    kept.index_copy_(0, slots, given[0].squeeze(0))
+
+                where = body.layers[tap] if tap < len(body.layers) else body.norm
+                hooks.enter_context(where.register_forward_pre_hook(keep))
+            yield

@@ -78,5 +78,6 @@ def load_virtual_server(target: Path, drafts: Sequence[Path]) -> VirtualServer:
         capacity=_CACHE_TOKENS,
         threads=HALF_THE_CORES,
         keep_hidden=offer.needs_hidden,
+        taps=offer.taps,
     )
     return VirtualServer(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))

@@ -23,6 +23,7 @@ from common.bundle import (
     write_bundle_file,
 )
 from common.draft_kinds import LOOKUP, DraftKind
+from common.draft_models.layouts import weights_file
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.families import check_family
 from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
@@ -101,7 +102,7 @@ def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, tail: Pat
 
     Raises MisuseError where a file is missing.
     """
-    own = {name: draft.directory / name for name in (CONFIG, WEIGHTS)}
+    own = {CONFIG: draft.directory / CONFIG, WEIGHTS: weights_file(draft.directory)}
     end = {f"{TAIL_FOLDER}/{name}": tail / name for name in (CONFIG, WEIGHTS)}
     return _offer(draft.name, draft.kind.name, card, own | end | _tokenizer_sources(target))
 

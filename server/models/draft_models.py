@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
-from transformers import PreTrainedConfig
-
 from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
-from common.draft_models.directory import check_fingerprint
-from common.draft_models.exporters import KeyValueExporter, StateExporter, load_exporter
+from common.draft_models.directory import DraftFacts, check_fingerprint, check_sizes
+from common.draft_models.exporters import KeyValueExporter, StateExporter, load_exporter, taps_of
 from common.models.checkpoint import load_config
-from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from common.protocol.draft_state import HIDDEN
 from server.passes.state_maker import Exporters
@@ -40,28 +37,33 @@ LOOKUP_MODEL = DraftModel(LOOKUP, DRAFT_KINDS[LOOKUP], Path())
 class NetworkModule(Protocol):
     """What the module of a kind on the target's tail offers in `common.draft_models`."""
 
-    def read_depths(self, directory: Path, target: PreTrainedConfig) -> tuple[int, ...] | None:
-        """The numbers of target layers that the draft may run; None where its sizes are not the target's. Raises
-        CheckpointError where the directory holds no draft of the kind."""
+    def read_facts(self, directory: Path) -> DraftFacts:
+        """What the draft's files say of it. Raises CheckpointError where the directory holds none of the kind."""
         ...
+
+
+def network_of(kind: DraftKind) -> NetworkModule:
+    return cast(NetworkModule, importlib.import_module(f"common.draft_models.{kind.name}"))
 
 
 def read_draft_model(name: str, kind: DraftKind, directory: Path, target: Path, fingerprint: str) -> DraftModel:
     """A draft that runs on the target's tail. Raises CheckpointError for one of another target or of sizes that do not
     fit."""
     check_fingerprint(directory, fingerprint)
-    network = cast(NetworkModule, importlib.import_module(f"common.draft_models.{kind.name}"))
-    depths = network.read_depths(directory, load_config(target))
-    if depths is None:
-        raise CheckpointError(
-            f"the draft model in {directory} was made for a target of other sizes; train one for this."
-        )
-    return DraftModel(name, kind, directory, depths)
+    facts = network_of(kind).read_facts(directory)
+    check_sizes(directory, facts, load_config(target))
+    return DraftModel(name, kind, directory, facts.depths)
 
 
 def needs_hidden(drafts: Iterable[DraftModel]) -> bool:
     """Whether the target must keep its last hidden states for one of `drafts`."""
     return any(draft.kind.state == HIDDEN for draft in drafts)
+
+
+def needed_taps(drafts: Iterable[DraftModel], layers: int) -> tuple[int, ...]:
+    """The layers of a target of `layers` layers whose hidden states it must keep for `drafts`. Raises CheckpointError
+    for a draft that reads others."""
+    return tuple(sorted({tap for draft in drafts for tap in taps_of(draft.kind.state, draft.directory, layers)}))
 
 
 def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporters:

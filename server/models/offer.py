@@ -10,7 +10,7 @@ from common.bundle import TargetCard
 from common.cache import cache_directory
 from common.draft_kinds import Weights
 from common.draft_models.directory import read_draft_kind
-from common.models.checkpoint import load_tokenizer
+from common.models.checkpoint import load_config, load_tokenizer
 from common.models.shipped import shipped_family
 from common.models.source import checkpoint_directory
 from common.protocol.idle import IDLE_POLICIES
@@ -26,7 +26,7 @@ from server.models.bundles import (
     offer_lookup,
     offer_with_tail,
 )
-from server.models.draft_models import LOOKUP_MODEL, DraftModel, needs_hidden, read_draft_model
+from server.models.draft_models import LOOKUP_MODEL, DraftModel, needed_taps, needs_hidden, read_draft_model
 from server.models.tails import keep_tail
 from server.models.target_card import read_card
 from server.options import SessionOptions
@@ -50,6 +50,11 @@ class Offer:
     def needs_hidden(self) -> bool:
         """Whether a draft needs the target's last hidden states."""
         return needs_hidden(self.draft_models)
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """The target's layers whose hidden states a draft needs."""
+        return needed_taps(self.draft_models, load_config(self.directory).num_hidden_layers)
 
     def terms(self, options: SessionOptions, capacity: int, state_kinds: StateKinds = no_state) -> Terms:
         """What sessions are offered by a server whose cache holds `capacity` tokens."""

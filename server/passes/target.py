@@ -4,7 +4,7 @@ Blocking torch code, called from one worker thread. It may not know sessions or 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import torch
@@ -39,10 +39,10 @@ class Target:
 
     @property
     def cache_bytes(self) -> int:
-        """Of K/V, and of last hidden states where they are kept."""
+        """Of K/V, and of hidden states where they are kept."""
         pool = self.model.pool
         kept = [] if pool.hidden_SE is None else [pool.hidden_SE]
-        return sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX, *kept))
+        return sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX, *kept, *pool.taps_SE.values()))
 
     @torch.inference_mode()
     def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
@@ -104,11 +104,12 @@ def load_target(
     capacity: int,
     threads: int,
     keep_hidden: bool = False,
+    taps: Collection[int] = (),
     quantise: str = "",
 ) -> Target:
     """Loads the weights, reserves K/V for `capacity` tokens, and runs one pass, so that no client waits for a first.
 
-    `keep_hidden` keeps last hidden states beside the K/V; `quantise` is that of `load_causal_lm`.
+    `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`.
 
     Raises CheckpointError where something is amiss, or does not fit on the device.
     """
@@ -116,7 +117,7 @@ def load_target(
         torch.set_num_threads(threads)
     model = load_causal_lm(path, device, dtype, quantise)
     try:
-        packed = PackedModel(model, capacity, keep_hidden)
+        packed = PackedModel(model, capacity, keep_hidden, taps)
         packed.forward([Segment(tokens=[0], slots=[0], parents=[-1], wanted=[0])])
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from common.draft_kinds import DRAFT_KINDS, LOOKUP, TRAINED_KINDS, DraftKind, Weights
+from common.draft_models.directory import DraftFacts
 from common.draft_models.exporters import _LOADERS
 from common.drafters.load import DrafterConfig
 from common.protocol.draft_state import DIMENSIONS
@@ -26,10 +27,11 @@ def test_a_kind_has_a_drafter_that_can_be_loaded(kind: DraftKind) -> None:
 
 
 @pytest.mark.parametrize("kind", ON_TAIL, ids=[kind.name for kind in ON_TAIL])
-def test_a_kind_on_the_tail_has_a_network_of_its_name_that_tells_its_depths(kind: DraftKind) -> None:
+def test_a_kind_on_the_tail_has_a_network_of_its_name_that_tells_its_facts(kind: DraftKind) -> None:
     network = importlib.import_module(f"common.draft_models.{kind.name}")
     assert kind.name == network.KIND
-    assert list(inspect.signature(network.read_depths).parameters) == ["directory", "target"]
+    assert list(inspect.signature(network.read_facts).parameters) == ["directory"]
+    assert inspect.signature(network.read_facts, eval_str=True).return_annotation is DraftFacts
 
 
 @TRAINED

@@ -1,6 +1,7 @@
 """Draft state over real gRPC: the numbers equal transformers' own K/V and hidden states, for any client."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +12,14 @@ import torch
 from transformers import DynamicCache
 
 from common.codec import decode
+from common.draft_models.eagle3 import load_fuse
 from common.draft_models.moa import load_lsa
 from common.models.checkpoint import load_causal_lm
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient, FromServer, Settings, State, StateRequest
 from common.rpc.stub import Connection, GenerateStream, connect
-from tests.drafts import make_eagle_draft, make_moa_draft
+from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import FAMILIES
 from tests.server.client_turn import play
 from tests.server.harness import options_for, running
@@ -64,7 +66,10 @@ def truth(checkpoint: Path, draft: Path, layers: int, tokens: Sequence[int]) -> 
         dim=1,
     )
     states = {"hidden": out.last_hidden_state[0]}
-    if (draft / "exporter.safetensors").is_file():
+    if json.loads((draft / "config.json").read_text())["outrider_draft"] == "eagle3":
+        entered = model.model(torch.tensor([tokens]), output_hidden_states=True).hidden_states
+        states["fused"] = load_fuse(draft).double()(torch.cat([entered[tap][0] for tap in (0, 1, 2)], -1))
+    elif (draft / "exporter.safetensors").is_file():
         states["lsa"] = load_lsa(draft).double()(both.flatten(2))
         states["kv"] = both[:, len(cache.layers) - layers :]
     return states
@@ -86,7 +91,7 @@ def compare(states: Sequence[State], expected: dict[str, torch.Tensor], toleranc
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     ("kind", "mixer", "layers"),
-    [("moa", "mixture", 0), ("moa", "attention", 1), ("moa", "mixture", 3), ("eagle", "", 0)],
+    [("moa", "mixture", 0), ("moa", "attention", 1), ("moa", "mixture", 3), ("eagle", "", 0), ("eagle3", "", 0)],
 )
 async def test_numbers_are_those_of_transformers(
     family: str,
@@ -101,7 +106,7 @@ async def test_numbers_are_those_of_transformers(
     if kind == "moa":
         draft = make_moa_draft(tmp_path / "draft", directory, mixer=mixer)
     else:
-        draft = make_eagle_draft(tmp_path / "draft", directory)
+        draft = {"eagle": make_eagle_draft, "eagle3": make_eagle3_draft}[kind](tmp_path / "draft", directory)
     prompt = list(range(5, 45))
     answer = reference(family).answer(prompt, TOKENS)
     expected = truth(directory, draft, layers, [*prompt, *answer])
@@ -113,7 +118,8 @@ async def test_numbers_are_those_of_transformers(
             opening = session.open(prompt, Settings(TOKENS, idle="lockstep"))
             assert await play(session, wire, opening, propose) == answer
             positions = compare(wire.states, expected, tolerance)
-            kinds = {"hidden"} if kind == "eagle" else {"lsa", "kv"} if layers else {"lsa"}
+            moa = {"lsa", "kv"} if layers else {"lsa"}
+            kinds = {"eagle": {"hidden"}, "eagle3": {"fused"}, "moa": moa}[kind]
             assert set(positions) == kinds
             for arrived in positions.values():
                 assert set(range(len(prompt))) <= arrived

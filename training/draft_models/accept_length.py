@@ -51,7 +51,8 @@ def answer_all(
 def packed_target(target: FrozenTarget, exporters: Sequence[StateExporter], longest: int) -> PackedModel:
     """The target with K/V slots for one sequence of `longest` tokens and a tree."""
     keep_hidden = any(exporter.kind == HIDDEN for exporter in exporters)
-    return PackedModel(target.model, longest + SPARE_SLOTS, keep_hidden)
+    taps = {tap for exporter in exporters for tap in exporter.taps}
+    return PackedModel(target.model, longest + SPARE_SLOTS, keep_hidden, taps)
 
 
 def mean_accept_length(answers: Sequence[RoundsAnswer]) -> float:

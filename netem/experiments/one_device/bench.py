@@ -20,6 +20,7 @@ from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
 from common.draft_kinds import Weights
 from common.draft_models.exporters import StateExporter
+from common.draft_models.layouts import weights_file
 from common.draft_models.tail import write_tail
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
@@ -36,7 +37,7 @@ from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance
 from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths
 from netem.experiments.one_device.prompts import BenchmarkPrompt, Prompts
-from server.models.draft_models import DraftModel, load_exporters, needs_hidden, read_draft_model
+from server.models.draft_models import DraftModel, load_exporters, needed_taps, needs_hidden, read_draft_model
 from server.models.target_card import read_card
 
 _NEVER = 1e-12  # a probability below which nothing is left out of a tree
@@ -152,7 +153,8 @@ def open_bench(paths: ModelPaths, drafts: Sequence[ComparedDraft], device: str =
         if each.directory is not None and each.kind.weights is Weights.ON_TAIL
     ]
     model = load_causal_lm(paths.target, device)
-    target = PackedModel(model, card.context + SPARE_SLOTS, needs_hidden(models))
+    taps = needed_taps(models, model.config.num_hidden_layers)
+    target = PackedModel(model, card.context + SPARE_SLOTS, needs_hidden(models), taps)
     with TemporaryDirectory(prefix="outrider-lab-") as folder:
         bundles = _write_bundles(Path(folder), paths.target, drafts, models)
         yield Bench(target, tokenizer, card, bundles, load_exporters(models, target))
@@ -178,8 +180,8 @@ def _write_bundles(
             continue
         bundles[own] = folder / str(len(bundles))
         bundles[own].mkdir()
-        for name in (CONFIG, WEIGHTS):
-            (bundles[own] / name).symlink_to((own / name).resolve())
+        for name, file in ((CONFIG, own / CONFIG), (WEIGHTS, weights_file(own))):
+            (bundles[own] / name).symlink_to(file.resolve())
         (bundles[own] / TAIL_FOLDER).symlink_to(tail)
     return bundles
 

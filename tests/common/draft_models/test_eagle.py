@@ -60,6 +60,25 @@ def write_published(directory, special, *, fc_bias=True, attention_bias=False, e
     return tensors
 
 
+def as_speculators(directory, tensors):
+    """Rewrites a published checkpoint into the layout of speculators, `fusion_fc` and `transformer`."""
+    config = json.loads((directory / "config.json").read_text())
+    renamed = {
+        name.replace("fc.", "fusion_fc.").replace("layers.0.", "transformer."): tensor
+        for name, tensor in tensors.items()
+        if not name.startswith("embed_tokens.")
+    }
+    save_file(renamed, directory / "model.safetensors")
+    outer = {
+        "architectures": ["EagleSpeculator", "LlamaDecoderLayer"],
+        "speculators_model_type": "eagle",
+        "layernorms": False,
+        "fusion_bias": "fc.bias" in tensors,
+        "transformer_layer_config": config,
+    }
+    (directory / "config.json").write_text(json.dumps(outer))
+
+
 def published_output(tensors, special, embedded, features):
     """The output of the published network, computed from its tensors: `[T, E]` each."""
     weight = {name.removeprefix("layers.0."): tensor for name, tensor in tensors.items()}
@@ -87,6 +106,7 @@ def published_output(tensors, special, embedded, features):
     return x + linear(gated, weight["mlp.down_proj.weight"])
 
 
+@pytest.mark.parametrize("speculators", [False, True])
 @pytest.mark.parametrize(
     ("special", "biases"),
     [
@@ -97,8 +117,10 @@ def published_output(tensors, special, embedded, features):
         ({**LLAMA_3, "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}, {}),
     ],
 )
-def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, special, biases):
+def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, special, biases, speculators):
     tensors = write_published(tmp_path / "eagle", special, **biases)
+    if speculators:
+        as_speculators(tmp_path / "eagle", tensors)
     assert read_draft_kind(tmp_path / "eagle").name == "eagle"
     draft, kept = load_eagle(tmp_path / "eagle")
     assert kept is None
@@ -148,6 +170,22 @@ def test_pickled_weights_are_refused_in_one_sentence(tmp_path):
 def test_a_checkpoint_that_is_no_eagle_draft_of_one_layer_is_refused(tmp_path, special, extra, message):
     write_published(tmp_path / "eagle", special, extra=extra)
     with pytest.raises(CheckpointError, match=message):
+        load_eagle(tmp_path / "eagle")
+
+
+def test_the_variant_with_further_norms_is_refused_by_the_first_of_them(tmp_path):
+    norm = {"layers.0.input_layernorm.weight": (HIDDEN,)}
+    as_speculators(tmp_path / "eagle", write_published(tmp_path / "eagle", LLAMA_3, extra=norm))
+    with pytest.raises(CheckpointError, match=r"speculators, but holds 'transformer\.input_layernorm\.weight'"):
+        load_eagle(tmp_path / "eagle")
+
+
+def test_missing_tensors_are_named(tmp_path):
+    tensors = write_published(tmp_path / "eagle", LLAMA_3)
+    left = {name: each for name, each in tensors.items() if "mlp" not in name}
+    save_file(left, tmp_path / "eagle" / "model.safetensors")
+    names = r"'layers\.0\.mlp\.gate_proj\.weight', 'layers\.0\.mlp\.up_proj\.weight', 'layers\.0\.mlp\.down"
+    with pytest.raises(CheckpointError, match="as its authors publish it, but lacks " + names):
         load_eagle(tmp_path / "eagle")
 
 

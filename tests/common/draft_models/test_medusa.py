@@ -5,12 +5,22 @@ import math
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
+from torch.nn.functional import linear, silu
 
-from common.draft_models.directory import read_draft_kind
+from common.draft_models.directory import DraftFacts, read_draft_kind
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
-from common.draft_models.medusa import MedusaConfig, MedusaDraft, load_medusa, save_medusa, sparse_tree
+from common.draft_models.medusa import (
+    MedusaConfig,
+    MedusaDraft,
+    assumed_accuracies,
+    load_medusa,
+    read_facts,
+    save_medusa,
+    sparse_tree,
+)
 from common.models.errors import CheckpointError
 
 ACCURACIES = ((0.6, 0.2, 0.1), (0.4, 0.3, 0.05), (0.3, 0.1, 0.1))
@@ -94,3 +104,60 @@ def test_other_directories_are_refused_in_one_sentence(tmp_path):
         (tmp_path / "medusa" / "config.json").write_text(json.dumps(config | change))
         with pytest.raises(CheckpointError, match=message):
             load_medusa(tmp_path / "medusa")
+
+
+def write_published(directory, heads, blocks, *, prefix="", named=None, file="medusa_lm_head.safetensors"):
+    """Heads as Medusa's authors publish them: `Sequential(blocks, linear)` by number."""
+    generator = torch.Generator().manual_seed(3)
+    tensors = {}
+    for head in range(heads):
+        for block in range(blocks):
+            tensors[f"{prefix}{head}.{block}.linear.weight"] = torch.randn(8, 8, generator=generator)
+            tensors[f"{prefix}{head}.{block}.linear.bias"] = torch.randn(8, generator=generator)
+        tensors[f"{prefix}{head}.{blocks}.weight"] = torch.randn(20, 8, generator=generator)
+    directory.mkdir()
+    save_file(tensors, directory / file)
+    config = {"medusa_num_heads": heads if named is None else named, "medusa_num_layers": blocks}
+    (directory / "config.json").write_text(json.dumps(config | {"base_model_name_or_path": "some/target"}))
+    return tensors
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("prefix", ["", "medusa_head."])
+@pytest.mark.parametrize("named", [3, 2])
+def test_published_heads_compute_what_they_did_for_their_authors(tmp_path, blocks, prefix, named):
+    """A file may hold more heads than its configuration names."""
+    tensors = write_published(tmp_path / "heads", 3, blocks, prefix=prefix, named=named)
+    assert read_draft_kind(tmp_path / "heads").name == "medusa"
+    draft = load_medusa(tmp_path / "heads")
+    assert draft.config == MedusaConfig(8, 20, assumed_accuracies(3), blocks)
+    hidden = torch.randn(5, 8, generator=torch.Generator().manual_seed(4))
+    for head in range(3):
+        x = hidden
+        for block in range(blocks):
+            name = f"{prefix}{head}.{block}.linear"
+            x = x + silu(linear(x, tensors[f"{name}.weight"], tensors[f"{name}.bias"]))
+        expected = linear(x, tensors[f"{prefix}{head}.{blocks}.weight"])
+        torch.testing.assert_close(draft.logits(head, hidden, nn.Identity()), expected)
+
+
+def test_published_heads_name_the_sizes_of_their_target(tmp_path):
+    write_published(tmp_path / "heads", 2, 1, file="model.safetensors")
+    assert read_facts(tmp_path / "heads") == DraftFacts(hidden=8, vocabulary=20)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"medusa_num_heads": 3}, "lacks '2.0.linear.weight', '2.0.linear.bias', '2.1.weight'; fetch"),
+        ({"medusa_num_layers": 2}, "holds '0.1.weight'"),
+        ({"medusa_num_heads": 10**12}, "describes no Medusa heads"),
+        ({"medusa_num_heads": "many"}, "describes no Medusa heads"),
+    ],
+)
+def test_incomplete_heads_are_refused_in_one_sentence(tmp_path, named, message):
+    write_published(tmp_path / "heads", 2, 1)
+    config = json.loads((tmp_path / "heads" / "config.json").read_text())
+    (tmp_path / "heads" / "config.json").write_text(json.dumps(config | named))
+    with pytest.raises(CheckpointError, match=message):
+        load_medusa(tmp_path / "heads")

@@ -9,7 +9,8 @@ from common.draft_models.exporters import HiddenExporter
 from common.draft_models.layers import LayerShape, masked_attention
 from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
-from common.drafters.eagle import EagleNetwork
+from common.drafters.eagle import eagle_source
+from common.drafters.feature_network import FeatureNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
@@ -40,7 +41,7 @@ class Scene:
 
     def network(self, kept=None):
         embedding, head = self.target.get_input_embeddings(), self.target.lm_head
-        return EagleNetwork(self.draft, embedding, head, StateRequest("eagle"), CONTEXT, 64, kept)
+        return FeatureNetwork(eagle_source(self.draft, embedding, head, kept), StateRequest("eagle"), CONTEXT, 64)
 
     def drafter(self, kept=None, **limits):
         return TreeDrafter(self.network(kept), Expansion(**LIMITS | limits))

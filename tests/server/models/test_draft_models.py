@@ -24,7 +24,7 @@ from server.models.offer import make_offer
 from server.models.tails import keep_tail
 from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
-from tests.drafts import make_eagle_draft, make_moa_draft
+from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 
 
@@ -64,6 +64,14 @@ def test_the_tail_is_as_deep_as_the_draft_needs(target: Path, tmp_path: Path, ea
         assert config["num_hidden_layers"] == layers
     assert offer.needs_hidden
     assert not make_offer(str(target), (str(shallow),)).needs_hidden
+
+
+def test_the_target_keeps_what_every_draft_reads(target: Path, tmp_path: Path) -> None:
+    made = [make_eagle3_draft(tmp_path / str(number), target, taps=(0, 1, number)) for number in (2, 3)]
+    offer = make_offer(str(target), tuple(map(str, made)))
+    assert offer.taps == (0, 1, 2, 3)
+    assert not offer.needs_hidden
+    assert not make_offer(str(target), ()).taps
 
 
 def test_a_tail_is_written_once_and_whole(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +135,9 @@ def edit(draft: Path, **changes: object) -> None:
     ("changes", "sentence"),
     [
         ({"target_fingerprint": "0" * 64}, "trained for another target"),
-        ({"outrider_draft": "hydra"}, "kind 'hydra', but known are only: moa, eagle, medusa"),
+        ({"outrider_draft": "hydra"}, "kind 'hydra', but known are only: moa, eagle3, eagle, medusa"),
         ({"depths": [0, 4]}, "the target has 3 layers, so its last 4"),
-        ({"hidden": 50}, "other sizes"),
+        ({"hidden": 50}, r"another target \(hidden size 50, this one's is 48\)"),
         ({"lsa": 7}, "is broken"),
     ],
 )
@@ -144,7 +152,7 @@ def test_a_draft_that_does_not_fit_is_refused(
 def test_a_draft_for_another_size_of_target_is_refused(tmp_path: Path, target: Path, eagle: Path) -> None:
     other = make_checkpoint(tmp_path / "other", "llama", hidden=24)
     edit(eagle, target_fingerprint=make_offer(str(other), ()).card.fingerprint)
-    with pytest.raises(CheckpointError, match="other sizes"):
+    with pytest.raises(CheckpointError, match=r"another target \(hidden size 48, this one's is 24\)"):
         make_offer(str(other), (str(eagle),))
 
 

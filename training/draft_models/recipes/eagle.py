@@ -18,7 +18,8 @@ from common.draft_models.eagle import KIND, EagleConfig, EagleDraft, save_eagle
 from common.draft_models.exporters import HiddenExporter
 from common.draft_models.layers import LayerShape, masked_attention
 from common.drafters.drafter import Drafter
-from common.drafters.eagle import EagleNetwork
+from common.drafters.eagle import eagle_source
+from common.drafters.feature_network import FeatureNetwork
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
@@ -128,10 +129,8 @@ class EagleRecipe:
         target = self._target
         draft = deepcopy(self.draft).to(target.model.dtype)
         request = StateRequest("trained")
-        network = EagleNetwork(
-            draft, target.embedding, target.head, request, target.context, SPARE_SLOTS, self.counts.kept()
-        )
-        return TreeDrafter(network)
+        source = eagle_source(draft, target.embedding, target.head, self.counts.kept())
+        return TreeDrafter(FeatureNetwork(source, request, target.context, SPARE_SLOTS))
 
 
 def _layer(target: FrozenTarget, intermediate: int | None) -> LayerShape:

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from common.draft_models.exporters import HiddenExporter
-from common.draft_models.medusa import KIND, MedusaConfig, MedusaDraft, save_medusa
+from common.draft_models.medusa import KIND, MedusaConfig, MedusaDraft, assumed_accuracies, save_medusa
 from common.drafters.medusa import MedusaDrafter
 from common.models.fingerprint import fingerprint
 from common.protocol.errors import MisuseError
@@ -46,9 +46,6 @@ HEADS_ONLY_SHARE = 0.4
 
 TARGET_FOLDER = "target"
 
-_PRIOR = (0.5, 0.12, 0.05, 0.03, 0.02, 0.015, 0.01, 0.01, 0.005, 0.005)
-"""Accuracies by rank of the first head before any were measured."""
-
 
 class Accuracies(nn.Module):
     """Measured on held-out prompts, and part of the trained module so that they survive a resumed run."""
@@ -57,8 +54,7 @@ class Accuracies(nn.Module):
 
     def __init__(self, heads: int):
         super().__init__()
-        prior = torch.tensor(_PRIOR, dtype=torch.float64)
-        self.register_buffer("measured", torch.stack([prior * 0.7**head for head in range(heads)]))
+        self.register_buffer("measured", torch.tensor(assumed_accuracies(heads), dtype=torch.float64))
 
     def table(self) -> tuple[tuple[float, ...], ...]:
         return tuple(tuple(head) for head in self.measured.tolist())

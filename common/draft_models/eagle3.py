@@ -1,0 +1,257 @@
+"""EAGLE-3's draft (Li et al. 2025, arXiv 2503.01840): one decoder layer that continues hidden states of three of the
+target's layers, fused into one vector, and reading it from the layouts in which such drafts are published.
+
+What may live here: the network, its configuration, its files. It may not know caches, trees, losses or which states
+have arrived. Fusing is the server's part, all else the client's. Our directories are in the layout of EAGLE-3's
+authors, except that the weights that fuse lie in the exporter's file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from common.draft_models.directory import EXPORTER_WEIGHTS, KIND_KEY, DraftFacts, load_into, read_tensors, save_draft
+from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
+from common.draft_models.layouts import EAGLE3, Layout, published_names, read_layer_shape, recognise, rename
+from common.models.errors import CheckpointError
+from common.models.source import CONFIG, read_json
+
+# Shape letters: B rows, T tokens, E the draft's hidden size, E_t the target's, V its vocabulary, D the draft's.
+
+KIND = "eagle3"
+
+TAPS = 3
+"""The target's layers whose hidden states are fused."""
+
+_FUSE = "fuse."
+_TAPS_KEY = "eagle_aux_hidden_state_layer_ids"
+_NORM_FIRST_KEY = "norm_before_residual"
+
+
+@dataclass(frozen=True, slots=True)
+class Eagle3Config:
+    """`vocabulary`: tokens of the target; `draft_vocabulary`: those that the draft's head knows. `norm_first`: the
+    residual is the normalised feature. `own_embedding`: it brings an embedding, in place of the target's."""
+
+    layer: LayerShape
+    vocabulary: int
+    draft_vocabulary: int
+    norm_first: bool = False
+    own_embedding: bool = False
+
+    @property
+    def hidden(self) -> int:
+        return self.layer.hidden
+
+
+class Eagle3Draft(nn.Module):
+    """Row i of a sequence takes the embedding of token i + 1 and the feature of token i: the fused state, or the
+    output of row i - 1 in its place. Its output is the feature for row i + 1, and predicts token i + 2."""
+
+    def __init__(self, config: Eagle3Config):
+        super().__init__()
+        self.config = config
+        hidden, epsilon = config.hidden, config.layer.epsilon
+        self.embedding = nn.Embedding(config.vocabulary, hidden) if config.own_embedding else None
+        self.embedding_norm = RmsNorm(hidden, epsilon)
+        self.feature_norm = RmsNorm(hidden, epsilon)
+        self.layer = DecoderLayer(config.layer, read_vectors=2)
+        self.norm = RmsNorm(hidden, epsilon)
+        self.head = nn.Linear(hidden, config.draft_vocabulary, bias=False)
+
+    def enter(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        """`[B, T, 2 * E]` from the tokens' embeddings and the features before them, `[B, T, E]` each."""
+        return torch.cat([self.embedding_norm(embedded), features], dim=-1)
+
+    def keys_values(self, entered: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """`[B, K, S, D]` each: a row's depend on its own input alone."""
+        return self.layer.keys_values(self._normed(entered)[1], rows)
+
+    def forward(self, entered: torch.Tensor, rows: torch.Tensor, attention: Attention) -> torch.Tensor:
+        """The outputs `[B, T, E]` of rows `[B, T]`, counted from 0 at the second token, before the final norm."""
+        residual, normed = self._normed(entered)
+        out: torch.Tensor = self.layer.attend(residual, normed, rows, attention)
+        return out
+
+    def logits(self, out: torch.Tensor) -> torch.Tensor:
+        """`[..., D]` of outputs `[..., E]`."""
+        logits: torch.Tensor = self.head(self.norm(out))
+        return logits
+
+    def _normed(self, entered: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The residual `[B, T, E]`, and what attention reads `[B, T, 2 * E]`."""
+        embedded, feature = torch.split(entered, self.config.hidden, dim=-1)
+        normed = self.feature_norm(feature)
+        return normed if self.config.norm_first else feature, torch.cat([embedded, normed], dim=-1)
+
+
+def default_taps(layers: int) -> tuple[int, ...]:
+    """The layers of a target whose inputs are fused where a draft names none, from 0: those that EAGLE-3's authors
+    chose, and in a target of fewer than six layers a low, a middle and the last one."""
+    if layers < 2 * TAPS:
+        return min(1, layers - 1), layers // 2, layers - 1
+    return 2, layers // 2, layers - 3
+
+
+def save_eagle3(
+    directory: Path,
+    fingerprint: str,
+    draft: Eagle3Draft,
+    fuse: nn.Linear,
+    taps: Sequence[int],
+    kept: torch.Tensor | None = None,
+) -> None:
+    """`fuse` maps `[3 * E_t]` to `[E]`. `kept`: the tokens of the head's rows, int64 `[D]`; None for all."""
+    config, shape = draft.config, draft.config.layer
+    content = {
+        "architectures": [EAGLE3.architecture],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.intermediate,
+        "num_hidden_layers": 1,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "rms_norm_eps": shape.epsilon,
+        "rope_theta": shape.rope_base,
+        "vocab_size": config.vocabulary,
+        "draft_vocab_size": config.draft_vocabulary,
+        _NORM_FIRST_KEY: config.norm_first,
+        _TAPS_KEY: list(taps),
+    }
+    names = published_names(EAGLE3)
+    own = {names[name]: tensor for name, tensor in draft.state_dict().items()}
+    fusing = {names[_FUSE + name]: tensor for name, tensor in fuse.state_dict().items()}
+    save_draft(directory, KIND, fingerprint, content, own | _maps(config, kept), fusing)
+
+
+def load_eagle3(directory: Path) -> tuple[Eagle3Draft, torch.Tensor | None]:
+    """The client's half, frozen, as it was saved, and the tokens of its head's rows, None for the target's vocabulary.
+
+    Takes our directories and published ones. Raises CheckpointError for anything else.
+    """
+    config, tensors, kept = _read(directory)
+    draft = Eagle3Draft(config)
+    load_into(draft, {name: tensor for name, tensor in tensors.items() if not name.startswith(_FUSE)}, directory)
+    return draft, kept
+
+
+def load_fuse(directory: Path) -> nn.Linear:
+    """The server's half, frozen: `[3 * E_t]` to `[E]`. Raises CheckpointError where it is not there or broken."""
+    _, tensors, _ = _read(directory, with_exporter=True)
+    own = {name.removeprefix(_FUSE): tensor for name, tensor in tensors.items() if name.startswith(_FUSE)}
+    outputs, inputs = own["weight"].shape if own["weight"].ndim == 2 else (0, 0)
+    if not outputs or not inputs or inputs % TAPS:
+        raise CheckpointError(f"the weights in {directory} fuse no hidden states of {TAPS} layers; fetch it again.")
+    fuse = nn.Linear(inputs, outputs, bias="bias" in own)
+    load_into(fuse, own, directory)
+    return fuse
+
+
+def read_taps(directory: Path, layers: int) -> tuple[int, ...]:
+    """The layers of a target of `layers` layers whose inputs the draft reads, from 0; `layers` is what leaves the last.
+
+    Raises CheckpointError where its configuration names what cannot be.
+    """
+    return _named_taps(directory) or default_taps(layers)
+
+
+def read_facts(directory: Path) -> DraftFacts:
+    """Raises CheckpointError where `directory` holds no EAGLE-3 draft, or one that is broken."""
+    config, _, kept = _read(directory)
+    fuse = load_fuse(directory)
+    hidden = fuse.in_features // TAPS
+    if fuse.out_features != config.hidden or (hidden != config.hidden and not config.own_embedding):
+        raise CheckpointError(f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again.")
+    return DraftFacts(
+        hidden=hidden,
+        vocabulary=config.vocabulary,
+        least_layers=max(_named_taps(directory), default=0),
+        proposable=None if kept is None else len(kept),
+    )
+
+
+def _named_taps(directory: Path) -> tuple[int, ...]:
+    """The taps that a configuration names, empty for none. In its top, a number names the layer that the hidden states
+    enter, as in vLLM and speculators; under `eagle_config`, the one that they leave, as in SGLang."""
+    config = read_json(directory / CONFIG)
+    try:
+        left = (config.get("eagle_config") or {}).get(_TAPS_KEY) or ()
+        taps = tuple(int(each) for each in config.get(_TAPS_KEY) or ()) or tuple(int(each) + 1 for each in left)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{directory / CONFIG} has broken '{_TAPS_KEY}'; fetch it again.") from error
+    if taps and (len(taps) != TAPS or min(taps) < 0):
+        raise CheckpointError(f"the draft in {directory} does not read {TAPS} layers of its target; name another.")
+    return taps
+
+
+def _read(
+    directory: Path, *, with_exporter: bool = False
+) -> tuple[Eagle3Config, dict[str, torch.Tensor], torch.Tensor | None]:
+    """The configuration, the network's tensors under our names, and the tokens of the head's rows."""
+    content = read_json(directory / CONFIG)
+    layout = EAGLE3 if KIND_KEY in content else recognise(directory)
+    if layout is None or layout.kind != KIND or content.get(KIND_KEY, KIND) != KIND:
+        raise CheckpointError(f"{directory} holds no EAGLE-3 draft; name another directory.")
+    tensors = read_tensors(directory)
+    if with_exporter and KIND_KEY in content:
+        tensors |= read_tensors(directory, EXPORTER_WEIGHTS)
+    elsewhere = ("fuse.weight",) if KIND_KEY in content and not with_exporter else ()
+    renamed = rename(layout, tensors, directory, elsewhere)
+    kept = _kept(renamed, directory)
+    return _config(layout, content, renamed, kept, directory), renamed, kept
+
+
+def _config(
+    layout: Layout,
+    content: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
+    kept: torch.Tensor | None,
+    directory: Path,
+) -> Eagle3Config:
+    shape = read_layer_shape(layout, tensors, directory)
+    sizes = content.get(layout.layer_key, content) if layout.layer_key else content
+    rows = len(tensors["head.weight"])
+    embedding = tensors.get("embedding.weight")
+    try:
+        vocabulary = rows if kept is None else int(sizes["vocab_size"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again.") from error
+    if kept is not None and (len(kept) != rows or not rows or int(kept.min()) < 0 or int(kept.max()) >= vocabulary):
+        raise CheckpointError(f"the map 'd2t' in {directory} does not lead from its head to tokens; fetch it again.")
+    if embedding is not None and len(embedding) != vocabulary:
+        raise CheckpointError(f"the embedding in {directory} is not of {vocabulary} tokens; fetch it again.")
+    return Eagle3Config(
+        shape,
+        vocabulary,
+        rows,
+        norm_first=bool(content.get(_NORM_FIRST_KEY, False)),
+        own_embedding=embedding is not None,
+    )
+
+
+def _kept(tensors: dict[str, torch.Tensor], directory: Path) -> torch.Tensor | None:
+    """Takes the two maps out of `tensors`: `d2t [D]` is the way from a row of the head to its token, `t2d [V]` says
+    which tokens have a row. Where all have one, they say nothing. Raises CheckpointError where they contradict each
+    other."""
+    offsets, mask = tensors.pop("d2t", None), tensors.pop("t2d", None)
+    if offsets is None or (mask is not None and len(offsets) == len(mask)):
+        return None
+    kept = offsets.long() + torch.arange(len(offsets))
+    if mask is not None:
+        marked = mask.bool().nonzero().flatten()
+        if not torch.equal(marked, kept.sort().values):
+            raise CheckpointError(f"the maps 'd2t' and 't2d' in {directory} contradict each other; fetch it again.")
+    return kept
+
+
+def _maps(config: Eagle3Config, kept: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    tokens = torch.arange(config.vocabulary) if kept is None else kept
+    mask = torch.zeros(config.vocabulary, dtype=torch.bool)
+    mask[tokens] = True
+    return {"d2t": tokens - torch.arange(len(tokens)), "t2d": mask}

@@ -1,0 +1,123 @@
+"""The eagle3 recipe: its steps are the rows that a drafter computes behind the newest state, its loss is as published,
+and what it saves is what it was."""
+
+import pytest
+import torch
+from torch.nn.functional import log_softmax, softmax
+
+from common.draft_models.directory import check_fingerprint, check_sizes, read_draft_kind
+from common.draft_models.eagle3 import load_eagle3, load_fuse, read_facts, read_taps
+from common.draft_models.layers import masked_attention
+from common.protocol.errors import MisuseError
+from tests.families import FAMILIES
+from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from training.draft_models.features import features
+from training.draft_models.recipe import Batch
+from training.draft_models.recipes.eagle3 import STEP_DECAY, build
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return random_target(tmp_path_factory.mktemp("eagle3"))
+
+
+@torch.no_grad()
+def expected_step(recipe, target, ids, learn, step):
+    """The loss of one step, place by place: a chain of rows, the last `step` of them on the draft's own output."""
+    out = target.model.model(ids[None], output_hidden_states=True)
+    fused = recipe.fuse(torch.cat([out.hidden_states[tap][0] for tap in recipe.taps], -1))
+    embedded = target.embedding(ids)
+    losses = []
+    for place in range(1 + step, len(ids)):
+        if not learn[place]:
+            continue
+        features = fused[: place - step]
+        for length in range(place - step, place + 1):
+            causal = torch.ones(length, length, dtype=torch.bool).tril()
+            entered = recipe.draft.enter(embedded[None, 1 : length + 1], features[None])
+            own = recipe.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1:]
+            features = torch.cat([features, own])
+        given = log_softmax(recipe.draft.logits(own[0]), -1)
+        losses.append(-(softmax(target.head(out.last_hidden_state[0, place]), -1) * given).sum())
+    return losses
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_the_loss_is_that_of_chains_on_its_own_output(target, steps):
+    recipe, batch = build(target, feedback_steps=steps), random_batch(target)
+    total = 0.0
+    for step in range(steps):
+        losses = [
+            loss
+            for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True)
+            for loss in expected_step(recipe, target, ids[:length], learn, step)
+        ]
+        total += STEP_DECAY**step * torch.stack(losses).mean()
+    parts = lose(recipe, target, batch)
+    torch.testing.assert_close(
+        parts.total.detach(), total / sum(STEP_DECAY**step for step in range(steps)), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_samples_shorter_than_the_steps_are_no_problem(target, columns):
+    batch = random_batch(target)
+    short = Batch(batch.ids[:, :columns], torch.ones(3, columns, dtype=torch.bool), torch.full((3,), columns))
+    short.learn[:, -1] = False
+    if columns == 1:
+        short.learn[:, 0] = True
+    parts = lose(build(target), target, short)
+    parts.total.backward()
+    assert parts.total.isfinite()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_learns_and_what_is_saved_is_what_was_measured(tmp_path, family):
+    target = random_target(tmp_path, family)
+    recipe, batch = build(target, feedback_steps=3), random_batch(target, rows=8)
+    before = measure(recipe, target, PROMPTS, 12).accept_length
+    likely = softmax(features(target, batch, recipe.needs).logits, -1)
+    least = float(-(likely * likely.log()).sum(-1).mean())  # of a draft that knows the target's distribution
+    losses = train(recipe, target, batch, 60, 1e-2)
+    assert losses[-1] - least < 0.25 * (losses[0] - least)
+    own = [row[:6].tolist() for row in batch.ids]
+    assert measure(recipe, target, own, 12).accept_length > 1.5 * before
+    recipe.save(tmp_path / "draft")
+    assert read_draft_kind(tmp_path / "draft").name == "eagle3"
+    check_fingerprint(tmp_path / "draft", target.fingerprint)
+    check_sizes(tmp_path / "draft", read_facts(tmp_path / "draft"), target.config)
+    assert read_taps(tmp_path / "draft", target.config.num_hidden_layers) == recipe.taps
+    draft, kept = load_eagle3(tmp_path / "draft")
+    assert kept is None
+    assert draft.config == recipe.draft.config
+    for name, tensor in recipe.draft.state_dict().items():
+        assert torch.equal(draft.state_dict()[name], tensor.bfloat16())
+    assert torch.equal(load_fuse(tmp_path / "draft").weight, recipe.fuse.weight.bfloat16())
+
+
+def test_its_head_keeps_what_was_learned_most(tmp_path, target):
+    recipe, batch = build(target, draft_vocabulary=5), random_batch(target)
+    train(recipe, target, batch, 2, 1e-3)
+    counts = torch.bincount(batch.targets, minlength=300)
+    recipe.save(tmp_path)
+    draft, kept = load_eagle3(tmp_path)
+    assert counts[kept].sum() == counts.topk(5).values.sum()
+    assert torch.equal(draft.head.weight, recipe.draft.head.weight[kept].bfloat16())
+    assert measure(recipe, target, PROMPTS, 8).accept_length >= 1
+    assert recipe.describe()["draft vocabulary"] == "the 5 most frequent tokens of the text"
+    for size in (0, 301):
+        with pytest.raises(MisuseError, match="--draft-vocabulary"):
+            build(target, draft_vocabulary=size)
+
+
+def test_a_large_vocabulary_is_trimmed_by_itself(target, monkeypatch):
+    assert build(target).describe()["draft vocabulary"] == "the target's"
+    monkeypatch.setattr("training.draft_models.recipes.eagle3.DRAFT_VOCABULARY", 100)
+    assert build(target).counts.size == 100
+
+
+def test_impossible_options_are_refused(target):
+    assert build(target, intermediate=10).draft.layer.gate_proj.weight.shape == (10, 48)
+    for options in ({"intermediate": 0}, {"feedback_steps": 0}):
+        with pytest.raises(MisuseError, match="at least 1"):
+            build(target, **options)

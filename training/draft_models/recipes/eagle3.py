@@ -1,0 +1,157 @@
+"""`eagle3`: EAGLE-3's layer, trained on its own output over several steps with the target's distribution as the only
+goal (Li et al. 2025, arXiv 2503.01840, "training-time test").
+
+What may live here: the loss, evaluation and saving of this kind. It may not know data, schedules or the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import log_softmax, pad, softmax
+
+from common.draft_models.eagle3 import KIND, TAPS, Eagle3Config, Eagle3Draft, default_taps, save_eagle3
+from common.draft_models.exporters import FusedExporter
+from common.drafters.drafter import Drafter
+from common.drafters.eagle3 import eagle3_source
+from common.drafters.feature_network import FeatureNetwork
+from common.drafters.load import SPARE_SLOTS
+from common.drafters.tree_drafter import TreeDrafter
+from common.protocol.errors import MisuseError
+from common.protocol.messages import StateRequest
+from training.draft_models.accept_length import accept_length
+from training.draft_models.features import FrozenTarget
+from training.draft_models.feedback import FeedbackAttention
+from training.draft_models.layer_sizes import target_layer
+from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.token_counts import TokenCounts
+
+# Shape letters: R rows, T columns, P learned places, E hidden size, V vocabulary.
+
+FEEDBACK_STEPS = 7
+"""How often the layer runs, the first time on the target's states and then on its own output; the authors' number."""
+
+STEP_DECAY = 0.8
+"""The weight of each step's loss in that of the one before, the authors' too."""
+
+DRAFT_VOCABULARY = 32_000
+"""The most tokens that a draft may propose unless it is said; the authors' number for a vocabulary of 128,256."""
+
+
+class Eagle3Recipe:
+    kind = KIND
+
+    def __init__(
+        self,
+        target: FrozenTarget,
+        feedback_steps: int = FEEDBACK_STEPS,
+        intermediate: int | None = None,
+        draft_vocabulary: int | None = None,
+    ):
+        """`intermediate`: width of the layer's feed-forward part, by default the target's. `draft_vocabulary`: tokens
+        that the draft may propose, the most frequent ones; by default 32,000, or the target's if it has fewer.
+
+        The head trains over all tokens, from the target's, and is trimmed when the text has been counted. Raises
+        MisuseError for values that make no draft.
+        """
+        if feedback_steps < 1 or (intermediate is not None and intermediate < 1):
+            raise MisuseError("--feedback-steps and --intermediate must be at least 1")
+        config = target.config
+        layers, vocabulary = config.num_hidden_layers, config.vocab_size
+        self.taps = default_taps(layers)
+        self.needs = FeatureNeeds(hidden=tuple(layers - tap for tap in self.taps), logits=True)
+        self.tuning = Tuning(rate=2e-3)
+        shape = replace(target_layer(target, input_norm=False), attention_bias=False)
+        shape = replace(shape, intermediate=intermediate or shape.intermediate)
+        self.draft = Eagle3Draft(Eagle3Config(shape, vocabulary, vocabulary))
+        with torch.no_grad():
+            self.draft.head.weight.copy_(target.head.get_parameter("weight"))
+        self.fuse = nn.Linear(TAPS * config.hidden_size, config.hidden_size, bias=False)
+        size = min(DRAFT_VOCABULARY, vocabulary) if draft_vocabulary is None else draft_vocabulary
+        self.counts = TokenCounts(vocabulary, None if size == vocabulary else size)
+        self.module = nn.ModuleDict({"draft": self.draft, "fuse": self.fuse, "counts": self.counts})
+        self._target = target
+        self._steps = feedback_steps
+
+    def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+        if features.logits is None:
+            raise RuntimeError("the target's logits were not computed")
+        self.counts.add(batch)
+        likely = softmax(features.logits.float(), dim=-1)
+        rows, places = batch.learn.nonzero(as_tuple=True)
+        losses, metrics = [], {}
+        for step, out in enumerate(self._outputs(batch, features)):
+            # The token behind place p is predicted by row p - 1, which is column p - 1 - step of this step.
+            columns = places - 1 - step
+            within = columns >= 0
+            count = within.sum().clamp(min=1)
+            logits = self.draft.logits(out[rows[within], columns[within]]).float()
+            losses.append(-(likely[within] * log_softmax(logits, dim=-1)).sum() / count)
+            metrics[f"agreement {step + 1}"] = (logits.argmax(-1) == likely[within].argmax(-1)).sum() / count
+        weights = torch.tensor([STEP_DECAY**step for step in range(self._steps)], device=losses[0].device)
+        total = (torch.stack(losses) * weights).sum() / weights.sum()
+        return LossParts(total, {"soft": losses[0].detach(), **metrics})
+
+    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
+        fuse = deepcopy(self.fuse).to(self._target.model.dtype)
+        exporters = [FusedExporter(fuse, self.taps)]
+        return Evaluation(accept_length(self._target, self._drafter, exporters, prompts, new_tokens))
+
+    def save(self, out: Path) -> None:
+        kept = self.counts.kept()
+        draft, fuse = self._trimmed(kept).to(torch.bfloat16), deepcopy(self.fuse).to(torch.bfloat16)
+        save_eagle3(out, self._target.fingerprint, draft, fuse, self.taps, kept)
+
+    def describe(self) -> Mapping[str, str]:
+        kept = self.counts.size
+        return {
+            "steps on its own output": f"{self._steps}, each weighing {STEP_DECAY:g} of the one before",
+            "reads what enters layers": ", ".join(map(str, self.taps)),
+            "feed-forward width": str(self.draft.config.layer.intermediate),
+            "draft vocabulary": "the target's" if kept is None else f"the {kept} most frequent tokens of the text",
+        }
+
+    def _outputs(self, batch: Batch, features: Features) -> list[torch.Tensor]:
+        """The outputs `[R, T - 1, E]` of each step: column i of step n is row i + n, computed from the target's states
+        up to i and the layer's own output behind."""
+        states = torch.cat([features.hidden[n] for n in self.needs.hidden], dim=-1).float()
+        feature = self.fuse(states)[:, :-1]
+        with torch.no_grad():
+            embedded = self._target.embedding(batch.ids[:, 1:]).float()
+        columns = torch.arange(embedded.shape[1], device=embedded.device).expand(len(embedded), -1)
+        attention, outputs = FeedbackAttention(), []
+        for step in range(self._steps):
+            shifted = pad(embedded[:, step:], (0, 0, 0, min(step, embedded.shape[1])))
+            feature = self.draft(self.draft.enter(shifted, feature), columns + step, attention)
+            outputs.append(feature)
+        return outputs
+
+    def _trimmed(self, kept: torch.Tensor | None) -> Eagle3Draft:
+        """A copy whose head has the rows of the `kept` tokens."""
+        config = self.draft.config
+        trimmed = Eagle3Draft(replace(config, draft_vocabulary=config.vocabulary if kept is None else len(kept)))
+        weights = dict(self.draft.state_dict())
+        if kept is not None:
+            weights["head.weight"] = weights["head.weight"][kept]
+        trimmed.load_state_dict(weights)
+        return trimmed.to(self.draft.head.weight.device)
+
+    def _drafter(self) -> Drafter:
+        target, kept = self._target, self.counts.kept()
+        source = eagle3_source(self._trimmed(kept).to(target.model.dtype), target.embedding, kept)
+        return TreeDrafter(FeatureNetwork(source, StateRequest("trained"), target.context, SPARE_SLOTS))
+
+
+def build(
+    target: FrozenTarget,
+    feedback_steps: int = FEEDBACK_STEPS,
+    intermediate: int | None = None,
+    draft_vocabulary: int | None = None,
+) -> Eagle3Recipe:
+    """As `Eagle3Recipe`."""
+    return Eagle3Recipe(target, feedback_steps, intermediate, draft_vocabulary)

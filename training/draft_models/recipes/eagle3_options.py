@@ -1,0 +1,23 @@
+"""The options that only `outrider-train eagle3` has. It may not import torch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from training.draft_models.commands import Options
+
+
+def options(
+    feedback_steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Steps of the layer; from the second on, on its own output.", show_default="7"),
+    ] = None,
+    intermediate: Annotated[int | None, typer.Option(min=1, help="Width of the feed-forward part.")] = None,
+    draft_vocabulary: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most frequent tokens to propose from.", show_default="32000, at most the target's"),
+    ] = None,
+) -> Options:
+    return {"feedback_steps": feedback_steps, "intermediate": intermediate, "draft_vocabulary": draft_vocabulary}

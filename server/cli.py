@@ -35,6 +35,9 @@ app = typer.Typer(
     "--cache-tokens. `outriderd config` shows what they say.",
 )
 
+drafts = typer.Typer(help="Look at draft models.", no_args_is_help=True, pretty_exceptions_enable=False)
+app.add_typer(drafts, name="drafts")
+
 PROGRAM = Program(
     "outriderd", (user_file("outriderd.toml"), Path("/etc/outrider/outriderd.toml")), frozenset({"doctor"})
 )
@@ -111,6 +114,31 @@ def bundle(
 
     offer = make_offer(target, drafts)
     write_bundle(offer.drafts[0] if drafts else offer.lookup, offer.card, out)
+
+
+@drafts.command("inspect")
+def inspect_draft(
+    draft: Annotated[str, typer.Argument(metavar="DIR", help="A draft model's directory or hub id.")],
+    target: Annotated[str | None, typer.Option(help="A target; say whether the draft model fits it.")] = None,
+    tensors: Annotated[bool, typer.Option("--tensors", help="List every tensor with its shape.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what a draft model's directory holds and what target it was made for; exit code 1 if it does not fit
+    --target."""
+    from common.models.source import checkpoint_directory
+
+    checkpoint_directory(draft, with_weights=False)
+    from common.programs.findings import is_well, show
+    from server.models.bundles import checkpoint_name
+    from server.models.inspect import describe_draft, describe_fit
+    from server.models.inspect import inspect_draft as inspect
+
+    findings = describe_draft(checkpoint_name(draft), inspect(draft), with_tensors=tensors)
+    if target is not None:
+        findings.append(describe_fit(draft, target))
+    show(findings, as_json=as_json)
+    if not is_well(findings):
+        raise typer.Exit(FAILURE)
 
 
 @app.command()

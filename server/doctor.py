@@ -17,8 +17,6 @@ from transformers import PreTrainedTokenizerBase
 
 from common.cache import cache_directory
 from common.certificate import read_pem
-from common.draft_kinds import Weights
-from common.draft_models.directory import read_draft_kind
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.families import SUPPORTED, check_family, key_width
@@ -42,8 +40,8 @@ from common.programs.machine import (
 from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
-from server.models.bundles import checkpoint_name, find_causal_lm
-from server.models.draft_models import read_draft_model
+from server.models.bundles import checkpoint_name
+from server.models.inspect import check_fit
 from server.options import AccessOptions, TargetOptions
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
@@ -189,12 +187,7 @@ def _stored_width(config: dict[str, Any]) -> int:
 def _check_draft(draft: str, target: _Target, known: str) -> Finding:
     name = checkpoint_name(draft)
     try:
-        directory = checkpoint_directory(draft, with_weights=True)
-        kind = read_draft_kind(directory)
-        if kind.weights is Weights.CAUSAL_LM:
-            find_causal_lm(draft, target.tokenizer)
-        else:
-            read_draft_model(name, kind, directory, target.directory, known)
+        kind = check_fit(draft, target.directory, target.tokenizer, known)
     except MisuseError as error:
         return Finding("draft", f"{name} cannot draft for this target", str(error))
     return Finding("draft", f"{name} ({kind.name}) fits the target")

@@ -139,7 +139,7 @@ def make_report(measured: Sequence[MessageSizes], sizes: dict[str, int], max_new
         remarks=(
             "Draft state comes down once for every token of the prompt and every committed token; 'lsa' is the mixed "
             "keys and values of all layers, 'kv' those of the layers that the draft runs itself, 'hidden' the last "
-            "hidden state.",
+            "hidden state, 'fused' those of three layers as one vector.",
             f"Measured: {in_words(sizes)} prompts, at most {max_new_tokens} tokens each, streaming, gRPC on one "
             f"machine; "
             "serialised frames with gRPC's message prefix, so envelopes and compression are included. Tokens down, "

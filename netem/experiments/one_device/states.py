@@ -184,7 +184,7 @@ def ask(
 
 def large_kinds(bench: Bench, draft: ComparedDraft) -> list[StateKind]:
     """The draft model's kinds of state, with the sizes that they have for Llama-3-8B."""
-    widths = {"lsa": (2 * LLAMA_8B.key_width,), "hidden": (LLAMA_8B.hidden,)}
+    widths = {"lsa": (2 * LLAMA_8B.key_width,), "hidden": (LLAMA_8B.hidden,), "fused": (LLAMA_8B.hidden,)}
     layers = (draft.depth, 2, LLAMA_8B.key_width)
     return [StateKind(each.kind, widths.get(each.kind, layers)) for each in bench.exporters_of(draft)]
 

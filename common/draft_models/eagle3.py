@@ -143,14 +143,7 @@ def load_eagle3(directory: Path) -> tuple[Eagle3Draft, torch.Tensor | None]:
 
 def load_fuse(directory: Path) -> nn.Linear:
     """The server's half, frozen: `[3 * E_t]` to `[E]`. Raises CheckpointError where it is not there or broken."""
-    _, tensors, _ = _read(directory, with_exporter=True)
-    own = {name.removeprefix(_FUSE): tensor for name, tensor in tensors.items() if name.startswith(_FUSE)}
-    outputs, inputs = own["weight"].shape if own["weight"].ndim == 2 else (0, 0)
-    if not outputs or not inputs or inputs % TAPS:
-        raise CheckpointError(f"the weights in {directory} fuse no hidden states of {TAPS} layers; fetch it again.")
-    fuse = nn.Linear(inputs, outputs, bias="bias" in own)
-    load_into(fuse, own, directory)
-    return fuse
+    return _fuse(_read(directory, with_exporter=True)[1], directory)
 
 
 def read_taps(directory: Path, layers: int) -> tuple[int, ...]:
@@ -163,8 +156,8 @@ def read_taps(directory: Path, layers: int) -> tuple[int, ...]:
 
 def read_facts(directory: Path) -> DraftFacts:
     """Raises CheckpointError where `directory` holds no EAGLE-3 draft, or one that is broken."""
-    config, _, kept = _read(directory)
-    fuse = load_fuse(directory)
+    config, tensors, kept = _read(directory, with_exporter=True)
+    fuse = _fuse(tensors, directory)
     hidden = fuse.in_features // TAPS
     if fuse.out_features != config.hidden or (hidden != config.hidden and not config.own_embedding):
         raise CheckpointError(f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again.")
@@ -174,6 +167,16 @@ def read_facts(directory: Path) -> DraftFacts:
         least_layers=max(_named_taps(directory), default=0),
         proposable=None if kept is None else len(kept),
     )
+
+
+def _fuse(tensors: Mapping[str, torch.Tensor], directory: Path) -> nn.Linear:
+    own = {name.removeprefix(_FUSE): tensor for name, tensor in tensors.items() if name.startswith(_FUSE)}
+    outputs, inputs = own["weight"].shape if own["weight"].ndim == 2 else (0, 0)
+    if not outputs or not inputs or inputs % TAPS:
+        raise CheckpointError(f"the weights in {directory} fuse no hidden states of {TAPS} layers; fetch it again.")
+    fuse = nn.Linear(inputs, outputs, bias="bias" in own)
+    load_into(fuse, own, directory)
+    return fuse
 
 
 def _named_taps(directory: Path) -> tuple[int, ...]:

@@ -152,7 +152,7 @@ def recognise(directory: Path) -> Layout | None:
     if kind is not None:
         known = ", ".join(str(layout.speculators_type) for layout in LAYOUTS if layout.speculators_type)
         raise CheckpointError(f"{directory} holds a speculators draft of type '{kind}'; of these are read: {known}.")
-    architectures, names = config.get("architectures") or (), tensor_shapes(directory)
+    architectures, names = config.get("architectures") or (), _tensor_names(directory)
     for layout in LAYOUTS:
         if any(key in config for key in layout.config_keys) or layout.architecture in architectures:
             return layout
@@ -165,7 +165,7 @@ def weights_file(directory: Path) -> Path:
         if (directory / name).is_file():
             return directory / name
     check_pickled(directory)
-    raise CheckpointError(f"{directory} has no weights; put its {WEIGHTS} there.")
+    raise CheckpointError(f"{directory} has no weights as safetensors; put its {WEIGHTS} there.")
 
 
 def check_pickled(directory: Path) -> None:
@@ -180,18 +180,16 @@ def check_pickled(directory: Path) -> None:
             )
 
 
-def tensor_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
-    """The shapes of a draft's tensors by name, read from the header alone; empty where there is no such file, or a
-    broken one."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name in WEIGHT_FILES:
-        if (directory / name).is_file():
-            try:
-                with safe_open(directory / name, framework="pt") as file:
-                    return {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
-            except (OSError, SafetensorError):
-                return {}
-    return shapes
+def _tensor_names(directory: Path) -> set[str]:
+    """Those of a draft's weights; none where there is no such file, or a broken one, which loading it tells."""
+    file = next((directory / name for name in WEIGHT_FILES if (directory / name).is_file()), None)
+    try:
+        if file is not None:
+            with safe_open(file, framework="pt") as source:
+                return set(source.keys())
+    except (OSError, SafetensorError):
+        pass
+    return set()
 
 
 def rename(

@@ -20,8 +20,9 @@ QUANTISATION = "quantization_config"
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """Files with a vocabulary: transformers builds the tokenizer from the first that exists."""
 
-_WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors")
-"""A checkpoint's weights and a draft's server half. Some repositories hold the same weights again under other names."""
+_WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors", "medusa_lm_head.safetensors")
+"""A checkpoint's weights, a draft's server half, and published Medusa heads. Some repositories hold the same weights
+again under other names."""
 
 _GGUF = ".gguf"
 _NOT_READ = (

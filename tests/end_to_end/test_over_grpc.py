@@ -11,7 +11,7 @@ from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.messages import Settings
-from tests.drafts import make_eagle_draft, make_moa_draft
+from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.harness import options_for, running
 from tests.server.reference import Reference
@@ -25,13 +25,18 @@ PROMPT = list(range(40, 100))
         ("deep", 0, "int8", {"lsa"}),
         ("deep", 3, "float16", {"lsa", "kv"}),
         ("bird", 0, "int8", {"hidden"}),
+        ("third", 0, "int8", {"fused"}),
     ],
 )
 async def test_a_served_draft_drafts_on_a_client(
     draft: str, layers: int, state: str, kinds: set[str], tmp_path: Path
 ) -> None:
     target = make_checkpoint(tmp_path / "target", "llama")
-    drafts = (make_moa_draft(tmp_path / "deep", target), make_eagle_draft(tmp_path / "bird", target))
+    drafts = (
+        make_moa_draft(tmp_path / "deep", target),
+        make_eagle_draft(tmp_path / "bird", target),
+        make_eagle3_draft(tmp_path / "third", target, kept=2),
+    )
     truth = tuple(Reference(target).answer(PROMPT, 24))
     choice = DraftChoice(draft, dtype="float64", layers=layers, state=state)
     async with running(options_for(target, *drafts)) as server:

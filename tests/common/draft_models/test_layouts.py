@@ -77,5 +77,5 @@ def test_pickled_weights_are_refused_and_the_command_shown_converts_them(tmp_pat
 
 
 def test_a_directory_without_weights_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="has no weights"):
+    with pytest.raises(CheckpointError, match=r"has no weights as safetensors; put its model\.safetensors there"):
         find_weights(directory(tmp_path, PLAIN, ()))

@@ -136,9 +136,7 @@ def load_eagle3(directory: Path) -> tuple[Eagle3Draft, torch.Tensor | None]:
     Takes our directories and published ones. Raises CheckpointError for anything else.
     """
     config, tensors, kept = _read(directory)
-    draft = Eagle3Draft(config)
-    load_into(draft, {name: tensor for name, tensor in tensors.items() if not name.startswith(_FUSE)}, directory)
-    return draft, kept
+    return _draft(config, tensors, directory), kept
 
 
 def load_fuse(directory: Path) -> nn.Linear:
@@ -157,6 +155,7 @@ def read_taps(directory: Path, layers: int) -> tuple[int, ...]:
 def read_facts(directory: Path) -> DraftFacts:
     """Raises CheckpointError where `directory` holds no EAGLE-3 draft, or one that is broken."""
     config, tensors, kept = _read(directory, with_exporter=True)
+    _draft(config, tensors, directory)
     fuse = _fuse(tensors, directory)
     hidden = fuse.in_features // TAPS
     if fuse.out_features != config.hidden or (hidden != config.hidden and not config.own_embedding):
@@ -167,6 +166,12 @@ def read_facts(directory: Path) -> DraftFacts:
         least_layers=max(_named_taps(directory), default=0),
         proposable=None if kept is None else len(kept),
     )
+
+
+def _draft(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Eagle3Draft:
+    draft = Eagle3Draft(config)
+    load_into(draft, {name: tensor for name, tensor in tensors.items() if not name.startswith(_FUSE)}, directory)
+    return draft
 
 
 def _fuse(tensors: Mapping[str, torch.Tensor], directory: Path) -> nn.Linear:

@@ -104,7 +104,7 @@ def load_exporter(state: str, directory: Path, target: PackedModel) -> StateExpo
 
 def taps_of(state: str | None, directory: Path, layers: int) -> tuple[int, ...]:
     """The taps that the pool of a target of `layers` layers must have for draft state of the kind `state`, as the draft
-    in `directory` reads it. Raises CheckpointError where the target has no such layers."""
+    in `directory` reads it. Raises CheckpointError where its configuration names what cannot be."""
     return read_taps(directory, layers) if state == FUSED else ()
 
 

@@ -61,8 +61,7 @@ def needs_hidden(drafts: Iterable[DraftModel]) -> bool:
 
 
 def needed_taps(drafts: Iterable[DraftModel], layers: int) -> tuple[int, ...]:
-    """The layers of a target of `layers` layers whose hidden states it must keep for `drafts`. Raises CheckpointError
-    for a draft that reads others."""
+    """The layers of a target of `layers` layers whose hidden states it must keep for `drafts`."""
     return tuple(sorted({tap for draft in drafts for tap in taps_of(draft.kind.state, draft.directory, layers)}))
 
 

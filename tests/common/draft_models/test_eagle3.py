@@ -249,6 +249,7 @@ def test_an_own_embedding_may_be_narrower_than_the_targets_hidden_states(tmp_pat
         ({"fc.weight": torch.zeros(HIDDEN, 2 * HIDDEN)}, {}, "fuse no hidden states of 3 layers"),
         ({"fc.weight": torch.zeros(2 * HIDDEN, 3 * HIDDEN)}, {}, "do not fit its config.json"),
         ({"fc.weight": torch.zeros(HIDDEN, 6 * HIDDEN)}, {}, "do not fit its config.json"),
+        ({"norm.weight": torch.zeros(HIDDEN + 1)}, {}, "do not fit its config.json"),
         ({"embed_tokens.weight": torch.zeros(VOCAB + 1, HIDDEN)}, {}, "not of 60 tokens"),
         ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2]}, "does not read 3 layers"),
         ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2, 9]}, "it reads layer 9, and this one has 8"),

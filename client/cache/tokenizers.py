@@ -28,6 +28,7 @@ def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokeniz
     theirs = load_tokenizer(bundle / TOKENIZER_FOLDER)
     plain = plain_tokenizer(theirs)
     if plain is None:
+        theirs.clean_up_tokenization_spaces = False  # a text must come back as it was
         return theirs
     _write(file, plain.to_bytes())
     return plain

@@ -22,7 +22,7 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions, OfflineWait
 from client.link.reconnecting_stream import Dial, LinkListener, ReconnectingStream, ignore_link_changes
 from client.link.stream import Stream
-from client.stats import Clock, Meter, Traffic
+from client.stats import Clock, Meter
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.pacing import PacedThread, WorkerFactory
@@ -42,6 +42,7 @@ from common.protocol.messages import (
 )
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 
 _RETRYABLE = (FailureCode.OVERLOADED, FailureCode.QUOTA, FailureCode.DRAINING)
 """Failures of a server, not of a session: it, or another server, may well continue the session later."""

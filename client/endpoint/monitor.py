@@ -15,10 +15,11 @@ import anyio
 from client.conversation import Conversation
 from client.link.link_state import LinkState
 from client.link.shared_connection import SharedConnection
-from client.stats import Clock, Traffic, per
+from client.stats import Clock, per
 from common.protocol.errors import OutriderError
 from common.protocol.response_time import ResponseTime
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 
 _PROBE_INTERVAL_S = 2.0
 _RETRY_INTERVAL_S = 0.5  # while probes fail

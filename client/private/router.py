@@ -19,10 +19,11 @@ from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.draft_only import REPETITION, AnswerBounds, DraftOnlyDecoding
 from client.private.spans import SplitPrompt
-from client.stats import Clock, Meter, Stats, Traffic
+from client.stats import Clock, Meter, Stats
 from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason, Settings, State
+from common.rpc.traffic import Traffic
 
 _STATE_ONLY = Settings(max_new_tokens=0)
 """Asks for draft state and no answer, and so reveals nothing of the answer's settings."""

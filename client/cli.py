@@ -67,15 +67,17 @@ def run(
     r"""Ask once and show the answer as it is committed.
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
-    question = _read_prompt(prompt, private_file)
+    question, unused = _read_prompt(prompt, private_file), None
     if via_serve:
-        from client.local_serve.ask import Options, answered
+        from client.local_serve.request import RequestOptions
+        from client.local_serve.run_client import answer_by_serve
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
-        asked = Options(credentials, request, unlinked, loads, pace_draft)
+        asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
-            if answered(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json):
-                return
+            unused = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
+        if unused is None:
+            return
     with loading() as loaded:
         import asyncio
 
@@ -86,7 +88,7 @@ def run(
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
-            run_command(access, choice, cache_dir, question, options, offline, loaded, raw=raw, as_json=as_json)
+            run_command(access, choice, cache_dir, question, options, offline, loaded, unused, raw=raw, as_json=as_json)
         )
 
 

@@ -16,8 +16,8 @@ from client.chat.display import Display
 from client.chat.lines import Lines, PlainLines
 from client.chat.loop import converse
 from client.chat.settings import ChatSettings
-from client.local_serve.ask import Options
-from client.local_serve.served_client import Load, ServedClient, served_client
+from client.local_serve.chat_client import Load, SocketChatClient, chat_client_of_serve
+from client.local_serve.request import RequestOptions, loaded_here_line
 from client.options import Credentials
 from client.terminal.render import unreached_line
 from common.address import parse_destination
@@ -56,22 +56,24 @@ def chat(request: ChatRequest, loaded: Callable[[], None]) -> bool:
             return await clients.enter_async_context(_client_here(request))
 
         try:
-            served = _served(stack, request, loaded, load) if request.via_serve else None
-            client = runner.run(load()) if served is None else served
+            by_serve = _client_of_serve(stack, request, load) if request.via_serve else ""
+            client = runner.run(load()) if isinstance(by_serve, str) else by_serve
             chat_session = runner.run(_begin(stack, client, request.settings))
             loaded()
+            if isinstance(by_serve, str) and by_serve and request.settings.answer.options().policy.drafts:
+                sys.stderr.write(loaded_here_line(by_serve) + "\n")
             return _talk(client, chat_session, request, runner)
         finally:
             runner.run(stack.aclose())
 
 
-def _served(stack: AsyncExitStack, request: ChatRequest, loaded: Callable[[], None], load: Load) -> ServedClient | None:
+def _client_of_serve(stack: AsyncExitStack, request: ChatRequest, load: Load) -> SocketChatClient | str:
     settings = request.settings
-    options = Options(request.credentials, settings.answer, settings.offline, request.choice, 0.0)
-    served = served_client(request.cache, request.server, options, loaded, load)
-    if served is not None:
-        stack.callback(served.close)
-    return served
+    options = RequestOptions(request.credentials, settings.answer, settings.offline, request.choice)
+    client = chat_client_of_serve(request.cache, request.server, options, load)
+    if isinstance(client, SocketChatClient):
+        stack.callback(client.close)
+    return client
 
 
 def _client_here(request: ChatRequest) -> "AbstractAsyncContextManager[Client]":
@@ -95,7 +97,7 @@ async def _begin(stack: AsyncExitStack, client: ChatClient, settings: ChatSettin
 
 
 def _talk(
-    client: "Client | ServedClient", chat_session: ChatSession, request: ChatRequest, runner: asyncio.Runner
+    client: "Client | SocketChatClient", chat_session: ChatSession, request: ChatRequest, runner: asyncio.Runner
 ) -> bool:
     console, notes = PlainConsole(), PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
     display = Display(console, notes)

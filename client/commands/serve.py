@@ -1,12 +1,14 @@
 """`outrider serve`: OpenAI's interface on this machine, to a server far away."""
 
 import asyncio
+import signal
 import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -106,6 +108,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._listener = listener
         self._ready = ready
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """As uvicorn's, but the signal is not raised again after a clean stop: the exit code is 0, as `outriderd`'s."""
+        self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

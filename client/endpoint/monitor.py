@@ -176,10 +176,10 @@ class Monitor:
         """The link may have changed: probes at once."""
         self._asked.set()
 
-    async def refresh(self) -> None:
-        """Makes `link` at most a moment old; returns at once where it is watched anyway. Concurrent callers share one
-        probe."""
-        if self._watchers or self._is_busy() or self._clock() - self._probed_at < _PROBE_INTERVAL_S:
+    async def refresh(self, max_age_s: float = _PROBE_INTERVAL_S) -> None:
+        """Probes the link if the last probe is older than that; returns at once if it is watched anyway. Concurrent
+        callers share one probe."""
+        if self._watchers or self._is_busy() or self._clock() - self._probed_at < max_age_s:
             return
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._probe_until_sure())

@@ -16,10 +16,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-FORMAT = 2
-"""Of what is said over the socket, and of the file."""
-
-LONGEST_LINE_BYTES = 1 << 26
+FORMAT = 3
+"""The version of the messages on the socket, and of the file."""
 
 _FOLDER = "serving"
 _LONGEST_SOCKET_PATH_BYTES = 100  # the system's limit is 104 or 108

@@ -167,7 +167,7 @@ class AnswerRequest:
     policy: PolicyName = "stream"
 
     def options(self, pace: float = 0.0) -> "AnswerOptions":
-        """With a fresh seed where one is needed and none was given; `pace` is in seconds.
+        """With a fresh seed if one is needed and none was given; `pace` is in seconds.
 
         Raises MisuseError for what cannot be asked.
         """

@@ -25,7 +25,7 @@ Run = Callable[["Chat", str], None]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`run` takes the argument, empty where there is none; one that is `required` is there."""
+    """`run` takes the argument, empty if there is none; one that is `required` is there."""
 
     name: str
     argument: str
@@ -41,7 +41,7 @@ class ParsedCommand:
 
 
 def parse_command(said: TypedMessage) -> ParsedCommand | None:
-    """What a message calls, None where it is meant for the model. Raises MisuseError for an unknown command, and for a
+    """What a message calls, None if it is meant for the model. Raises MisuseError for an unknown command, and for a
     wrong number of arguments."""
     match = None if said.literal else _LIKE_A_COMMAND.fullmatch(said.text)
     if match is None:

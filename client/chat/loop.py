@@ -1,6 +1,6 @@
 """One message after another, to a chat's commands or to the model, until the person leaves.
 
-An error is told and the conversation goes on; only misuse in a pipe, where nobody can type it again, ends it.
+An error is shown and the conversation goes on; only misuse in a pipe, where no person can type it again, ends it.
 """
 
 from client.chat.chat import Chat
@@ -14,7 +14,7 @@ from common.protocol.errors import MisuseError, OutriderError
 
 
 def converse(chat: Chat, lines: Lines, display: Display, *, typed: bool) -> bool:
-    """Whether every question was answered to its end; `typed` by a person. Raises MisuseError where nobody types."""
+    """Whether every question was answered to its end; `typed` by a person. Raises MisuseError for misuse in a pipe."""
     is_well = True
     while not chat.is_over:
         said = lines.ask(chat.prompt, private=chat.is_private)
@@ -47,5 +47,5 @@ def _take(chat: Chat, said: TypedMessage) -> None:
     if call is not None:
         call.command.run(chat, call.argument)
     elif said.text:
-        before_private(said.text)  # fails now where its spans cannot be
+        before_private(said.text)  # fails now if its spans cannot be
         chat.ask(said.text)

@@ -37,10 +37,10 @@ class DraftedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question, with the marks of what in it is private, and its answer, None where none came.
+    """A question, with the marks of what in it is private, and its answer, None if none came.
 
     What is `private` must not leave this machine. Of an answer that is not `confirmed` no target has judged the end;
-    `drafted` is how to have it judged, where that is known.
+    `drafted` is how to have it judged, if that is known.
     """
 
     question: str
@@ -125,7 +125,7 @@ def _paired(parts: Sequence[tuple[object, object, Sequence[str]]]) -> Transcript
     for number, (role, content, marks) in enumerate(parts, 1):
         text, is_private = _text(content, number), _PRIVATE in marks
         if role == _USER and answered(exchanges) == tuple(exchanges):
-            before_private(text)  # fails now where its spans cannot be
+            before_private(text)  # fails now if its spans cannot be
             exchanges.append(Exchange(text, private=is_private))
         elif role == _ASSISTANT and exchanges and exchanges[-1].answer is None:
             is_private = is_private or exchanges[-1].private

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a chat talks with; `choice` is what a drafter is loaded with. A running `outrider serve` is asked where
+    """What a chat talks with; `choice` is what a drafter is loaded with. A running `outrider serve` is asked if
     `via_serve`."""
 
     server: str
@@ -45,7 +45,7 @@ def chat(request: ChatRequest, loaded: Callable[[], None]) -> bool:
     before anything is shown.
 
     Ctrl-C stops an answer; pressed twice at the prompt, it exits. Raises MisuseError for what
-    cannot be asked, and OutriderError where the conversation cannot begin.
+    cannot be asked, and OutriderError if the conversation cannot begin.
     """
     # Input is read between two runs of the loop, in the main thread, where Ctrl-C can interrupt it.
     with asyncio.Runner() as runner:
@@ -115,7 +115,7 @@ def _talk(
 
 
 def _lines(console: Console, runner: asyncio.Runner) -> Lines:
-    """An editor where the terminal can show one."""
+    """An editor if the terminal can show one."""
     is_typed = sys.stdin.isatty() and sys.stdout.isatty()
     if not is_typed or console.is_dumb_terminal:
         return PlainLines(console if is_typed else None)

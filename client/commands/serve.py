@@ -40,14 +40,14 @@ _NAME_LENGTH = 12  # of fingerprints, for people
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """`places` requests are answered at once; `key` is None where no API key is needed."""
+    """`places` requests are answered at once; `key` is None if no API key is needed."""
 
     address: Address
     places: int
     key: str | None
 
     def __post_init__(self) -> None:
-        """Raises MisuseError where anybody could ask."""
+        """Raises MisuseError if anybody could ask."""
         if self.key is None and not self.address.is_loopback:
             raise MisuseError(
                 f"{self.address} is open to other machines; ask for a key with --api-key-file, or listen on 127.0.0.1"
@@ -64,7 +64,7 @@ async def serve(
     loaded: Callable[[], None],
     link_control: LinkControl | None = None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; `loaded` is called before anything is said. Raises MisuseError for a port that
+    """Serves until SIGTERM or SIGINT; `loaded` is called before anything is printed. Raises MisuseError for a port that
     cannot be had."""
     with closing(bind(listening.address)) as port:
         async with AsyncExitStack() as stack:
@@ -85,7 +85,7 @@ async def serve(
 
             config = uvicorn.Config(
                 app,
-                log_level="critical",  # clients are told what went wrong, and streams that end on shutdown are no news
+                log_level="critical",  # clients get every error; streams that end on shutdown are none
                 lifespan="off",
                 http=TimedConnection,
                 backlog=BACKLOG,

@@ -292,7 +292,7 @@ class _SocketChatRouter:
 def _answer(end: messages.ChatEnd) -> Answer:
     """Raises OutriderError if there is none."""
     if end.failed is not None:
-        raise messages.Failed(**end.failed).error()
+        raise messages.AnswerFailed(**end.failed).error()
     fields = end.answer or {}
     tokens = {name: tuple(fields[name]) for name in ("tokens", "provisional")}
     return Answer(**{**fields, **tokens, "stats": Stats(**fields["stats"])})

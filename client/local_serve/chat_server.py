@@ -83,7 +83,7 @@ class ChatServer:
         try:
             answer = asdict(await self._route(prompt))
         except OutriderError as error:
-            failed = asdict(messages.Failed.of(error))
+            failed = asdict(messages.AnswerFailed.of(error))
         self._connection.send(messages.ChatEnd(self._router.is_private, self._router.is_sound, answer, failed))
 
     async def _route(self, prompt: messages.ChatPrompt) -> Answer:

@@ -130,7 +130,7 @@ class Listener:
         try:
             if is_own(writer.get_extra_info("socket")):
                 request = await asyncio.wait_for(connection.receive(), _REQUEST_S)
-                if isinstance(request, messages.Request):
+                if isinstance(request, messages.ServeRequest):
                     await self._serve(request, connection)
         except (TimeoutError, OSError, ConnectionLostError):
             pass  # the client is gone, or speaks another protocol
@@ -138,7 +138,7 @@ class Listener:
             self._tasks.discard(task)
             connection.close()
 
-    async def _serve(self, request: messages.Request, connection: AsyncConnection) -> None:
+    async def _serve(self, request: messages.ServeRequest, connection: AsyncConnection) -> None:
         with ExitStack() as reserved:
             try:
                 options = self._check(request)
@@ -204,15 +204,15 @@ class Listener:
         try:
             outcome = await answer(loaded.client, counted, question.prompt, options, renderer, link_changed)
         except OutriderError as error:
-            connection.send(messages.Failed.of(error))
+            connection.send(messages.AnswerFailed.of(error))
             return
-        connection.send(messages.Finished(outcome.as_dict()))
+        connection.send(messages.AnswerFinished(outcome.as_dict()))
 
     def _drafter(self, policy: Policy) -> Any:
         make_drafter = self._loaded.make_drafter
         return make_drafter() if make_drafter is not None and policy.drafts else None
 
-    def _check(self, request: messages.Request) -> AnswerOptions:
+    def _check(self, request: messages.ServeRequest) -> AnswerOptions:
         """The options of the answer. Raises _DeclinedError, and LookupError, TypeError, AttributeError or OutriderError
         for fields that cannot be used."""
         client = self._loaded.client
@@ -225,7 +225,7 @@ class Listener:
         client.require_idle(options.idle)
         return options
 
-    def _question(self, request: messages.Request, prompt: str, options: AnswerOptions) -> _Question:
+    def _question(self, request: messages.ServeRequest, prompt: str, options: AnswerOptions) -> _Question:
         """Raises as `_check` does."""
         return _Question(
             prompt_of(self._loaded.client, prompt, raw=request.is_raw),
@@ -235,7 +235,7 @@ class Listener:
             is_live=request.is_live,
         )
 
-    def _check_access(self, request: messages.Request) -> None:
+    def _check_access(self, request: messages.ServeRequest) -> None:
         paths: Fields = {name: Path(value) for name, value in request.credentials["paths"].items()}
         credentials = Credentials(**paths, **request.credentials["values"])
         if _resolved(credentials.access_to(request.server)) != _resolved(self._loaded.client.access):
@@ -250,7 +250,7 @@ class Listener:
         draft = requested.draft or choose_bundle(client.description.bundles, None).draft
         if draft != client.manifest.draft:
             raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
-        # The number of threads changes no answer; 0 leaves it to whoever loads the draft.
+        # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
         same = replace(requested, draft=loaded.draft, threads=requested.threads or loaded.threads)
         names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state")]
         other = [name for name in names if getattr(same, name[2:]) != getattr(loaded, name[2:])]

@@ -1,8 +1,8 @@
 """The messages on the socket of a running `outrider serve`, and connections that carry them, one JSON object a line.
 
-A client sends one `Request`, which is `Accepted` or `Declined`. For `outrider run` the events of one answer follow; for
-`outrider chat`, `ChatBegun` and then the messages of a conversation from either end. Both ends are of one version
-(`running.own_version`). Imports the standard library and errors alone; it may not know what a message leads to.
+A client sends one `ServeRequest`, which is `Accepted` or `Declined`. For `outrider run` the events of one answer
+follow; for `outrider chat`, `ChatBegun` and then the messages of a conversation from either end. Both ends are of one
+version (`running.own_version`). Imports the standard library and errors alone; it may not know what a message leads to.
 """
 
 import json
@@ -25,7 +25,7 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServeRequest:
     """The first message of a client. `server` is the address of the server to ask. `credentials`, `answer`, `offline`
     and `choice` are the fields of `Credentials` (paths apart from other values), `AnswerRequest`, `OfflineRequest` and
     `DraftChoice`. `prompt` is the text of `outrider run`, None for a chat; what follows it is for `outrider run` alone.
@@ -97,14 +97,14 @@ class TextEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class AnswerFinished:
     """The fields of the answer's `Outcome`; the last message."""
 
     outcome: Fields
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class AnswerFailed:
     """There is no answer, for the reason that the sentence says; the last message."""
 
     sentence: str
@@ -160,8 +160,8 @@ class ChatLink:
 
 @dataclass(frozen=True, slots=True)
 class ChatEnd:
-    """The end of one answer: the fields of its `Answer`, or those of `Failed`. `is_private` and `is_sound` are the
-    router's."""
+    """The end of one answer: the fields of its `Answer`, or those of `AnswerFailed`. `is_private` and `is_sound` are
+    the router's."""
 
     is_private: bool
     is_sound: bool
@@ -169,9 +169,9 @@ class ChatEnd:
     failed: Fields | None = None
 
 
-RunMessage = Note | Text | Redraw | TextEnd | Finished | Failed
+RunMessage = Note | Text | Redraw | TextEnd | AnswerFinished | AnswerFailed
 ChatMessage = ChatBegun | ChatPrompt | ChatCancel | ChatRetry | ChatTokens | ChatLink | ChatEnd
-Message = Request | Declined | Accepted | RunMessage | ChatMessage
+Message = ServeRequest | Declined | Accepted | RunMessage | ChatMessage
 
 _TYPES: dict[str, type[Message]] = {each.__name__: each for each in get_args(Message)}
 

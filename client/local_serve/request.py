@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from client.local_serve.messages import Accepted, BlockingConnection, ConnectionLostError, Declined, Fields, Request
+from client.local_serve.messages import (
+    Accepted,
+    BlockingConnection,
+    ConnectionLostError,
+    Declined,
+    Fields,
+    ServeRequest,
+)
 from client.local_serve.running import Running, UnsafeError, connected, find_running, own_version
 from common.address import parse_destination
 from common.cache import cache_directory
@@ -29,15 +36,15 @@ class RequestOptions:
     choice: Mapping[str, Any]
     pace_draft_ms: float = 0.0
 
-    def request(self, server: str, prompt: str | None, **shown: bool) -> Request:
-        """To the server at this address; `shown` are the fields of a `Request` behind its prompt."""
+    def request(self, server: str, prompt: str | None, **shown: bool) -> ServeRequest:
+        """To the server at this address; `shown` are the fields of a `ServeRequest` behind its prompt."""
         values = asdict(self.credentials)
         paths = {name: str(value.absolute()) for name, value in values.items() if isinstance(value, Path)}
         credentials: dict[str, Fields] = {
             "paths": paths,
             "values": {name: value for name, value in values.items() if name not in paths},
         }
-        return Request(
+        return ServeRequest(
             own_version(),
             server,
             credentials,

@@ -88,9 +88,9 @@ class _AnswerDisplay:
                 self._renderer.end(unconfirmed)
             case messages.Note(line):
                 self._notes.print(line, style="dim", markup=False)
-            case messages.Failed():
+            case messages.AnswerFailed():
                 raise message.error()
-            case messages.Finished(fields):
+            case messages.AnswerFinished(fields):
                 from client.terminal.outcome import Outcome, show_outcome
 
                 show_outcome(Outcome.from_dict(fields), self._notes, as_json=self._as_json)

@@ -19,7 +19,7 @@ from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from client.local_serve import listener
 from client.local_serve.listener import Listener
-from client.local_serve.messages import Accepted, AsyncConnection, Declined, Finished
+from client.local_serve.messages import Accepted, AnswerFinished, AsyncConnection, Declined
 from client.local_serve.request import RequestOptions
 from client.local_serve.running import find_running
 from client.options import AnswerRequest, Credentials, OfflineRequest
@@ -397,7 +397,7 @@ async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_
         return SplitPrompt((1,))
 
     async def answer_none(question, connection) -> None:
-        connection.send(Finished({}))
+        connection.send(AnswerFinished({}))
 
     monkeypatch.setattr(listener, "prompt_of", tokenise)
     monkeypatch.setattr(opened, "_answer", answer_none)
@@ -410,7 +410,7 @@ async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_
     assert not admitted.done(), "both questions are admitted to one place"
     admitted.cancel()
     assert await asking == Declined("")
-    assert [await first.receive(), await first.receive()] == [Accepted(), Finished({})]
+    assert [await first.receive(), await first.receive()] == [Accepted(), AnswerFinished({})]
     third = await connection(tmp_path, "third")
     assert await third.receive() == Accepted(), "the place is free again"
     for each in (first, second, third):

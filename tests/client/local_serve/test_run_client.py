@@ -15,12 +15,12 @@ from client.errors import BrokenOffError
 from client.local_serve import run_client
 from client.local_serve.messages import (
     Accepted,
+    AnswerFailed,
+    AnswerFinished,
     Declined,
-    Failed,
-    Finished,
     Message,
     Note,
-    Request,
+    ServeRequest,
     Text,
     TextEnd,
     from_line,
@@ -41,7 +41,7 @@ class Fake:
     """Answers each connection with lines, and closes it then."""
 
     def __init__(self, cache: Path, lines: list[bytes], version: str = "", server: str = SERVER):
-        self.requests: list[Request] = []
+        self.requests: list[ServeRequest] = []
         path = prepare_socket(cache, os.getpid())
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(path))
@@ -80,7 +80,7 @@ def asked(cache: Path, *, as_json: bool = False, server: str = SERVER) -> tuple[
 
 
 def test_an_answer_is_shown_as_it_comes(tmp_path, fake, capsys) -> None:
-    running = fake(*WHOLE, Finished(OUTCOME))
+    running = fake(*WHOLE, AnswerFinished(OUTCOME))
     assert asked(tmp_path) == (None, ["loaded"])
     assert capsys.readouterr() == ("Hello\n", "1 token\na note\n")
     (request,) = running.requests
@@ -91,7 +91,7 @@ def test_an_answer_is_shown_as_it_comes(tmp_path, fake, capsys) -> None:
 
 
 def test_a_program_gets_one_object_and_no_statistics(tmp_path, fake, capsys) -> None:
-    fake(Accepted(), Finished(OUTCOME))
+    fake(Accepted(), AnswerFinished(OUTCOME))
     assert asked(tmp_path, as_json=True)[0] is None
     out, err = capsys.readouterr()
     assert json.loads(out) == OUTCOME["result"]
@@ -99,7 +99,7 @@ def test_a_program_gets_one_object_and_no_statistics(tmp_path, fake, capsys) -> 
 
 
 def test_what_is_worth_knowing_before_the_answer_is_shown(tmp_path, fake, capsys) -> None:
-    fake(WHOLE[0], Note("the server cannot be reached"), *WHOLE[1:], Finished(OUTCOME))
+    fake(WHOLE[0], Note("the server cannot be reached"), *WHOLE[1:], AnswerFinished(OUTCOME))
     assert asked(tmp_path)[0] is None
     assert capsys.readouterr().err.startswith("the server cannot be reached\n")
 
@@ -128,7 +128,7 @@ def test_nobody_is_there_to_ask(tmp_path, capsys) -> None:
 
 
 def test_a_folder_that_is_open_to_others_is_not_used(tmp_path, fake) -> None:
-    running = fake(*WHOLE, Finished(OUTCOME))
+    running = fake(*WHOLE, AnswerFinished(OUTCOME))
     (tmp_path / "serving").chmod(0o755)
     reason, _ = asked(tmp_path)
     assert reason is not None
@@ -162,14 +162,14 @@ def test_one_that_ends_before_the_object_leaves_it_to_us(tmp_path, fake, capsys)
 
 @pytest.mark.parametrize(("is_misuse", "kind"), [(True, MisuseError), (False, OutriderError)])
 def test_what_fails_there_fails_here(tmp_path, fake, is_misuse, kind) -> None:
-    fake(WHOLE[0], Failed("the server is full", is_misuse))
+    fake(WHOLE[0], AnswerFailed("the server is full", is_misuse))
     with pytest.raises(OutriderError, match="the server is full") as told:
         asked(tmp_path)
     assert type(told.value) is kind
 
 
 def test_an_answer_that_broke_off_is_told_after_it_was_shown(tmp_path, fake, capsys) -> None:
-    fake(*WHOLE, Finished({**OUTCOME, "failure": "the session ended"}))
+    fake(*WHOLE, AnswerFinished({**OUTCOME, "failure": "the session ended"}))
     with pytest.raises(BrokenOffError, match="the session ended"):
         asked(tmp_path)
     assert capsys.readouterr() == ("Hello\n", "1 token\na note\n")

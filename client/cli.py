@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDER_MAX_NEW_TOKENS is "
-    "--max-new-tokens. `outrider config` shows what they say.",
+    "--max-new-tokens. `outrider config` shows their values.",
 )
 
 PROGRAM = Program(
@@ -46,14 +46,14 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @with_folded_options
 def run(
     server: option.Server,
-    prompt: Annotated[str, typer.Argument(help="What to ask; - or none reads it from standard input.")] = "",
+    prompt: Annotated[str, typer.Argument(help="What to ask; without it, or for -, standard input is read.")] = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
-    raw: Annotated[bool, typer.Option("--raw", help="Send the prompt as it is, without the chat template.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Send the prompt unchanged, without the chat template.")] = False,
     as_json: option.AsJson = False,
     private_file: option.PrivateFile = None,
     pace_draft: option.PaceDraft = 0.0,
@@ -131,7 +131,7 @@ def chat(
 def serve(
     server: option.Server,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where apps ask; port 0 picks a free one.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="The address for apps; port 0 picks a free one.")
     ] = "127.0.0.1:8080",
     offline: Annotated[
         str,
@@ -141,7 +141,7 @@ def serve(
     ] = "answer",
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Requests that are answered at once.")] = 4,
     api_key_file: Annotated[
-        Path | None, typer.Option("--api-key-file", help="Ask apps for the API key in this file.")
+        Path | None, typer.Option("--api-key-file", help="Require the API key in this file from apps.")
     ] = None,
     offline_limit: option.OfflineLimit = DEFAULT_LIMIT_TOKENS,
     offline_wait: option.OfflineWait = DEFAULT_WAIT_S,
@@ -208,7 +208,7 @@ def pull(
 @with_folded_options
 def doctor(
     context: typer.Context,
-    server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this one too.")] = None,
+    server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this server too.")] = None,
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -235,7 +235,7 @@ def doctor(
 def config(
     context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
 ) -> None:
-    """Show which options are not as by default and what set them; every option of one COMMAND."""
+    """Show the options that differ from their defaults and what set them; with COMMAND all of its options."""
     from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)
@@ -254,9 +254,11 @@ def demo(
     page: Annotated[
         bool, typer.Option("--page", help="Chat in a browser instead, with a switch that cuts the link.")
     ] = False,
-    listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where the page is.")] = "127.0.0.1:8080",
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="The address of the page.")
+    ] = "127.0.0.1:8080",
 ) -> None:
-    """Show the whole system on the shipped models over an emulated link, beside what it replaces."""
+    """Show the whole system on the shipped models over an emulated link, beside the baselines."""
     import asyncio
 
     from common.address import parse_address

@@ -69,7 +69,7 @@ _TABLE = (
     Command("load", FILE, "go on from a conversation in a file", lambda chat, file: chat.load(file), required=True),
     Command("offline", "", "go on without the server", lambda chat, _: chat.go_offline()),
     Command("online", "", "go back to the server, which verifies what was drafted", lambda chat, _: chat.go_online()),
-    Command("new", "", "forget all that was said; the only way out of a private chat", lambda chat, _: chat.new()),
+    Command("new", "", "begin an empty conversation; the only way to end a private one", lambda chat, _: chat.new()),
     Command(QUIT, "", "leave, as Ctrl-D does", lambda chat, _: chat.quit()),
 )
 COMMANDS = {each.name: each for each in _TABLE}

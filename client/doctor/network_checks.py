@@ -71,7 +71,7 @@ def check_plain(address: Address) -> Finding:
     """Whether plain text is what the server speaks."""
     reply = _greeted(address)
     if _is_settings(reply):
-        return Finding(_TLS, "off: the server speaks plain text, and so is it spoken to")
+        return Finding(_TLS, "off: client and server use plain text")
     if _presented(address) is not None:
         return Finding(
             _TLS, "off, but the server speaks TLS", "give --tls-ca with its authority's certificate, or --tls"

@@ -20,7 +20,8 @@ from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Read options from this TOML file, not from the usual.")
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Read options from this TOML file, instead of the usual one."),
 ]
 
 _META = "outrider.configured"

@@ -86,8 +86,8 @@ class Chat:
             lambda on_tokens, on_link_change: self._chat_session.ask_again(options, on_tokens, on_link_change), options
         )
 
-    def set(self, said: str) -> None:
-        name, _, text = said.partition(" ")
+    def set(self, argument: str) -> None:
+        name, _, text = argument.partition(" ")
         if not text:
             self._show_settings(name)
             return
@@ -156,12 +156,12 @@ class Chat:
         self._own_files.clear()
         if was_private:
             self._lines.forget()
-        said = "a new conversation"
+        line = "a new conversation"
         if self._settings != self._public_settings:
             # A stop string that goes to the server may quote private text.
             self._apply(self._public_settings)
-            said += "; what was set while the last one was private is set back"
-        self._display.note(said)
+            line += "; what was set while the last one was private is set back"
+        self._display.note(line)
 
     def quit(self) -> None:
         self.is_over = True

@@ -104,7 +104,7 @@ class ChatSession:
             self._router.hold()
 
     async def begin_anew(self) -> None:
-        """As `begin`, with nothing said yet."""
+        """As `begin`, with an empty transcript."""
         self.exchanges, self.stats = (), []
         await self.begin()
 
@@ -149,7 +149,7 @@ class ChatSession:
     async def ask(
         self, question: str, options: AnswerOptions, on_tokens: TokenListener, on_link_change: "LinkListener"
     ) -> Answer:
-        """The answer, which is part of what was said from now on, as much of it as came.
+        """The answer, as much of it as came, which is part of the transcript from now on.
 
         Raises OutriderError as a router does, and TooLongError; then the question may be asked again.
         """

@@ -40,10 +40,10 @@ class ParsedCommand:
     argument: str
 
 
-def parse_command(said: TypedMessage) -> ParsedCommand | None:
+def parse_command(message: TypedMessage) -> ParsedCommand | None:
     """What a message calls, None if it is meant for the model. Raises MisuseError for an unknown command, and for a
     wrong number of arguments."""
-    match = None if said.literal else _LIKE_A_COMMAND.fullmatch(said.text)
+    match = None if message.literal else _LIKE_A_COMMAND.fullmatch(message.text)
     if match is None:
         return None
     name, argument = match[1].lower(), (match[2] or "").strip()
@@ -60,7 +60,7 @@ def parse_command(said: TypedMessage) -> ParsedCommand | None:
 
 _TABLE = (
     Command("help", "", "what can be typed here", lambda chat, _: chat.show_help(_helped())),
-    Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, said: chat.set(said)),
+    Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, argument: chat.set(argument)),
     Command(
         "retry", "", "ask the last question again; another answer if tokens are sampled", lambda chat, _: chat.retry()
     ),

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from client.chat.multiline import CONTINUATION, TypedMessage, is_open, said
+from client.chat.multiline import CONTINUATION, TypedMessage, as_message, is_open
 
 _MORE = "... "
 LEAVING = "Ctrl-C again leaves, as do Ctrl-D and /quit"
@@ -56,7 +56,7 @@ class PlainLines:
                 self._write(f"\n{LEAVING}\n")
                 continue
             self._interrupted = False
-            return None if typed is None else said(typed)
+            return None if typed is None else as_message(typed)
 
     def forget(self) -> None:
         pass

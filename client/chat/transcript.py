@@ -60,28 +60,28 @@ def answered(exchanges: Iterable[Exchange]) -> Transcript:
 
 def messages(exchanges: Iterable[Exchange], question: str) -> list[Message]:
     """What is read before the question is answered, the first that is private in a span of it."""
-    said: list[Message] = []
+    listed: list[Message] = []
     for each in kept_private(answered(exchanges)):
-        said += [{"role": _USER, "content": each.question}, {"role": _ASSISTANT, "content": str(each.answer)}]
-    return [*said, {"role": _USER, "content": question}]
+        listed += [{"role": _USER, "content": each.question}, {"role": _ASSISTANT, "content": str(each.answer)}]
+    return [*listed, {"role": _USER, "content": question}]
 
 
 def as_json(exchanges: Sequence[Exchange], model: str) -> str:
-    said: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     for each in kept_private(exchanges):
         marks: dict[str, Any] = {_PRIVATE: True} if each.private else {}
-        said.append({"role": _USER, "content": each.question, **marks})
+        listed.append({"role": _USER, "content": each.question, **marks})
         if each.answer is not None:
             marks |= {} if each.confirmed else {_UNCONFIRMED: True}
-            said.append({"role": _ASSISTANT, "content": each.answer, **marks})
-    return json.dumps({"model": model, "messages": said}, ensure_ascii=False, indent=2) + "\n"
+            listed.append({"role": _ASSISTANT, "content": each.answer, **marks})
+    return json.dumps({"model": model, "messages": listed}, ensure_ascii=False, indent=2) + "\n"
 
 
 def from_json(text: str) -> Transcript:
     """What `as_json` wrote, with everything private in it marked so. Raises MisuseError for anything else."""
     try:
-        said = json.loads(text)["messages"]
-        parts = [(each["role"], each["content"], _marks_of(each)) for each in said]
+        loaded = json.loads(text)["messages"]
+        parts = [(each["role"], each["content"], _marks_of(each)) for each in loaded]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MisuseError(_NO_CONVERSATION) from error
     return _paired(parts)

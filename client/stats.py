@@ -82,10 +82,10 @@ class Meter:
 
     @property
     def ttft(self) -> float:
-        """Seconds to the first commit; all the time that passed where there was none."""
+        """Seconds to the first commit; all the time that passed if there was none."""
         return self.elapsed() if self._first_commit is None else self._first_commit
 
 
 def per(amount: float, unit: float) -> float:
-    """`amount` per `unit`, 0 where there was no unit."""
+    """`amount` per `unit`, 0 if there was no unit."""
     return amount / unit if unit else 0.0

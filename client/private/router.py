@@ -66,7 +66,7 @@ class PrivacyRouter:
         """The answer that follows the prompt. `offered` was drafted for it before and is to be verified now, which only
         a server can do.
 
-        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or where
+        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or if
         nothing drafts here. What a listener raises is raised.
         """
         self._abandoned = False
@@ -112,7 +112,7 @@ class PrivacyRouter:
         self._conversation.cancel()
 
     def retry_now(self) -> None:
-        """Tries a lost server at once, where it is still wanted."""
+        """Tries a lost server at once, if it is still wanted."""
         self._conversation.retry_now()
 
     async def _fetch_state_and_detach(self, safe: Sequence[int], on_link_change: LinkListener) -> _Fetch:

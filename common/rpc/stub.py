@@ -156,6 +156,11 @@ class Connection:
     async def close(self) -> None:
         await self._channel.close()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is connected and, as far as TCP knows, unbroken. Dials nothing."""
+        return self._channel.get_state() is grpc.ChannelConnectivity.READY
+
     async def stands(self) -> bool:
         """Connects, without a time limit; whether it succeeded."""
         state = self._channel.get_state(try_to_connect=True)

@@ -22,6 +22,7 @@ from common.drafters.drafter import NOTHING
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.tree_drafter import TreeDrafter
+from common.models.parts import head_of
 from common.models.segment import Segment
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
@@ -37,7 +38,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     draft, kept = load_eagle(config.directory)
     tail = load_tail_for(config, draft.config.hidden)
     draft.to(tail.device, tail.dtype)
-    embedding, head = tail.get_input_embeddings(), tail.lm_head
+    embedding, head = tail.get_input_embeddings(), head_of(tail)
 
     def make() -> TreeDrafter:
         network = EagleNetwork(draft, embedding, head, config.request, config.context, SPARE_SLOTS, kept)

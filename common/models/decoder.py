@@ -1,4 +1,4 @@
-"""The decoder of the supported families for packed passes, in plain torch: what a client runs of a checkpoint.
+"""A decoder of four families for packed passes, in plain torch: what a client runs of a checkpoint.
 
 Transformers' own classes compute the same, but importing them takes several seconds, because they bring
 torch.distributed and torch._dynamo. The operations here are theirs in their order, so that results are equal to the
@@ -19,8 +19,8 @@ from safetensors import safe_open
 from torch import nn
 from torch.nn.functional import silu
 
-from common.models.families import SUPPORTED
 from common.models.placement import parse_device, parse_dtype
+from common.models.scoring import Scoring
 from common.models.source import CONFIG, QUANTISATION, read_json, weight_files
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 _SLIDING = "sliding_attention"
+_KNOWN = ("llama", "mistral", "qwen2", "qwen3")
+"""The model types that this decoder computes as transformers does, to the last bit."""
 
 
 class _NotPlainError(Exception):
@@ -88,9 +90,8 @@ class _Attention(nn.Module):
     def __init__(self, config: DecoderConfig, layer_idx: int):
         super().__init__()
         self.layer_idx = layer_idx
-        self.sliding_window = config.sliding_windows[layer_idx]
         self.head_dim = config.head_dim
-        self.scaling = config.head_dim**-0.5
+        self.scoring = Scoring(config.head_dim**-0.5, config.sliding_windows[layer_idx])
         queries, keys = config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim
         bias, bias_out = config.attention_bias
         self.q_proj = _Linear(config.hidden_size, queries, bias=bias)
@@ -107,7 +108,7 @@ class _Attention(nn.Module):
         key = self.k_norm(self.k_proj(hidden).view(heads)).transpose(1, 2)
         value = self.v_proj(hidden).view(heads).transpose(1, 2)
         query, key = _rotated(query, cos, sin), _rotated(key, cos, sin)
-        result = outrider.attend(self.layer_idx, query, key, value, self.scaling, self.sliding_window)[None]
+        result = outrider.attend(self.layer_idx, query, key, value, self.scoring)[None]
         out: torch.Tensor = self.o_proj(result)
         return out
 
@@ -153,7 +154,6 @@ class _Stack(nn.Module):
         *,
         position_ids: torch.Tensor,
         outrider: Any,
-        use_cache: bool = False,
     ) -> DecoderOutput:
         hidden = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         frequencies = position_ids[..., None].float() * self.inverse_frequencies
@@ -249,7 +249,7 @@ def _read(directory: Path, decoder: CausalDecoder, first: int) -> dict[str, torc
 def _parse(config: Mapping[str, Any]) -> DecoderConfig:
     """Raises `_NotPlainError`, or LookupError, for what does not say everything that decides the result."""
     family = config["model_type"]
-    if family not in SUPPORTED or config.get(QUANTISATION) or config.get("hidden_act", "silu") != "silu":
+    if family not in _KNOWN or config.get(QUANTISATION) or config.get("hidden_act", "silu") != "silu":
         raise _NotPlainError
     hidden, heads, layers = config["hidden_size"], config["num_attention_heads"], config["num_hidden_layers"]
     head_dim = config.get("head_dim")

@@ -4,13 +4,11 @@ states.
 It may not know which slots are taken, by whom, or what attends to them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import torch
-
-from common.models.decoder import CausalLm
-from common.models.families import key_width
 
 # Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
 # ruff: noqa: N815
@@ -18,7 +16,8 @@ from common.models.families import key_width
 
 @dataclass(frozen=True, eq=False)
 class KeyValuePool:
-    """Keys (rotated to their positions) and values of every layer, `[slots, kv_heads * dim]` each, zeros first.
+    """Keys (rotated to their positions) and values of every layer, `[slots, kv_heads * dim]` each, zeros first. Values
+    may have another dimension than keys.
 
     Heads and dimension are one axis, because rows of a matrix are gathered and scattered fastest.
     """
@@ -29,22 +28,25 @@ class KeyValuePool:
     """The last hidden states, after the final norm."""
 
     @classmethod
-    def for_model(cls, model: CausalLm, capacity: int, keep_hidden: bool = False) -> Self:
-        """`capacity` slots in the model's dtype, on its device. Raises `ValueError` below one slot."""
-        if capacity < 1:
-            raise ValueError(f"a K/V pool needs a positive capacity, not {capacity}")
-        config = model.config
+    def allocate(
+        cls,
+        widths: Sequence[tuple[int, int]],
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        hidden_size: int | None = None,
+    ) -> Self:
+        """`widths`: of each layer's keys and values of one token. `hidden_size`: of last hidden states, None to keep
+        none."""
 
-        def allocate() -> tuple[torch.Tensor, ...]:
-            return tuple(
-                torch.zeros((capacity, key_width(config)), dtype=model.dtype, device=model.device)
-                for _ in range(config.num_hidden_layers)
-            )
+        def zeros(width: int) -> torch.Tensor:
+            return torch.zeros((capacity, width), dtype=dtype, device=device)
 
-        hidden = None
-        if keep_hidden:
-            hidden = torch.zeros((capacity, config.hidden_size), dtype=model.dtype, device=model.device)
-        return cls(keys_SX=allocate(), values_SX=allocate(), hidden_SE=hidden)
+        return cls(
+            keys_SX=tuple(zeros(keys) for keys, _ in widths),
+            values_SX=tuple(zeros(values) for _, values in widths),
+            hidden_SE=None if hidden_size is None else zeros(hidden_size),
+        )
 
     @property
     def capacity(self) -> int:

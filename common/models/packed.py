@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import torch
 
-from common.models.attention import PassContext, take_over
+from common.models.attention import PassContext, pool_for, run_stack, take_over
 from common.models.decoder import CausalLm
-from common.models.families import check_family
-from common.models.key_values import KeyValuePool
+from common.models.parts import head_of
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import PassInput
 
@@ -33,16 +32,16 @@ class PackedModel:
     def __init__(self, model: CausalLm, capacity: int, keep_hidden: bool = False) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool.
 
-        Raises `CheckpointError` for an unsupported family and `ValueError` for a capacity below one slot.
+        Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
+        capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
         """
-        config = model.config
-        check_family(config.model_type)
         take_over(model)
         self.model = model
-        self.pool = KeyValuePool.for_model(model, capacity, keep_hidden)
+        self.head = head_of(model)
+        self.pool = pool_for(model, capacity, keep_hidden)
         self._limits = PlanLimits(
             capacity=capacity,
-            vocabulary=config.vocab_size,
+            vocabulary=model.config.vocab_size,
             dtype=model.dtype,
             device=model.device,
         )
@@ -55,12 +54,7 @@ class PackedModel:
         tokens share a slot; nothing was written then.
         """
         plan = plan_pass(segments, self._limits)
-        hidden = self.model.model(
-            input_ids=plan.token_ids,
-            position_ids=plan.positions,
-            use_cache=False,
-            outrider=PassContext(plan.attention, self.pool),
-        ).last_hidden_state.squeeze(0)
+        hidden = run_stack(self.model, PassContext(plan.attention, self.pool), plan.positions, plan.token_ids)
         if self.pool.hidden_SE is not None:
             self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
-        return PassOutput(self.model.lm_head(hidden.index_select(0, plan.wanted_rows)), hidden)
+        return PassOutput(self.head(hidden.index_select(0, plan.wanted_rows)), hidden)

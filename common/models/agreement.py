@@ -9,8 +9,8 @@ token that should be hidden has so small a weight that rounding could explain wh
 windows and chunks of attention are narrowed to 5 positions, for both sides, while the text is answered.
 
 The tolerance. A row's error is the root mean square of its differences over the vocabulary, in units of the standard
-deviation of all due logits, so that neither the vocabulary's size nor scaled logits matter. Largest row over 26
-families without experts, random weights, and the demo target (2026-11-22, on a CPU):
+deviation of all due logits, so that neither the vocabulary's size nor scaled logits matter. Largest row over 25
+random checkpoints without experts and the demo target (2026-11-22, on a CPU):
 
     dtype                             float32    float16    bfloat16
     own forward, eager against sdpa   0.0000026  0.0098     0.095

@@ -122,7 +122,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "families",
-            "Greedy answers of 32 families of models, as random checkpoints, against transformers' own generate.",
+            "Greedy answers of 30 families of models, as random checkpoints, against transformers' own generate.",
             "netem.experiments.families",
             "netem.experiments.experiment:no_models",
         ),

@@ -72,6 +72,13 @@ def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporte
     """
     # Those without weights of a draft are shared, so that one forward serves the sessions of several drafts.
     shared: dict[str, StateExporter] = {}
+    widths = {tensor.shape[1] for tensor in (*target.pool.keys_SX, *target.pool.values_SX)}
+    deep = next((draft.name for draft in drafts if any(draft.depths)), None)
+    if deep is not None and len(widths) > 1:
+        raise CheckpointError(
+            f"the draft model {deep} runs layers of the target, whose keys and values have different widths, which no "
+            "draft state holds; leave it out."
+        )
     key_width = target.pool.keys_SX[0].shape[1]
     key_values = {layers: KeyValueExporter(layers, key_width) for draft in drafts for layers in draft.depths if layers}
     exporters: dict[tuple[str, int], Sequence[StateExporter]] = {}

@@ -35,14 +35,14 @@ SETS = {"code", HELD_OUT_FAMILIES, FURTHER_HELD_OUT_FAMILIES, *judged_sets()}
 @pytest.fixture(scope="module")
 def scores() -> Scores:
     tokenizer = train_tokenizer(sample_texts(Corpus(0), 300), 512)
-    return evaluate(new_model(TINY, tokenizer, seed=1), tokenizer, count=4)
+    return evaluate(new_model(TINY, tokenizer, seed=1), tokenizer, count=2)
 
 
 def test_an_untrained_model_scores_nothing(scores: Scores) -> None:
     assert set(scores.sets) == SETS
     assert scores.pass_at_1 == (0.0, 0.0)
     for name, score in scores.sets.items():
-        assert score.prompts == 4
+        assert score.prompts == 2
         assert score.right == (None if name in ("stories", "chat") else 0.0)
         assert score.verbatim == 0.0
         assert score.loss > 5
@@ -58,7 +58,7 @@ def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores:
     assert "40,960 tokens" in card
     assert "CC BY 4.0" in card
     assert all(f"`{name}`" in card for name in HELD_OUT)
-    assert all(f"\n| {name} | 4 | " in card for name in SETS)
+    assert all(f"\n| {name} | 2 | " in card for name in SETS)
     assert "Seed 3, long ago." in recipe_of(card)
     assert "## Measured" not in recipe_of(card)
     fresh = target_card(Trained(1234567, TargetLoopSettings(tokens=60), progress), scores, 7, [])

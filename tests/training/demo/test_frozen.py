@@ -14,8 +14,8 @@ from training.demo.registry import HELD_OUT, families
 from training.demo.render import make_instance
 from training.demo.talks.categories import CATEGORIES, talks
 
-INSTANCES = 20
-DIGEST = "f4de9b0ed3a054f861b0b02abf44f96e82f83302fe421540cbabf992a5d5291b"
+INSTANCES = 6
+DIGEST = "98547c98e2f80f5ea55d7e619e693e67c0ca0664bb49a148d1841b99085cf33c"
 TALKS = 500
 TALK_DIGESTS = {
     "math": "aea79741fad003025d4187733beae9ee7bcd9aec36e855b4508132ecd6f89a86",

@@ -15,7 +15,7 @@ from netem.experiments.one_device.states import (
 from tests.netem.experiments.one_device.fake_answers import measured
 from tests.netem.experiments.one_device.running import check, run_quick
 
-WORKLOAD = StatesWorkload(1, 5, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 60, 1)
+WORKLOAD = StatesWorkload(1, 3, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 30, 1)
 MOA = ComparedDraft("moa", DRAFT_KINDS["moa"], None)
 
 

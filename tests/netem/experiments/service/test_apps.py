@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import time
+import math
 from collections import Counter
 from contextlib import asynccontextmanager
 
@@ -53,10 +53,14 @@ async def endpoint():
     await serving
 
 
-async def judged(question: AppRequest, seconds: float = 0.6) -> Apps:
+async def judged(question: AppRequest, answers: int = 40) -> Apps:
     async with endpoint() as address:
         apps = Apps(address, [question])
-        await run_apps(apps, 2, time.monotonic() + seconds, seed=1)
+        asking = asyncio.create_task(run_apps(apps, 2, math.inf, seed=1))
+        while apps.verdicts.total() < answers:
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        await asyncio.wait([asking])
     return apps
 
 

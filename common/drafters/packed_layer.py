@@ -8,8 +8,8 @@ import torch
 from common.draft_models.layers import Attention, LayerShape
 from common.models.attention import PassContext
 from common.models.key_values import KeyValuePool
+from common.models.layer_attention import Scoring
 from common.models.plan import PassPlan, PlanLimits, plan_pass
-from common.models.scoring import Scoring
 from common.models.segment import Segment
 
 

@@ -3,11 +3,8 @@
 It may not know segments, the meaning of masks, or positions: the plan of the pass contains what it needs.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -16,25 +13,15 @@ from common.models.decoder import CausalDecoder, CausalLm
 from common.models.errors import CheckpointError
 from common.models.families import key_width
 from common.models.key_values import KeyValuePool
+from common.models.layer_attention import Attends, Scoring, attending, running_attention
 from common.models.parts import layers_of, stack_of
 from common.models.plan import AttentionPlan, Group
-from common.models.scoring import Scoring
 
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
 # values, S slots, B segments of a group, Q queries and C context entries per segment of it, X = heads * D.
 # ruff: noqa: N803, N806
 
 ATTENTION = "outrider_tree"
-
-
-class Attends(Protocol):
-    """What a layer's attention is in a forward."""
-
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scoring: Scoring
-    ) -> torch.Tensor:
-        """From `query [1, H, N, D]`, `key [1, K, N, D]` and `value [1, K, N, V]` to `[N, H * V]`."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +51,6 @@ class PassContext:
         return torch.cat(results).index_select(0, plan.packed_order)
 
 
-_running: ContextVar[Attends | None] = ContextVar("running", default=None)
-"""The attention of the forward that this thread runs. An argument of the forward would not do: some families lose
-unknown arguments on the way to their attention."""
-
-
 def attend(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -85,13 +67,10 @@ def attend(
 
     Raises `TypeError` when the model is called without a pass.
     """
-    running = _running.get()
-    if running is None:
-        raise TypeError("this model belongs to a PackedModel: run it through PackedModel.forward")
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     window, chunk = _reach(getattr(module, "config", None), layer, sliding_window)
     scoring = Scoring(query.shape[-1] ** -0.5 if scaling is None else scaling, window, chunk, softcap, s_aux)
-    result_NX = running.attend(layer, query, key, value, scoring)
+    result_NX = running_attention().attend(layer, query, key, value, scoring)
     return result_NX.view(1, *result_NX.shape[:1], query.shape[1], -1), None
 
 
@@ -154,30 +133,8 @@ def _weights(
     return weights if sinks is None else weights[..., :-1]
 
 
-@contextmanager
-def _in_a_pass(attends: Attends) -> Iterator[None]:
-    token = _running.set(attends)
-    try:
-        yield
-    finally:
-        _running.reset(token)
-
-
-def run_stack(model: CausalLm, attends: Attends, positions: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """`[N, E]`: the last hidden states, after the final norm, of the packed row `token_ids [1, N]`."""
-    if isinstance(model, CausalDecoder):
-        return model.model(input_ids=token_ids, position_ids=positions, outrider=attends).last_hidden_state[0]
-    with _in_a_pass(attends):
-        hidden: torch.Tensor = stack_of(model)(
-            input_ids=token_ids, position_ids=positions, use_cache=False
-        ).last_hidden_state[0]
-    return hidden
-
-
 def run_layers(model: CausalLm, attends: Attends, positions: torch.Tensor, entering: torch.Tensor) -> torch.Tensor:
-    """`[N, E]`: as `run_stack`, from `entering [1, N, E]`, what the first layer gets."""
-    if isinstance(model, CausalDecoder):
-        return model.model(inputs_embeds=entering, position_ids=positions, outrider=attends).last_hidden_state[0]
+    """`[N, E]`: last hidden states, after the final norm, from `entering [1, N, E]`, what the first layer gets."""
 
     # A family may scale its embeddings, or add positions to them, before its first layer.
     def enter(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -187,12 +144,11 @@ def run_layers(model: CausalLm, attends: Attends, positions: torch.Tensor, enter
 
     hook = layers_of(model)[0].register_forward_pre_hook(enter, with_kwargs=True)
     try:
-        with _in_a_pass(attends):
-            hidden: torch.Tensor = stack_of(model)(
-                inputs_embeds=entering, position_ids=positions, use_cache=False
-            ).last_hidden_state[0]
+        with attending(attends):
+            output = stack_of(model)(inputs_embeds=entering, position_ids=positions, use_cache=False)
     finally:
         hook.remove()
+    hidden: torch.Tensor = output.last_hidden_state[0]
     return hidden
 
 
@@ -218,9 +174,9 @@ def pool_for(model: CausalLm, capacity: int, keep_hidden: bool = False) -> KeyVa
         widths = [(key_width(config), key_width(config))] * int(config.num_hidden_layers)
     else:
         measured = _Widths()
-        with torch.inference_mode():
-            first = torch.zeros((1, 1), dtype=torch.long, device=model.device)
-            run_stack(model, measured, first, first)
+        first = torch.zeros((1, 1), dtype=torch.long, device=model.device)
+        with torch.inference_mode(), attending(measured):
+            stack_of(model)(input_ids=first, position_ids=first, use_cache=False)
         if config.num_hidden_layers and not measured.of_layers:
             raise CheckpointError(
                 f"the model type '{config.model_type}' computes its attention itself, so that no pass can hold several "

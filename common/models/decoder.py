@@ -19,8 +19,8 @@ from safetensors import safe_open
 from torch import nn
 from torch.nn.functional import silu
 
+from common.models.layer_attention import Scoring, running_attention
 from common.models.placement import parse_device, parse_dtype
-from common.models.scoring import Scoring
 from common.models.source import CONFIG, QUANTISATION, read_json, weight_files
 
 if TYPE_CHECKING:
@@ -102,13 +102,13 @@ class _Attention(nn.Module):
         self.q_norm = _RmsNorm(config.head_dim, config.rms_norm_eps) if has_norms else nn.Identity()
         self.k_norm = _RmsNorm(config.head_dim, config.rms_norm_eps) if has_norms else nn.Identity()
 
-    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, outrider: Any) -> torch.Tensor:
+    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         heads = (*hidden.shape[:-1], -1, self.head_dim)
         query = self.q_norm(self.q_proj(hidden).view(heads)).transpose(1, 2)
         key = self.k_norm(self.k_proj(hidden).view(heads)).transpose(1, 2)
         value = self.v_proj(hidden).view(heads).transpose(1, 2)
         query, key = _rotated(query, cos, sin), _rotated(key, cos, sin)
-        result = outrider.attend(self.layer_idx, query, key, value, self.scoring)[None]
+        result = running_attention().attend(self.layer_idx, query, key, value, self.scoring)[None]
         out: torch.Tensor = self.o_proj(result)
         return out
 
@@ -133,8 +133,8 @@ class _Layer(nn.Module):
         self.input_layernorm = _RmsNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = _RmsNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, outrider: Any) -> torch.Tensor:
-        hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin, outrider)
+    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin)
         out: torch.Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return out
 
@@ -153,14 +153,14 @@ class _Stack(nn.Module):
         inputs_embeds: torch.Tensor | None = None,
         *,
         position_ids: torch.Tensor,
-        outrider: Any,
+        use_cache: bool = False,
     ) -> DecoderOutput:
         hidden = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         frequencies = position_ids[..., None].float() * self.inverse_frequencies
         doubled = torch.cat((frequencies, frequencies), dim=-1)
         cos, sin = doubled.cos().to(hidden.dtype).unsqueeze(1), doubled.sin().to(hidden.dtype).unsqueeze(1)
         for layer in self.layers:
-            hidden = layer(hidden, cos, sin, outrider)
+            hidden = layer(hidden, cos, sin)
         return DecoderOutput(self.norm(hidden))
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from common.models.attention import PassContext, pool_for, run_stack, take_over
+from common.models.attention import PassContext, pool_for, take_over
 from common.models.decoder import CausalLm
-from common.models.parts import head_of
+from common.models.layer_attention import attending
+from common.models.parts import head_of, stack_of
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import PassInput
 
@@ -38,6 +39,7 @@ class PackedModel:
         take_over(model)
         self.model = model
         self.head = head_of(model)
+        self._stack = stack_of(model)
         self.pool = pool_for(model, capacity, keep_hidden)
         self._limits = PlanLimits(
             capacity=capacity,
@@ -54,7 +56,9 @@ class PackedModel:
         tokens share a slot; nothing was written then.
         """
         plan = plan_pass(segments, self._limits)
-        hidden = run_stack(self.model, PassContext(plan.attention, self.pool), plan.positions, plan.token_ids)
+        with attending(PassContext(plan.attention, self.pool)):
+            output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
+        hidden = output.last_hidden_state.squeeze(0)
         if self.pool.hidden_SE is not None:
             self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
         return PassOutput(self.head(hidden.index_select(0, plan.wanted_rows)), hidden)

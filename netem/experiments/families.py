@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -114,7 +115,7 @@ def make_report(outcomes: Sequence[FamilyOutcome]) -> Report:
     tallies = {(each.family.name, draft): counted for each in outcomes for draft, counted in each.tally.items()}
     gaps = [gap for each in outcomes for gap in each.gaps] or [0.0]
     refused = [each for each in outcomes if each.refusal]
-    bars = {f"{name}, {draft}": counted for (name, draft), counted in tallies.items()}
+    bars = {each.family.name: sum(each.tally.values(), Counter()) for each in outcomes}
     different = {key: counted["different"] for key, counted in tallies.items() if counted["different"]}
     return Report(
         title="Answers of families of models against transformers' generate",
@@ -135,12 +136,17 @@ def make_report(outcomes: Sequence[FamilyOutcome]) -> Report:
             | {draft: dict(counted) for draft, counted in each.tally.items()}
             for each in outcomes
         },
-        draw=lambda axes: draw_verdicts(axes, bars),
+        draw=lambda axes: _draw(axes, bars),
         faults=[
             f"{count} answers of {name} with {draft} differ from the reference where it is no near-tie"
             for (name, draft), count in different.items()
         ],
     )
+
+
+def _draw(axes: Any, bars: Mapping[str, Counter[str]]) -> None:
+    draw_verdicts(axes, bars)
+    axes.tick_params(axis="y", labelsize=6)  # there are many
 
 
 def _rows(outcome: FamilyOutcome) -> list[list[str]]:

@@ -12,7 +12,7 @@ from common.models.agreement import check_agreement
 from common.models.ancestry import Ancestry
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
-from common.models.scoring import Scoring
+from common.models.layer_attention import Scoring
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from tests.families import make_checkpoint
 from tests.quantised import make_fp8, make_int4

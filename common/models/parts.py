@@ -25,23 +25,25 @@ class ModelHead(nn.Module):
     def __init__(self, model: "PreTrainedModel", projection: nn.Module | None = None):
         """`projection` replaces the linear layer to the vocabulary, None to keep it."""
         super().__init__()
-        # Its own modules, so that the model keeps its layers; not a submodule, or its weights would count twice.
-        shell = copy.copy(model)
+        # Its own modules, so that the model keeps its stack; not a submodule, or its weights would count twice.
+        shell: Any = copy.copy(model)
         shell._modules = dict(model._modules)
         shell._modules[_stack_name(model)] = _GivenStates()
         if projection is not None:
             shell.set_output_embeddings(projection)
         self._shell = [shell]
+        self._model = [model]
 
     @property
     def projection(self) -> nn.Module:
-        """The linear layer to the vocabulary."""
-        found: nn.Module = self._shell[0].get_output_embeddings()
+        """The linear layer to the whole vocabulary."""
+        model: Any = self._model[0]  # the shell has no embeddings, without which it names no head
+        found: nn.Module = model.get_output_embeddings()
         return found
 
     def with_projection(self, projection: nn.Module) -> "ModelHead":
         """The same head to another vocabulary."""
-        return ModelHead(self._shell[0], projection)
+        return ModelHead(self._model[0], projection)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """`[..., vocabulary]` from `[..., E]`, the states after the final norm."""

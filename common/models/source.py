@@ -82,7 +82,8 @@ def weight_files(directory: Path) -> list[Path]:
         if pickled is not None:
             raise CheckpointError(
                 f"the weights in {directory} are pickled ({pickled.name}), which could run code when they are loaded; "
-                "read them with torch.load(..., weights_only=True) and save them with safetensors.torch.save_model."
+                "read them with torch.load(FILE, weights_only=True), which runs none, and write them with "
+                "safetensors.torch.save_file."
             )
         raise CheckpointError(f"{directory} has no weights; put its {WEIGHTS} there.")
     shard_of_tensor = read_json(directory / SHARD_INDEX).get("weight_map")

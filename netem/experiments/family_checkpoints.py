@@ -4,7 +4,7 @@ What may live here: one table of families with what is special in each, and maki
 on the arguments alone. It may not know passes, sessions or drafts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -238,9 +238,10 @@ def make_family_checkpoint(
         "eos_token_id": None,
         "pad_token_id": None,
     }
-    config = getattr(transformers, family.config)(**shape | family.options)
+    config = getattr(transformers, family.config)(**{**shape, **family.options})
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    make: Callable[..., Any] = AutoModelForCausalLM.from_config
+    model = make(config, dtype=dtype)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             # Norms and biases must not be trivial.
@@ -268,9 +269,11 @@ def _make_tokenizer() -> PreTrainedTokenizerFast:
     """One word for each token; token 0 ends an answer."""
     words = Tokenizer(WordLevel({f"t{token}": token for token in range(VOCABULARY)}, unk_token="t0"))
     words.pre_tokenizer = Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=words, eos_token="t0", unk_token="t0", pad_token="t0")
+    make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
+    return make(tokenizer_object=words, eos_token="t0", unk_token="t0", pad_token="t0")
 
 
 def _be_quiet() -> None:
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    silencers: tuple[Callable[[], None], ...] = (logging.set_verbosity_error, logging.disable_progress_bar)
+    for silence in silencers:
+        silence()

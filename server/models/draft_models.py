@@ -18,7 +18,7 @@ from common.draft_models.exporters import KeyValueExporter, StateExporter, load_
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
-from common.protocol.draft_state import HIDDEN
+from common.protocol.draft_state import HIDDEN, LSA
 from server.passes.state_maker import Exporters
 
 
@@ -73,11 +73,11 @@ def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporte
     # Those without weights of a draft are shared, so that one forward serves the sessions of several drafts.
     shared: dict[str, StateExporter] = {}
     widths = {tensor.shape[1] for tensor in (*target.pool.keys_SX, *target.pool.values_SX)}
-    deep = next((draft.name for draft in drafts if any(draft.depths)), None)
-    if deep is not None and len(widths) > 1:
+    reading = next((draft.name for draft in drafts if draft.kind.state == LSA or any(draft.depths)), None)
+    if reading is not None and len(widths) > 1:
         raise CheckpointError(
-            f"the draft model {deep} runs layers of the target, whose keys and values have different widths, which no "
-            "draft state holds; leave it out."
+            f"the draft model {reading} is made of the target's keys and values, which have different widths here, and "
+            "no draft state holds that; leave it out."
         )
     key_width = target.pool.keys_SX[0].shape[1]
     key_values = {layers: KeyValueExporter(layers, key_width) for draft in drafts for layers in draft.depths if layers}

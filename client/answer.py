@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from client.drafting.pace import Levels
 from client.drafting.provisional import ProvisionalCount
-from client.stats import Meter, Stats, Traffic, per
+from client.stats import Meter, Stats, per
 from common.protocol.client_session import ClientSession
+from common.rpc.traffic import Traffic
 
 OFFLINE = "offline"
 """The finish reason of an answer whose server did not come back."""

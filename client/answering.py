@@ -44,7 +44,7 @@ class AnswerOptions:
 
     @property
     def seed(self) -> int | None:
-        """Of what is drawn, None where nothing is. Under the rule `coupled` the same answer comes again with it."""
+        """Of what is drawn, None if nothing is. Under the rule `coupled` the same answer comes again with it."""
         return self.sampling.seed if self.sampling.temperature > 0 else None
 
     @property
@@ -63,13 +63,13 @@ def find_policy(name: str) -> Policy:
 
 
 def require_rule(rule: str, offered: Sequence[str]) -> None:
-    """Raises MisuseError where a server does not offer the rule."""
+    """Raises MisuseError if a server does not offer the rule."""
     if rule not in offered:
         raise MisuseError(f"this server does not offer the rule '{rule}'; it offers {', '.join(offered)}")
 
 
 def require_idle(idle: str, offered: Sequence[str]) -> None:
-    """Raises MisuseError where a server has no such idle policy; an empty one leaves the choice to it."""
+    """Raises MisuseError if a server has no such idle policy; an empty one leaves the choice to it."""
     if idle and idle not in offered:
         raise MisuseError(f"this server has no idle policy '{idle}'; it has {', '.join(offered)}")
 

@@ -51,12 +51,12 @@ _DESCRIBE_SECONDS = 20.0
 _KNOWN_SECONDS = 4.0  # for a server that one can begin without
 
 Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
-"""Begins to show a download; what it yields is told the bytes in place."""
+"""Begins to show a download; what it yields is called with the number of bytes in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A server, what it said of itself when it was last reached, and its bundle at hand."""
+    """A server, its description when it was last reached, and its bundle at hand."""
 
     access: Access
     connection: Connection
@@ -65,8 +65,8 @@ class Client:
     bundle: Path
     tokenizer: "Tokenizer"
     choice: DraftChoice
-    round_trip: float  # seconds, of a call on a connection that stands; infinite where the server was not reached
-    hitch: str = ""  # why it was not, where it is there
+    round_trip: float  # seconds, of a call on a connection that stands; infinite if the server was not reached
+    hitch: str = ""  # why it was not reached, if it is there
 
     @property
     def draft(self) -> str:
@@ -78,19 +78,19 @@ class Client:
         return self.round_trip < math.inf
 
     def require_rule(self, rule: str) -> None:
-        """Raises MisuseError where the server does not offer the rule."""
+        """Raises MisuseError if the server does not offer the rule."""
         require_rule(rule, self.description.rules)
 
     def require_idle(self, idle: str) -> None:
-        """Raises MisuseError where the server has no such idle policy; an empty one leaves the choice to it."""
+        """Raises MisuseError if the server has no such idle policy; an empty one leaves the choice to it."""
         require_idle(idle, self.description.idle_policies)
 
     def load_drafter(self) -> Drafter:
-        """A drafter for one conversation. Raises OutriderError where it cannot be loaded."""
+        """A drafter for one conversation. Raises OutriderError if it cannot be loaded."""
         return self.load_draft()()
 
     def load_draft(self) -> "DrafterFactory":
-        """Makes drafters for any number of conversations, on the same weights. Raises OutriderError where these cannot
+        """Makes drafters for any number of conversations, on the same weights. Raises OutriderError if these cannot
         be loaded."""
         description = self.description
         loader = DraftLoader(
@@ -144,7 +144,7 @@ class Client:
         )
 
     def load_routers(self, policy: Policy) -> Callable[[OfflineOptions], AbstractAsyncContextManager[PrivacyRouter]]:
-        """Opens conversations on the same weights. Raises OutriderError where these cannot be loaded."""
+        """Opens conversations on the same weights. Raises OutriderError if these cannot be loaded."""
         make_drafter = self.load_draft() if policy.drafts else None
 
         @asynccontextmanager
@@ -157,7 +157,7 @@ class Client:
 
 
 async def describe(connection: Connection, seconds: float = _DESCRIBE_SECONDS) -> ServerDescription:
-    """Raises RefusedError where the server speaks another version of the protocol, LinkError where it is absent, or
+    """Raises RefusedError if the server speaks another version of the protocol, LinkError if it is absent, or
     says nothing for so many seconds."""
     description = await connection.describe(seconds)
     if description.version != PROTOCOL_VERSION:
@@ -179,9 +179,9 @@ async def fetch_bundle(
     trust_new: bool = False,
     reread: bool = False,
 ) -> tuple[BundleManifest, Path]:
-    """The chosen bundle and its directory, fetched where it is not complete yet; `reread`: nor where it is damaged.
+    """The chosen bundle and its directory, fetched if it is not complete yet; with `reread` also if it is damaged.
 
-    Raises BundleError, before anything is fetched, where the server at `address` hands out another than it did, unless
+    Raises BundleError, before anything is fetched, if the server at `address` hands out another than it did, unless
     what is new is to be trusted.
     """
     manifest = choose_bundle(description.bundles, draft)
@@ -195,7 +195,7 @@ async def fetch_bundle(
 
 
 def _begin_imports(kept: ServerDescription, draft: str | None) -> asyncio.Future[None] | None:
-    """Imports what the draft needs, while the connection is being made; None where the draft is not known."""
+    """Imports what the draft needs, while the connection is being made; None if the draft is not known."""
     manifest = next((each for each in kept.bundles if each.draft == draft), None)
     if manifest is None and draft is None and kept.bundles:
         manifest = choose_bundle(kept.bundles, None)
@@ -208,7 +208,7 @@ def _begin_imports(kept: ServerDescription, draft: str | None) -> asyncio.Future
 async def client_for(
     access: Access, choice: DraftChoice, cache: Path | None, download: Download, *, drafts: bool = True
 ) -> AsyncIterator[Client]:
-    """A client of the server, ready to converse: without it too, where its bundle is at hand. Unless it `drafts`,
+    """A client of the server, ready to converse: without it too, if its bundle is at hand. Unless it `drafts`,
     nothing is imported beforehand for a drafter."""
     where, address = cache_directory(cache), str(access.address)
     async with access.connect() as connection:

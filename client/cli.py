@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDER_MAX_NEW_TOKENS is "
-    "--max-new-tokens. `outrider config` shows what they say.",
+    "--max-new-tokens. `outrider config` shows their values.",
 )
 
 PROGRAM = Program(
@@ -46,14 +46,14 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @with_folded_options
 def run(
     server: option.Server,
-    prompt: Annotated[str, typer.Argument(help="What to ask; - or none reads it from standard input.")] = "",
+    prompt: Annotated[str, typer.Argument(help="What to ask; without it, or for -, standard input is read.")] = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
-    raw: Annotated[bool, typer.Option("--raw", help="Send the prompt as it is, without the chat template.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Send the prompt unchanged, without the chat template.")] = False,
     as_json: option.AsJson = False,
     private_file: option.PrivateFile = None,
     pace_draft: option.PaceDraft = 0.0,
@@ -67,15 +67,17 @@ def run(
     r"""Ask once and show the answer as it is committed.
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
-    question = _read_prompt(prompt, private_file)
+    question, unused = _read_prompt(prompt, private_file), None
     if via_serve:
-        from client.local_serve.ask import Options, answered
+        from client.local_serve.request import RequestOptions
+        from client.local_serve.run_client import answer_by_serve
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
-        asked = Options(credentials, request, unlinked, loads, pace_draft)
+        asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
-            if answered(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json):
-                return
+            unused = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
+        if unused is None:
+            return
     with loading() as loaded:
         import asyncio
 
@@ -86,7 +88,7 @@ def run(
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
-            run_command(access, choice, cache_dir, question, options, offline, loaded, raw=raw, as_json=as_json)
+            run_command(access, choice, cache_dir, question, options, offline, loaded, unused, raw=raw, as_json=as_json)
         )
 
 
@@ -129,7 +131,7 @@ def chat(
 def serve(
     server: option.Server,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where apps ask; port 0 picks a free one.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="The address for apps; port 0 picks a free one.")
     ] = "127.0.0.1:8080",
     offline: Annotated[
         str,
@@ -139,7 +141,7 @@ def serve(
     ] = "answer",
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Requests that are answered at once.")] = 4,
     api_key_file: Annotated[
-        Path | None, typer.Option("--api-key-file", help="Ask apps for the API key in this file.")
+        Path | None, typer.Option("--api-key-file", help="Require the API key in this file from apps.")
     ] = None,
     offline_limit: option.OfflineLimit = DEFAULT_LIMIT_TOKENS,
     offline_wait: option.OfflineWait = DEFAULT_WAIT_S,
@@ -206,7 +208,7 @@ def pull(
 @with_folded_options
 def doctor(
     context: typer.Context,
-    server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this one too.")] = None,
+    server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this server too.")] = None,
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -233,7 +235,7 @@ def doctor(
 def config(
     context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
 ) -> None:
-    """Show which options are not as by default and what set them; every option of one COMMAND."""
+    """Show the options that differ from their defaults and what set them; with COMMAND all of its options."""
     from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)
@@ -252,9 +254,11 @@ def demo(
     page: Annotated[
         bool, typer.Option("--page", help="Chat in a browser instead, with a switch that cuts the link.")
     ] = False,
-    listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where the page is.")] = "127.0.0.1:8080",
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="The address of the page.")
+    ] = "127.0.0.1:8080",
 ) -> None:
-    """Show the whole system on the shipped models over an emulated link, beside what it replaces."""
+    """Show the whole system on the shipped models over an emulated link, beside the baselines."""
     import asyncio
 
     from common.address import parse_address

@@ -22,7 +22,7 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions, OfflineWait
 from client.link.reconnecting_stream import Dial, LinkListener, ReconnectingStream, ignore_link_changes
 from client.link.stream import Stream
-from client.stats import Clock, Meter, Traffic
+from client.stats import Clock, Meter
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.pacing import PacedThread, WorkerFactory
@@ -42,6 +42,7 @@ from common.protocol.messages import (
 )
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 
 _RETRYABLE = (FailureCode.OVERLOADED, FailureCode.QUOTA, FailureCode.DRAINING)
 """Failures of a server, not of a session: it, or another server, may well continue the session later."""
@@ -88,6 +89,7 @@ class Conversation:
         self._rtt_s = 0.0
         self._note = ""
         self._was_served = False
+        self._has_moved_on = False  # from a draining server to whatever has taken over its address
         self._began_offline = stream is None
         self._accepted_unverified = 0
         self._abandoned = False
@@ -274,9 +276,10 @@ class Conversation:
         session = self._loop.session
         # A client that has not begun is better told that there is no room than made to wait for it.
         has_begun = bool(session.answer) or self._began_offline
-        can_retry = (failed.code in _RETRYABLE and has_begun) or (
-            failed.code is FailureCode.DRAINING and self._was_served
-        )
+        can_retry = failed.code in _RETRYABLE and has_begun
+        if failed.code is FailureCode.DRAINING:
+            can_retry |= self._was_served or not self._has_moved_on
+            self._has_moved_on = True
         if not (self._link.can_reconnect and can_retry):
             self._loop.received(failed)
             over_quota = failed.code is FailureCode.QUOTA

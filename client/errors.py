@@ -7,8 +7,8 @@ from common.protocol.errors import OutriderError
 
 
 class RefusedError(OutriderError):
-    """The server will not serve this session, or no longer. `retry_after` are seconds after which it may, 0 where it
-    did not say; `over_quota` where that is up to how much its client has asked."""
+    """The server will not serve this session, or no longer. `retry_after` are seconds after which it may, 0 if it
+    did not say; `over_quota` if that is up to how much its client has asked."""
 
     def __init__(self, message: str, retry_after: float = 0.0, *, over_quota: bool = False):
         super().__init__(message)

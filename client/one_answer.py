@@ -4,7 +4,6 @@ Knows conversations, private prompts and how answers look. It may not know conso
 """
 
 import time
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from client.answer import OFFLINE, Answer
@@ -12,6 +11,7 @@ from client.answering import AnswerOptions
 from client.assembly import Client
 from client.conversation import Conversation
 from client.link.link_state import LinkLog, LinkState
+from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.spans import SplitPrompt
 from client.stops import before_stop
 from client.terminal.outcome import Outcome
@@ -41,24 +41,24 @@ async def answer(
     prompt: SplitPrompt,
     options: AnswerOptions,
     renderer: Renderer,
-    told: Callable[[LinkState], None] = lambda _: None,
+    on_link_change: LinkListener = ignore_link_changes,
 ) -> Outcome:
-    """Shows the answer on `renderer` as it is committed; `told` hears how the link changes.
+    """Shows the answer on `renderer` as it is committed; `on_link_change` is called when the link changes.
 
-    Raises OutriderError where no answer comes.
+    Raises OutriderError if no answer comes.
     """
     view = AnswerView(client.tokenizer, renderer, options.stop)
     log = LinkLog(time.monotonic)
 
-    def heard(state: LinkState) -> None:
+    def link_changed(state: LinkState) -> None:
         log(state)
-        told(state)
+        on_link_change(state)
         view.link_changed(state)
 
     async with converse as conversation:
         router, unconfirmed = client.privacy_router(conversation), tuple[int, ...]()
         try:
-            given = await router.answer(prompt, options.settings(), view, heard)
+            given = await router.answer(prompt, options.settings(), view, link_changed)
             unconfirmed = given.provisional
         finally:
             view.end(unconfirmed)

@@ -28,7 +28,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Send prompts in plai
 
 Draft = Annotated[str | None, typer.Option("--draft", help="Which of the server's draft models; its first by default.")]
 Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu or cuda.")]
-Dtype = Annotated[str, typer.Option("--dtype", help="What the drafter computes in: float32, bfloat16, ...")]
+Dtype = Annotated[str, typer.Option("--dtype", help="The number format of the drafter: float32, bfloat16, ...")]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Torch threads of the drafter; 0 for torch's default.")]
 Layers = Annotated[
     int | None,
@@ -71,7 +71,7 @@ Idle = Annotated[
     typer.Option(
         "--idle",
         help="When the server verifies: at once (eager), after waiting for drafts (patient), drafting too (assist), or "
-        "auto; by default as the server is set.",
+        "auto; by default the server's own.",
     ),
 ]
 PolicyName = Annotated[
@@ -167,7 +167,7 @@ class AnswerRequest:
     policy: PolicyName = "stream"
 
     def options(self, pace: float = 0.0) -> "AnswerOptions":
-        """With a fresh seed where one is needed and none was given; `pace` is in seconds.
+        """With a fresh seed if one is needed and none was given; `pace` is in seconds.
 
         Raises MisuseError for what cannot be asked.
         """

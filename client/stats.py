@@ -10,27 +10,6 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """Serialized frames on a stream with gRPC's message prefix, in bytes; HTTP/2, TLS and TCP add to it.
-
-    `state` is the draft state's part of what came down, by its kind.
-    """
-
-    up: int = 0
-    down: int = 0
-    state: Mapping[str, int] = field(default_factory=dict)
-
-    def plus(self, other: "Traffic") -> "Traffic":
-        state = Counter(self.state)
-        state.update(other.state)
-        return Traffic(self.up + other.up, self.down + other.down, dict(state))
-
-    def since(self, earlier: "Traffic") -> "Traffic":
-        state = {kind: size - earlier.state.get(kind, 0) for kind, size in self.state.items()}
-        return Traffic(self.up - earlier.up, self.down - earlier.down, state)
-
-
-@dataclass(frozen=True, slots=True)
 class Stats:
     """The keys of the `stats` object; `draft` and `rule` are names, the rest is measured for one answer."""
 
@@ -103,10 +82,10 @@ class Meter:
 
     @property
     def ttft(self) -> float:
-        """Seconds to the first commit; all the time that passed where there was none."""
+        """Seconds to the first commit; all the time that passed if there was none."""
         return self.elapsed() if self._first_commit is None else self._first_commit
 
 
 def per(amount: float, unit: float) -> float:
-    """`amount` per `unit`, 0 where there was no unit."""
+    """`amount` per `unit`, 0 if there was no unit."""
     return amount / unit if unit else 0.0

@@ -4,6 +4,7 @@ Knows a tokenizer and nothing of sessions or screens.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from client.private.spans import BEGIN, SplitPrompt, before_private, without_marks
@@ -106,10 +107,13 @@ def _through_template(tokenizer: "Tokenizer", messages: list[Message], *, tokeni
         ) from error
 
 
-def decode(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
-    """The text of the tokens without special ones."""
+def decode(tokenizer: "Tokenizer", tokens: Sequence[int], context: int = 0) -> str:
+    """The text of the tokens behind the first `context`, without special ones."""
     with ended_by_second_interrupt():
-        return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        text_of = partial(tokenizer.decode, skip_special_tokens=True)
+        known, text = text_of(list(tokens[:context])), text_of(list(tokens))
+        # What was final stays so, also where a byte that is wrong breaks the run that it ends.
+        return str(text[len(known) :] if text.startswith(known) else text_of(list(tokens[context:])))
 
 
 def answer_text(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
@@ -136,13 +140,13 @@ class IncrementalText:
         final = ""
         for token in tokens:
             self._window.append(token)
-            text = self._beyond_context(self._window)
+            text = decode(self._tokenizer, self._window, self._context)
             # A decoder of byte tokens may break a whole run of them for one that is wrong.
             while text and not text.rstrip(_BROKEN) and len(self._window) - self._context >= _CHARACTER_BYTES:
                 final += decode(self._tokenizer, self._window[self._context : self._context + 1])
                 del self._window[: self._context + 1]
                 self._context = 0
-                text = self._beyond_context(self._window)
+                text = decode(self._tokenizer, self._window, self._context)
             if text and not text.endswith(_BROKEN):
                 final += text
                 self._window = self._window[self._context :]
@@ -151,16 +155,10 @@ class IncrementalText:
 
     def preview(self, tokens: Sequence[int]) -> str:
         """The text that would follow the final text if these tokens were committed."""
-        return self._beyond_context([*self._window, *tokens]).rstrip(_BROKEN)
+        return decode(self._tokenizer, [*self._window, *tokens], self._context).rstrip(_BROKEN)
 
     def flush(self) -> str:
         """The rest, broken characters included: no more tokens will come."""
-        rest = self._beyond_context(self._window)
+        rest = decode(self._tokenizer, self._window, self._context)
         self._window, self._context = [], 0
         return rest
-
-    def _beyond_context(self, tokens: Sequence[int]) -> str:
-        known = decode(self._tokenizer, tokens[: self._context])
-        text = decode(self._tokenizer, tokens)
-        # What was final stays so, also where a byte that is wrong breaks the run that it ends.
-        return text[len(known) :] if text.startswith(known) else decode(self._tokenizer, tokens[self._context :])

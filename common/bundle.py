@@ -1,6 +1,6 @@
 """What a bundle is: the directory that a client needs for one draft of one target, and its `bundle.json`.
 
-What may live here: the manifest, its identity, reading, writing and verifying it. It may not know how files travel,
+What may live here: the manifest, its identity, writing and verifying it. It may not know how files travel,
 where they are cached, or how models are loaded.
 """
 
@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from common.protocol.errors import MisuseError
 
@@ -94,23 +93,6 @@ def write_bundle_file(directory: Path, bundle: Bundle) -> None:
     partial.replace(directory / MANIFEST_FILE)
 
 
-def read_bundle_file(directory: Path) -> Bundle:
-    """Reads `bundle.json`. Raises MisuseError where it is missing, broken, or of another format."""
-    path = directory / MANIFEST_FILE
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise MisuseError(f"{path} has another format than this release reads, {FORMAT}; pull it again")
-        return _parse(content)
-    except OSError as error:
-        raise MisuseError(
-            f"{directory} is no bundle: it has no {MANIFEST_FILE}; fetch one with `outrider pull`"
-        ) from error
-    # RecursionError is what JSON raises that is nested too deeply.
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise MisuseError(f"{path} is broken; fetch the bundle again with `outrider pull`") from error
-
-
 def first_damaged(directory: Path, manifest: BundleManifest) -> str | None:
     """The path of the first file that is absent or differs from the manifest; None where the bundle is whole."""
     for file in manifest.files:
@@ -118,19 +100,3 @@ def first_damaged(directory: Path, manifest: BundleManifest) -> str | None:
         if not source.is_file() or source.stat().st_size != file.size or describe_file(file.path, source) != file:
             return file.path
     return None
-
-
-def _parse(content: dict[str, Any]) -> Bundle:
-    target = dict(content["target"])
-    card = TargetCard(
-        model=str(target["model"]),
-        fingerprint=str(target["fingerprint"]),
-        vocab_size=int(target["vocab_size"]),
-        context=int(target["context"]),
-        end_tokens=tuple(int(token) for token in target["end_tokens"]),
-    )
-    files = [BundleFile(str(file["path"]), int(file["size"]), str(file["sha256"])) for file in content["files"]]
-    manifest = make_manifest(str(content["draft"]), str(content["kind"]), card.fingerprint, files)
-    if manifest.id != content["id"] or not all(stays_inside(file.path) for file in files):
-        raise ValueError("the manifest contradicts its id")
-    return Bundle(manifest, card)

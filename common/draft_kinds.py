@@ -65,7 +65,8 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
         DraftKind(LOOKUP, "nothing", Weights.NONE),
     )
 }
-"""By name, in the order of preference: of several drafts beside a target, the first kind is the default."""
+"""By name. A shipped family offers its draft models in this order; for any other target the options `--draft` of the
+operator give the order. A client that names no draft takes the first one with weights (`choose_bundle`)."""
 
 TRAINED_KINDS = tuple(kind for kind in DRAFT_KINDS.values() if kind.weights is not Weights.NONE)
-"""Those with weights; also the names of the folders beside a shipped target."""
+"""Those with weights, in the same order; also the names of the folders beside a shipped target."""

@@ -32,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDERD_CACHE_TOKENS is "
-    "--cache-tokens. `outriderd config` shows what they say.",
+    "--cache-tokens. `outriderd config` shows their values.",
 )
 
 PROGRAM = Program(
@@ -160,7 +160,7 @@ def doctor(
 def config(
     context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
 ) -> None:
-    """Show which options are not as by default and what set them; every option of one COMMAND."""
+    """Show the options that differ from their defaults and what set them; with COMMAND all of its options."""
     from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)

@@ -1,1 +1,1 @@
-"""Files that a client keeps: bundles of drafts, and what servers said of themselves. May not know sessions."""
+"""Files that a client keeps: bundles of drafts, and descriptions of servers. May not know sessions."""

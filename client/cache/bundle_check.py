@@ -2,7 +2,7 @@
 change the text.
 
 All but the weights is read at every start, for damage leaves times as they are and a tokenizer takes milliseconds.
-Weights are read where a file is newer than `bundle.json`, which is written last, and wholly by `outrider pull`. Knows
+Weights are read if a file is newer than `bundle.json`, which is written last, and wholly by `outrider pull`. Knows
 files and no server.
 """
 
@@ -29,12 +29,12 @@ def check_intact(bundle: Path, manifest: BundleManifest) -> None:
         raise damage
     newest = max(times.values(), default=checked)
     if newest > checked:
-        with suppress(OSError):  # where nothing can be written, they are read again the next time
+        with suppress(OSError):  # if nothing can be written, they are read again the next time
             os.utime(bundle / MANIFEST_FILE, ns=(newest, newest))
 
 
 def damage_of(bundle: Path, manifest: BundleManifest) -> BundleError | None:
-    """What happened to files since they were fetched; None where they are as their server sent them."""
+    """What happened to files since they were fetched; None if they are as their server sent them."""
     damaged = first_damaged(bundle, manifest)
     if damaged is None:
         return None

@@ -42,7 +42,7 @@ class Source(Protocol):
 def choose_bundle(offered: Sequence[BundleManifest], draft: str | None) -> BundleManifest:
     """The bundle of the draft with this name; without a name the first with a model, else `lookup`.
 
-    Raises MisuseError where the server has no such draft, BundleError where it has none.
+    Raises MisuseError if the server has no such draft, BundleError if it has none.
     """
     if draft is not None:
         for manifest in offered:
@@ -71,7 +71,7 @@ async def pull(
 ) -> Path:
     """Fetches what is missing of a bundle and returns its directory.
 
-    Raises BundleError where a file arrives damaged or cannot be kept, LinkError where the link breaks. Nothing is
+    Raises BundleError if a file arrives damaged or cannot be kept, LinkError if the link breaks. Nothing is
     fetched of a bundle for which the disk has no room.
     """
     directory = bundle_directory(cache, manifest)

@@ -16,7 +16,7 @@ _DIGEST_BYTES = sha256().digest_size
 
 
 def remember(cache: Path, address: str, description: ServerDescription) -> None:
-    """Does nothing where the cache cannot be written."""
+    """Does nothing if the cache cannot be written."""
     file = _file(cache, address)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def remember(cache: Path, address: str, description: ServerDescription) -> None:
 
 
 def recall(cache: Path, address: str) -> ServerDescription | None:
-    """None where nothing readable was kept, or only a description of another protocol version."""
+    """None if nothing readable was kept, or only a description of another protocol version."""
     try:
         data = _file(cache, address).read_bytes()
         digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]

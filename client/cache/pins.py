@@ -38,7 +38,7 @@ async def keep_pin(
 ) -> None:
     """Remembers all that a server hands out, the first time that it does, and compares the bundle that is wanted later.
 
-    Raises BundleError where that is not what was remembered, unless what is new is to be trusted, and where it cannot
+    Raises BundleError if that is not what was remembered, unless what is new is to be trusted, and if it cannot
     be remembered. To be called before anything is fetched.
     """
     if address.is_loopback:
@@ -62,7 +62,7 @@ async def keep_pin(
 
 
 def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) -> str:
-    """What differs, as half a sentence; empty where nothing does."""
+    """What differs, as half a sentence; empty if nothing does."""
     if known.fingerprint != offered.fingerprint:
         return (
             f"{address} decides with another target, {_target(offered)}, than when this machine first used it, "
@@ -91,7 +91,7 @@ def _identity(text: str) -> str:
 
 
 def _read(cache: Path) -> Pins:
-    """Raises BundleError for a file that is not ours: what it should have kept from us, nobody knows."""
+    """Raises BundleError for a file that is not ours: it may hide what was pinned."""
     file = cache / _FILE
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

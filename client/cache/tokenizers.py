@@ -1,7 +1,7 @@
-"""Bundles' tokenizers as transformers has made them, kept so that the next start needs no transformers.
+"""A cache of bundles' tokenizers as transformers made them, so that the next start needs no transformers.
 
-One file for each tokenizer and each version of the libraries: a checksum, and behind it the tokenizer. What cannot be
-read or written is made anew.
+One file for each tokenizer and each version of the libraries: a checksum, then the tokenizer. A file that cannot be
+read is made again.
 """
 
 import os
@@ -18,23 +18,24 @@ _DIGEST_BYTES = sha256().digest_size
 
 
 def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokenizer:
-    """Raises CheckpointError where the bundle's tokenizer cannot be used."""
+    """Raises CheckpointError if the bundle's tokenizer cannot be used."""
     file = kept_file(cache, manifest)
     kept = read_kept(file)
     if kept is not None:
         return kept
     from common.models.checkpoint import load_tokenizer
 
-    theirs = load_tokenizer(bundle / TOKENIZER_FOLDER)
-    plain = plain_tokenizer(theirs)
+    full = load_tokenizer(bundle / TOKENIZER_FOLDER)
+    plain = plain_tokenizer(full)
     if plain is None:
-        return theirs
+        full.clean_up_tokenization_spaces = False  # a text must come back as it was
+        return full
     _write(file, plain.to_bytes())
     return plain
 
 
 def kept_file(cache: Path, manifest: BundleManifest) -> Path:
-    """Where it is kept, if it is."""
+    """The file of the bundle's tokenizer, whether it exists or not."""
     return cache / _FOLDER / _name(manifest)
 
 
@@ -46,12 +47,12 @@ def _name(manifest: BundleManifest) -> str:
 
 
 def read_kept(file: Path) -> PlainTokenizer | None:
-    """None where nothing readable is kept."""
+    """None if nothing readable is kept."""
     try:
         data = file.read_bytes()
         digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         return PlainTokenizer.from_bytes(kept) if sha256(kept).digest() == digest else None
-    # A file whose checksum is right was written by us; of other versions of the libraries at worst.
+    # The checksum is right, so this program wrote the file, at worst with other versions of the libraries.
     except Exception:
         return None
 

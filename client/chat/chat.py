@@ -73,7 +73,7 @@ class Chat:
         return self._chat_session.is_private
 
     def ask(self, question: str) -> None:
-        """Raises OutriderError where no answer comes, or not all of it."""
+        """Raises OutriderError if no answer comes, or not all of it."""
         options = self._options
         self._answer(
             lambda on_tokens, on_link_change: self._chat_session.ask(question, options, on_tokens, on_link_change),
@@ -86,8 +86,8 @@ class Chat:
             lambda on_tokens, on_link_change: self._chat_session.ask_again(options, on_tokens, on_link_change), options
         )
 
-    def set(self, said: str) -> None:
-        name, _, text = said.partition(" ")
+    def set(self, argument: str) -> None:
+        name, _, text = argument.partition(" ")
         if not text:
             self._show_settings(name)
             return
@@ -156,12 +156,12 @@ class Chat:
         self._own_files.clear()
         if was_private:
             self._lines.forget()
-        said = "a new conversation"
+        line = "a new conversation"
         if self._settings != self._public_settings:
             # A stop string that goes to the server may quote private text.
             self._apply(self._public_settings)
-            said += "; what was set while the last one was private is set back"
-        self._display.note(said)
+            line += "; what was set while the last one was private is set back"
+        self._display.note(line)
 
     def quit(self) -> None:
         self.is_over = True
@@ -184,7 +184,7 @@ class Chat:
         return True
 
     def _answer(self, asked: AskModel, options: AnswerOptions) -> Answer | None:
-        """None where a person did not wait for its end. Raises OutriderError as `ask` does."""
+        """None if a person did not wait for its end. Raises OutriderError as `ask` does."""
         renderer = self._display.renderer()
         link = LinkState.OFFLINE if self._chat_session.is_held and not self.is_private else LinkState.ONLINE
         view = AnswerView(self._client.tokenizer, renderer, options.stop, link)
@@ -222,7 +222,7 @@ class Chat:
         return answer
 
     def _apply(self, settings: ChatSettings) -> None:
-        """Raises MisuseError where these settings do not go together, or the server has not what they name."""
+        """Raises MisuseError if these settings do not go together, or the server has not what they name."""
         is_seed_drawn = settings.answer.seed is None and self._settings.answer.seed is None
         seed = self._options.seed if is_seed_drawn else settings.answer.seed  # one that was drawn stays
         options, offline = replace(settings.answer, seed=seed).options(), settings.offline.options()

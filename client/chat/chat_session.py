@@ -85,7 +85,7 @@ class ChatSession:
     """`begin` it before anything is asked, and `close` it."""
 
     def __init__(self, client: ChatClient, policy: Policy, offline: OfflineOptions):
-        """Raises OutriderError where its draft cannot be loaded or the target has no chat template."""
+        """Raises OutriderError if its draft cannot be loaded or the target has no chat template."""
         chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])
         self.exchanges: Transcript = ()
         self.stats: list[Stats] = []  # of each answer
@@ -104,7 +104,7 @@ class ChatSession:
             self._router.hold()
 
     async def begin_anew(self) -> None:
-        """As `begin`, with nothing said yet."""
+        """As `begin`, with an empty transcript."""
         self.exchanges, self.stats = (), []
         await self.begin()
 
@@ -130,7 +130,7 @@ class ChatSession:
         self._offline = self._router.offline = offline
 
     def hold(self) -> None:
-        """Answers without the server until `release`. Raises MisuseError where nothing drafts."""
+        """Answers without the server until `release`. Raises MisuseError if nothing drafts."""
         if not self._policy.drafts:
             raise MisuseError(f"the policy {self._policy.name} drafts nothing, so nothing would be written offline")
         self._is_held = True
@@ -149,7 +149,7 @@ class ChatSession:
     async def ask(
         self, question: str, options: AnswerOptions, on_tokens: TokenListener, on_link_change: "LinkListener"
     ) -> Answer:
-        """The answer, which is part of what was said from now on, as much of it as came.
+        """The answer, as much of it as came, which is part of the transcript from now on.
 
         Raises OutriderError as a router does, and TooLongError; then the question may be asked again.
         """
@@ -159,8 +159,8 @@ class ChatSession:
     async def ask_again(
         self, options: AnswerOptions, on_tokens: TokenListener, on_link_change: "LinkListener"
     ) -> Answer:
-        """Another answer to the last question; the one before stays where no other came. Raises as `ask` does, and
-        MisuseError where nothing was asked."""
+        """Another answer to the last question; the one before stays if no other came. Raises as `ask` does, and
+        MisuseError if nothing was asked."""
         if not self.exchanges:
             raise MisuseError("nothing was asked yet")
         return await self._say(self.exchanges[:-1], self.exchanges[-1], options, on_tokens, on_link_change)
@@ -180,7 +180,7 @@ class ChatSession:
     ) -> Answer:
         """Has exchange `at` of those that are unverified answered again, with what was drafted offered to the target.
 
-        What was asked before it was asked then; `options` where that is not known. An answer that is not whole changes
+        What was asked before it was asked then; `options` if that is not known. An answer that is not whole changes
         nothing. Raises as `ask` does.
         """
         exchange = self.exchanges[at]
@@ -201,7 +201,7 @@ class ChatSession:
         on_tokens: TokenListener,
         on_link_change: "LinkListener",
     ) -> Answer:
-        """Asks what the exchange asks; where nothing comes it stays as it is."""
+        """Asks what the exchange asks; if no answer comes, it stays as it is."""
         seen: list[int] = []
 
         def see(committed: Sequence[int], provisional: Sequence[int]) -> None:

@@ -25,7 +25,7 @@ Run = Callable[["Chat", str], None]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`run` takes the argument, empty where there is none; one that is `required` is there."""
+    """`run` takes the argument, empty if there is none; one that is `required` is there."""
 
     name: str
     argument: str
@@ -40,10 +40,10 @@ class ParsedCommand:
     argument: str
 
 
-def parse_command(said: TypedMessage) -> ParsedCommand | None:
-    """What a message calls, None where it is meant for the model. Raises MisuseError for an unknown command, and for a
+def parse_command(message: TypedMessage) -> ParsedCommand | None:
+    """What a message calls, None if it is meant for the model. Raises MisuseError for an unknown command, and for a
     wrong number of arguments."""
-    match = None if said.literal else _LIKE_A_COMMAND.fullmatch(said.text)
+    match = None if message.literal else _LIKE_A_COMMAND.fullmatch(message.text)
     if match is None:
         return None
     name, argument = match[1].lower(), (match[2] or "").strip()
@@ -60,7 +60,7 @@ def parse_command(said: TypedMessage) -> ParsedCommand | None:
 
 _TABLE = (
     Command("help", "", "what can be typed here", lambda chat, _: chat.show_help(_helped())),
-    Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, said: chat.set(said)),
+    Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, argument: chat.set(argument)),
     Command(
         "retry", "", "ask the last question again; another answer if tokens are sampled", lambda chat, _: chat.retry()
     ),
@@ -69,7 +69,7 @@ _TABLE = (
     Command("load", FILE, "go on from a conversation in a file", lambda chat, file: chat.load(file), required=True),
     Command("offline", "", "go on without the server", lambda chat, _: chat.go_offline()),
     Command("online", "", "go back to the server, which verifies what was drafted", lambda chat, _: chat.go_online()),
-    Command("new", "", "forget all that was said; the only way out of a private chat", lambda chat, _: chat.new()),
+    Command("new", "", "begin an empty conversation; the only way to end a private one", lambda chat, _: chat.new()),
     Command(QUIT, "", "leave, as Ctrl-D does", lambda chat, _: chat.quit()),
 )
 COMMANDS = {each.name: each for each in _TABLE}

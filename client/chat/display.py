@@ -51,7 +51,7 @@ class Display:
         return renderer_for(self._out, time.monotonic)
 
     def render(self, renderer: Renderer, text: str) -> None:
-        """Shows the Markdown of an answer that has ended on `renderer`, in place of the text, where both can be."""
+        """Shows the Markdown of an answer that has ended on `renderer`, in place of the text, if both can be."""
         if isinstance(renderer, LiveRenderer):
             from client.chat.markdown import rendered
 
@@ -81,5 +81,5 @@ class Display:
 
 
 def held_line(tokens: int) -> str:
-    """What a person must know of an answer without a server, as was wished."""
+    """What a person must know of an answer without a server, by the user's choice."""
     return f"{tokens} tokens are the draft model's own; /online has the server verify them"

@@ -15,7 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from client.chat.completion import CommandCompleter
 from client.chat.history import KeptHistory, history_file
 from client.chat.lines import LEAVING
-from client.chat.multiline import CONTINUATION, TypedMessage, is_open, said
+from client.chat.multiline import CONTINUATION, TypedMessage, as_message, is_open
 
 Run = Callable[[Coroutine[Any, Any, str]], str]
 
@@ -42,7 +42,7 @@ class Editor:
         history.private = private
         self._hint = ""
         try:
-            return said(self._run(self._session.prompt_async([("bold", prompt)])))
+            return as_message(self._run(self._session.prompt_async([("bold", prompt)])))
         except EOFError:
             return None
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from client.chat.multiline import CONTINUATION, TypedMessage, is_open, said
+from client.chat.multiline import CONTINUATION, TypedMessage, as_message, is_open
 
 _MORE = "... "
 LEAVING = "Ctrl-C again leaves, as do Ctrl-D and /quit"
@@ -23,7 +23,7 @@ class Lines(Protocol):
         ...
 
     def ask(self, prompt: str, *, private: bool) -> TypedMessage | None:
-        """The next message, which may be empty; None where the person leaves. What is `private` is not kept."""
+        """The next message, which may be empty; None if the person leaves. What is `private` is not kept."""
         ...
 
     def forget(self) -> None:
@@ -31,7 +31,7 @@ class Lines(Protocol):
 
 
 class PlainLines:
-    """Lines of standard input as they come; `console` prompts for them, None where nobody types."""
+    """Lines of standard input as they come; `console` prompts for them, None if no person types."""
 
     keys = (
         ("Enter", "sends"),
@@ -43,7 +43,7 @@ class PlainLines:
         self._console = console
         self._interrupted = False
         if isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are no text are told as such, line by line
+            sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are no text are reported as such, line by line
 
     def ask(self, prompt: str, *, private: bool) -> TypedMessage | None:
         while True:
@@ -56,7 +56,7 @@ class PlainLines:
                 self._write(f"\n{LEAVING}\n")
                 continue
             self._interrupted = False
-            return None if typed is None else said(typed)
+            return None if typed is None else as_message(typed)
 
     def forget(self) -> None:
         pass

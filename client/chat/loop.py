@@ -1,6 +1,6 @@
 """One message after another, to a chat's commands or to the model, until the person leaves.
 
-An error is told and the conversation goes on; only misuse in a pipe, where nobody can type it again, ends it.
+An error is shown and the conversation goes on; only misuse in a pipe, where no person can type it again, ends it.
 """
 
 from client.chat.chat import Chat
@@ -14,14 +14,14 @@ from common.protocol.errors import MisuseError, OutriderError
 
 
 def converse(chat: Chat, lines: Lines, display: Display, *, typed: bool) -> bool:
-    """Whether every question was answered to its end; `typed` by a person. Raises MisuseError where nobody types."""
+    """Whether every question was answered to its end; `typed` by a person. Raises MisuseError for misuse in a pipe."""
     is_well = True
     while not chat.is_over:
-        said = lines.ask(chat.prompt, private=chat.is_private)
-        if said is None:
+        message = lines.ask(chat.prompt, private=chat.is_private)
+        if message is None:
             break
         try:
-            _take(chat, said)
+            _take(chat, message)
         except MisuseError as error:
             if not typed:
                 raise
@@ -38,14 +38,14 @@ def converse(chat: Chat, lines: Lines, display: Display, *, typed: bool) -> bool
     return is_well
 
 
-def _take(chat: Chat, said: TypedMessage) -> None:
+def _take(chat: Chat, message: TypedMessage) -> None:
     try:
-        valid_text(said.text)
+        valid_text(message.text)
     except UnicodeError as error:
         raise MisuseError("that is not valid text; give it in UTF-8") from error
-    call = parse_command(said)
+    call = parse_command(message)
     if call is not None:
         call.command.run(chat, call.argument)
-    elif said.text:
-        before_private(said.text)  # fails now where its spans cannot be
-        chat.ask(said.text)
+    elif message.text:
+        before_private(message.text)  # fails now if its spans cannot be
+        chat.ask(message.text)

@@ -1,6 +1,6 @@
-"""An answer's Markdown as a terminal shows it, where that loses nothing of the answer.
+"""An answer's Markdown as a terminal shows it, if that loses nothing of the answer.
 
-Knows Markdown and rich, and no conversation. Imported only where there is an answer to render.
+Knows Markdown and rich, and no conversation. Imported only if there is an answer to render.
 """
 
 import re
@@ -20,7 +20,7 @@ _PADDING = re.compile(rf"(?: |{_STYLE})+$", re.MULTILINE)
 
 
 def rendered(text: str, console: Console) -> str | None:
-    """The text as whole lines for the console; None where it has indented lines that a paragraph would not keep so, as
+    """The text as whole lines for the console; None if it has indented lines that a paragraph would not keep so, as
     code without a fence has."""
     text = printable(text)
     # What looks like HTML is text, and rich would leave it out.

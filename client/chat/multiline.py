@@ -25,7 +25,7 @@ def is_open(typed: str) -> bool:
     return is_in_private(typed) or (begun.startswith(QUOTE) and not begun.removeprefix(QUOTE).endswith(QUOTE))
 
 
-def said(typed: str) -> TypedMessage:
+def as_message(typed: str) -> TypedMessage:
     text = typed.strip()
     if not text.startswith(QUOTE):
         return TypedMessage(text)

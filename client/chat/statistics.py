@@ -7,7 +7,7 @@ from client.stats import Stats, combined, per
 
 
 def stats_table(answers: Sequence[Stats]) -> list[tuple[str, str, str]]:
-    """Rows of a name, the last answer's figure and the conversation's; empty where nothing was answered."""
+    """Rows of a name, the last answer's figure and the conversation's; empty if nothing was answered."""
     if not answers:
         return []
     last, together = answers[-1], combined(answers)

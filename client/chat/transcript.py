@@ -37,10 +37,10 @@ class DraftedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question, with the marks of what in it is private, and its answer, None where none came.
+    """A question, with the marks of what in it is private, and its answer, None if none came.
 
     What is `private` must not leave this machine. Of an answer that is not `confirmed` no target has judged the end;
-    `drafted` is how to have it judged, where that is known.
+    `drafted` is how to have it judged, if that is known.
     """
 
     question: str
@@ -60,28 +60,28 @@ def answered(exchanges: Iterable[Exchange]) -> Transcript:
 
 def messages(exchanges: Iterable[Exchange], question: str) -> list[Message]:
     """What is read before the question is answered, the first that is private in a span of it."""
-    said: list[Message] = []
+    listed: list[Message] = []
     for each in kept_private(answered(exchanges)):
-        said += [{"role": _USER, "content": each.question}, {"role": _ASSISTANT, "content": str(each.answer)}]
-    return [*said, {"role": _USER, "content": question}]
+        listed += [{"role": _USER, "content": each.question}, {"role": _ASSISTANT, "content": str(each.answer)}]
+    return [*listed, {"role": _USER, "content": question}]
 
 
 def as_json(exchanges: Sequence[Exchange], model: str) -> str:
-    said: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     for each in kept_private(exchanges):
         marks: dict[str, Any] = {_PRIVATE: True} if each.private else {}
-        said.append({"role": _USER, "content": each.question, **marks})
+        listed.append({"role": _USER, "content": each.question, **marks})
         if each.answer is not None:
             marks |= {} if each.confirmed else {_UNCONFIRMED: True}
-            said.append({"role": _ASSISTANT, "content": each.answer, **marks})
-    return json.dumps({"model": model, "messages": said}, ensure_ascii=False, indent=2) + "\n"
+            listed.append({"role": _ASSISTANT, "content": each.answer, **marks})
+    return json.dumps({"model": model, "messages": listed}, ensure_ascii=False, indent=2) + "\n"
 
 
 def from_json(text: str) -> Transcript:
     """What `as_json` wrote, with everything private in it marked so. Raises MisuseError for anything else."""
     try:
-        said = json.loads(text)["messages"]
-        parts = [(each["role"], each["content"], _marks_of(each)) for each in said]
+        loaded = json.loads(text)["messages"]
+        parts = [(each["role"], each["content"], _marks_of(each)) for each in loaded]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MisuseError(_NO_CONVERSATION) from error
     return _paired(parts)
@@ -125,7 +125,7 @@ def _paired(parts: Sequence[tuple[object, object, Sequence[str]]]) -> Transcript
     for number, (role, content, marks) in enumerate(parts, 1):
         text, is_private = _text(content, number), _PRIVATE in marks
         if role == _USER and answered(exchanges) == tuple(exchanges):
-            before_private(text)  # fails now where its spans cannot be
+            before_private(text)  # fails now if its spans cannot be
             exchanges.append(Exchange(text, private=is_private))
         elif role == _ASSISTANT and exchanges and exchanges[-1].answer is None:
             is_private = is_private or exchanges[-1].private

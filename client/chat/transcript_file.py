@@ -28,7 +28,7 @@ _FORMS = {
 
 
 def save(file: Path, exchanges: Sequence[Exchange], model: str, own: Collection[Path]) -> None:
-    """Writes the file, whole or not at all. Raises MisuseError where it cannot, and for one that exists and is not of a
+    """Writes the file, whole or not at all. Raises MisuseError if it cannot, and for one that exists and is not of a
     chat's `own`."""
     form = _form_of(file)
     if file.exists() and file.resolve() not in own:
@@ -44,7 +44,7 @@ def save(file: Path, exchanges: Sequence[Exchange], model: str, own: Collection[
 
 
 def load(file: Path) -> Transcript:
-    """Raises MisuseError where it cannot be read or is no conversation."""
+    """Raises MisuseError if it cannot be read or is no conversation."""
     form = _form_of(file)
     try:
         return form.read(file.read_bytes().decode())

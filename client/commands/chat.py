@@ -16,8 +16,8 @@ from client.chat.display import Display
 from client.chat.lines import Lines, PlainLines
 from client.chat.loop import converse
 from client.chat.settings import ChatSettings
-from client.local_serve.ask import Options
-from client.local_serve.served_client import Load, ServedClient, served_client
+from client.local_serve.chat_client import Load, SocketChatClient, chat_client_of_serve
+from client.local_serve.request import RequestOptions, loaded_here_line
 from client.options import Credentials
 from client.terminal.render import unreached_line
 from common.address import parse_destination
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a chat talks with; `choice` is what a drafter is loaded with. A running `outrider serve` is asked where
+    """What a chat talks with; `choice` is what a drafter is loaded with. A running `outrider serve` is asked if
     `via_serve`."""
 
     server: str
@@ -45,7 +45,7 @@ def chat(request: ChatRequest, loaded: Callable[[], None]) -> bool:
     before anything is shown.
 
     Ctrl-C stops an answer; pressed twice at the prompt, it exits. Raises MisuseError for what
-    cannot be asked, and OutriderError where the conversation cannot begin.
+    cannot be asked, and OutriderError if the conversation cannot begin.
     """
     # Input is read between two runs of the loop, in the main thread, where Ctrl-C can interrupt it.
     with asyncio.Runner() as runner:
@@ -56,22 +56,24 @@ def chat(request: ChatRequest, loaded: Callable[[], None]) -> bool:
             return await clients.enter_async_context(_client_here(request))
 
         try:
-            served = _served(stack, request, loaded, load) if request.via_serve else None
-            client = runner.run(load()) if served is None else served
+            by_serve = _client_of_serve(stack, request, load) if request.via_serve else ""
+            client = runner.run(load()) if isinstance(by_serve, str) else by_serve
             chat_session = runner.run(_begin(stack, client, request.settings))
             loaded()
+            if isinstance(by_serve, str) and by_serve and request.settings.answer.options().policy.drafts:
+                sys.stderr.write(loaded_here_line(by_serve) + "\n")
             return _talk(client, chat_session, request, runner)
         finally:
             runner.run(stack.aclose())
 
 
-def _served(stack: AsyncExitStack, request: ChatRequest, loaded: Callable[[], None], load: Load) -> ServedClient | None:
+def _client_of_serve(stack: AsyncExitStack, request: ChatRequest, load: Load) -> SocketChatClient | str:
     settings = request.settings
-    options = Options(request.credentials, settings.answer, settings.offline, request.choice, 0.0)
-    served = served_client(request.cache, request.server, options, loaded, load)
-    if served is not None:
-        stack.callback(served.close)
-    return served
+    options = RequestOptions(request.credentials, settings.answer, settings.offline, request.choice)
+    client = chat_client_of_serve(request.cache, request.server, options, load)
+    if isinstance(client, SocketChatClient):
+        stack.callback(client.close)
+    return client
 
 
 def _client_here(request: ChatRequest) -> "AbstractAsyncContextManager[Client]":
@@ -95,7 +97,7 @@ async def _begin(stack: AsyncExitStack, client: ChatClient, settings: ChatSettin
 
 
 def _talk(
-    client: "Client | ServedClient", chat_session: ChatSession, request: ChatRequest, runner: asyncio.Runner
+    client: "Client | SocketChatClient", chat_session: ChatSession, request: ChatRequest, runner: asyncio.Runner
 ) -> bool:
     console, notes = PlainConsole(), PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
     display = Display(console, notes)
@@ -113,7 +115,7 @@ def _talk(
 
 
 def _lines(console: Console, runner: asyncio.Runner) -> Lines:
-    """An editor where the terminal can show one."""
+    """An editor if the terminal can show one."""
     is_typed = sys.stdin.isatty() and sys.stdout.isatty()
     if not is_typed or console.is_dumb_terminal:
         return PlainLines(console if is_typed else None)

@@ -73,7 +73,7 @@ async def demo(options: DemoOptions, *, as_json: bool) -> None:
     """Shows every answer as it comes, then a table; or prints one JSON object.
 
     Answers come in real time, where a busy machine is late; the table's figures are the virtual clock's, which no
-    machine is too busy for. Raises DemoError after that where the systems' answers differ.
+    machine is too busy for. Raises DemoError after that if the systems' answers differ.
     """
     console = PlainConsole(quiet=as_json)
     family = find_family(options.models)
@@ -115,9 +115,9 @@ async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
     from client.commands.serve import Listening, bind, serve
     from client.endpoint.service import EndpointDefaults, WhenOffline
 
-    bind(listen).close()  # fails now where it cannot be had
+    bind(listen).close()  # fails now if it cannot be had
     family = find_family(models)
-    # By its name, which the page shows, where it has one.
+    # By its name, which the page shows, if it has one.
     target = ("--target", "demo") if models is None else ("--target", str(family.target), "--draft", str(family.draft))
     threads, listening = ("--threads", str(HALF_THE_CORES)), Listening(listen, _PAGE_SEATS, None)
     defaults = EndpointDefaults(AnswerOptions(STREAM, _PAGE_TOKENS, pace=_PAGE_LEVEL_SECONDS), None, WhenOffline.ANSWER)
@@ -138,7 +138,7 @@ async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
 
 
 def _unheeded() -> None:
-    """What takes long has said so itself."""
+    """The parts that take long show their own progress."""
 
 
 async def _answer_all(
@@ -158,6 +158,12 @@ async def _answer_all(
     return answers
 
 
+CAPTION = (
+    f"The first columns are computed on a virtual clock, in which {IN_WORDS}. The two columns marked 'here' are what "
+    "you saw in real time: the speed on this machine, and the share of passes that took longer than stated."
+)
+
+
 def result_table(shown: Shown, title: str) -> Table:
     """Within 80 columns, headings whole."""
     same = "all answers identical" if shown.identical else "ANSWERS DIFFER"
@@ -166,8 +172,7 @@ def result_table(shown: Shown, title: str) -> Table:
         pad_edge=False,
         padding=(0, 0),
         title=f"{title}, on a virtual clock: {same}",
-        caption=f"{IN_WORDS}; here: what you saw, in real time; late: the passes that took longer on this machine, "
-        "which the other figures do not feel",
+        caption=CAPTION,
     )
     table.add_column("system", no_wrap=True)
     headings = ("tokens/s", "speed", "first\ntoken", "first\nratio", "tokens\n/pass", "passes", "kB up", "kB\ndown")

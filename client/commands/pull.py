@@ -11,7 +11,7 @@ from common.cache import cache_directory
 
 
 async def pull(access: Access, draft: str | None, cache: Path | None, *, trust_new: bool) -> None:
-    """Prints the bundle's directory. `trust_new`: also where it is not what this server handed out before."""
+    """Prints the bundle's directory. `trust_new`: also if it is not what this server handed out before."""
     directory = cache_directory(cache)
     async with access.connect() as connection:
         description = await describe(connection)

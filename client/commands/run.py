@@ -10,6 +10,7 @@ from client.assembly import client_for
 from client.drafting.draft_loader import DraftChoice
 from client.link.offline import OfflineOptions
 from client.link.stream import Access
+from client.local_serve.request import loaded_here_line
 from client.one_answer import answer, prompt_of
 from client.terminal.outcome import show_outcome
 from client.terminal.progress import download_bar
@@ -25,12 +26,13 @@ async def run(
     options: AnswerOptions,
     offline: OfflineOptions,
     loaded: Callable[[], None],
+    unused_serve: str | None,
     *,
     raw: bool,
     as_json: bool,
 ) -> None:
     """Shows the answer as it is committed, or prints one JSON object when it is over; `loaded` is called before
-    anything is shown.
+    anything is shown. `unused_serve` is the reason why no running `outrider serve` answers, if there is one to give.
 
     Raises BrokenOffError after showing what was committed.
     """
@@ -41,6 +43,8 @@ async def run(
         asked = prompt_of(client, prompt, raw=raw)
         drafter = client.load_drafter() if options.policy.drafts else None
         loaded()
+        if unused_serve and drafter is not None:
+            notes.print(loaded_here_line(unused_serve), markup=False)
         if not client.was_reached:
             unreached = unreached_line(str(access.address), client.manifest.draft, client.hitch)
             notes.print(unreached, style="dim", markup=False)

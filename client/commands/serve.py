@@ -1,12 +1,14 @@
 """`outrider serve`: OpenAI's interface on this machine, to a server far away."""
 
 import asyncio
+import signal
 import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -38,14 +40,14 @@ _NAME_LENGTH = 12  # of fingerprints, for people
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """`places` requests are answered at once; `key` is None where no API key is needed."""
+    """`places` requests are answered at once; `key` is None if no API key is needed."""
 
     address: Address
     places: int
     key: str | None
 
     def __post_init__(self) -> None:
-        """Raises MisuseError where anybody could ask."""
+        """Raises MisuseError if anybody could ask."""
         if self.key is None and not self.address.is_loopback:
             raise MisuseError(
                 f"{self.address} is open to other machines; ask for a key with --api-key-file, or listen on 127.0.0.1"
@@ -62,7 +64,7 @@ async def serve(
     loaded: Callable[[], None],
     link_control: LinkControl | None = None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; `loaded` is called before anything is said. Raises MisuseError for a port that
+    """Serves until SIGTERM or SIGINT; `loaded` is called before anything is printed. Raises MisuseError for a port that
     cannot be had."""
     with closing(bind(listening.address)) as port:
         async with AsyncExitStack() as stack:
@@ -83,7 +85,7 @@ async def serve(
 
             config = uvicorn.Config(
                 app,
-                log_level="critical",  # clients are told what went wrong, and streams that end on shutdown are no news
+                log_level="critical",  # clients get every error; streams that end on shutdown are none
                 lifespan="off",
                 http=TimedConnection,
                 backlog=BACKLOG,
@@ -106,6 +108,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._listener = listener
         self._ready = ready
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """As uvicorn's, but the signal is not raised again after a clean stop: the exit code is 0, as `outriderd`'s."""
+        self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

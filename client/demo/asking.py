@@ -23,7 +23,7 @@ async def ask(
 ) -> Answer:
     """The answer to a person's prompt, on a session of its own.
 
-    Raises BrokenOffError where it is not whole, DemoError where the drafter failed: either would be compared as if
+    Raises BrokenOffError if it is not whole, DemoError if the drafter failed: either would be compared as if
     it were the system's work.
     """
     return await ask_tokens(client, prompt_tokens(client, prompt), options, drafter, on_tokens)

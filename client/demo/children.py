@@ -36,7 +36,7 @@ class Child:
         self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._asked_to_end = False
         self._summary = ""
-        self._last_words = "it said nothing"
+        self._last_words = "it printed nothing"
         self._listening = asyncio.create_task(self._listen())
 
     @property
@@ -44,7 +44,7 @@ class Child:
         return self._process.pid
 
     async def ready(self) -> str:
-        """The HOST:PORT on which it is ready, once it is. Raises DemoError where it ends before, or takes too long."""
+        """The HOST:PORT on which it is ready, once it is. Raises DemoError if it ends before, or takes too long."""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.wait((self._address, self._listening), return_when=asyncio.FIRST_COMPLETED)
@@ -55,14 +55,14 @@ class Child:
         return self._address.result()
 
     async def finished(self) -> None:
-        """Once it has ended by itself. Raises DemoError where it failed."""
+        """Once it has ended by itself. Raises DemoError if it failed."""
         code = await self._process.wait()
         await self._listening
         if code:
             raise DemoError(f"{self._command} failed: {self._last_words}")
 
     def summary(self) -> dict[str, Any]:
-        """The counters that the command wrote when it ended. Raises DemoError where it wrote none."""
+        """The counters that the command wrote when it ended. Raises DemoError if it wrote none."""
         if not self._summary:
             raise DemoError(f"{self._command} ended without its summary: {self._last_words}")
         return dict(json.loads(self._summary))
@@ -102,13 +102,13 @@ class Child:
         line = b""
         while chunk := await self._process.stderr.read(_CHUNK_BYTES):
             *whole, line = (line + chunk).split(b"\n")
-            for said in whole:
-                self._hear(said)
+            for each in whole:
+                self._read_line(each)
             line = line[:_LINE_BYTES]
-        self._hear(line)
+        self._read_line(line)
 
-    def _hear(self, said: bytes) -> None:
-        line = said[:_LINE_BYTES].decode(errors="replace").strip()
+    def _read_line(self, data: bytes) -> None:
+        line = data[:_LINE_BYTES].decode(errors="replace").strip()
         if line.startswith(_READY) and not self._address.done():
             self._address.set_result(line.removeprefix(_READY))
         elif line.startswith(_SUMMARY):
@@ -138,7 +138,7 @@ class LinkSwitch:
 async def running(command: str, *arguments: str) -> AsyncIterator[Child]:
     """Runs a command until the block ends; it may not be ready when the block begins, so several start at once.
 
-    Raises DemoError where it is not installed. What this user has configured for a server is not meant for it.
+    Raises DemoError if it is not installed. What this user has configured for a server is not meant for it.
     """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", die_with_parent.__name__, str(installed(command)), *arguments),
@@ -156,7 +156,7 @@ async def running(command: str, *arguments: str) -> AsyncIterator[Child]:
 
 def installed(command: str) -> Path:
     """The program of one of our commands, beside Python or, as `pip install --user` has it, beside the program that
-    runs. Raises DemoError where it is not installed."""
+    runs. Raises DemoError if it is not installed."""
     folders = [str(Path(beside).parent) for beside in (sys.executable, sys.argv[0])]
     program = shutil.which(command, path=os.pathsep.join(folders))
     if program is None:

@@ -20,9 +20,9 @@ class DemoModels:
 
 
 def find_family(models: Path | None) -> DemoModels:
-    """The family in a folder, or the shipped one. Raises OutriderError where it is not whole."""
+    """The family in a folder, or the shipped one. Raises OutriderError if it is not whole."""
     if models is None:
-        shipped.shipped_family("demo")  # refuses where the release came without its models
+        shipped.shipped_family("demo")  # fails if the release came without its models
         models = shipped.FAMILIES["demo"].folder
     found = shipped.ModelFolder(models)
     if not found.target.is_dir() or not found.drafts:
@@ -32,7 +32,7 @@ def find_family(models: Path | None) -> DemoModels:
 
 
 def choose_prompts(file: Path, count: int, seed: int) -> list[str]:
-    """`count` of the file's prompts for code, or all where it has fewer. Raises DemoError where it has none that can be
+    """`count` of the file's prompts for code, or all if it has fewer. Raises DemoError if it has none that can be
     read."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()

@@ -38,7 +38,7 @@ _WARM_UP_TOKENS = 4
 _STEPS = 3  # reported for each system: its server, its draft, its first answer
 
 Advance = Callable[[str, float], None]
-"""Told what is being done and which share of the whole, 0 to 1, is behind it."""
+"""Is called with what is being done, and the share of the whole that is done, 0 to 1."""
 
 
 def systems(max_new_tokens: int) -> dict[str, AnswerOptions]:

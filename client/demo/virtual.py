@@ -29,7 +29,7 @@ class VirtualRun:
 async def compare_virtually(
     models: Path | None, profile: str, prompts: int, max_new_tokens: int, seed: int
 ) -> VirtualRun:
-    """Raises DemoError where the lab fails."""
+    """Raises DemoError if the lab fails."""
     with TemporaryDirectory(prefix="outrider-demo-") as folder:
         out = Path(folder) / "virtual.json"
         arguments = ("--prompts", str(prompts), "--max-new-tokens", str(max_new_tokens), "--seed", str(seed))
@@ -40,7 +40,7 @@ async def compare_virtually(
 
 
 def read_run(file: Path) -> VirtualRun:
-    """What the lab wrote. Raises DemoError where it is of another version."""
+    """What the lab wrote. Raises DemoError if it is of another version."""
     try:
         reported = json.loads(file.read_text(encoding="utf-8"))
         systems = reported["systems"]
@@ -48,7 +48,7 @@ def read_run(file: Path) -> VirtualRun:
         counters = {name: system["server"] for name, system in systems.items()}
         return VirtualRun(answers, counters, reported["stated_costs"])
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DemoError("outrider-lab said nothing that can be read; install one version of all commands") from error
+        raise DemoError("outrider-lab printed no readable result; install one version of all commands") from error
 
 
 def _answer(reported: Mapping[str, Any]) -> Answer:

@@ -1,6 +1,6 @@
 """The network path to a server, step by step, to name the first fault: name, port, TLS.
 
-May know sockets and TLS, and nothing of what is said once a connection stands. Blocking: to be called in a thread.
+May know sockets and TLS, and nothing of the messages on a connection. Blocking: to be called in a thread.
 """
 
 import socket
@@ -71,7 +71,7 @@ def check_plain(address: Address) -> Finding:
     """Whether plain text is what the server speaks."""
     reply = _greeted(address)
     if _is_settings(reply):
-        return Finding(_TLS, "off: the server speaks plain text, and so is it spoken to")
+        return Finding(_TLS, "off: client and server use plain text")
     if _presented(address) is not None:
         return Finding(
             _TLS, "off, but the server speaks TLS", "give --tls-ca with its authority's certificate, or --tls"
@@ -118,7 +118,7 @@ def _connected(address: Address) -> socket.socket:
 
 
 def _greeted(address: Address) -> bytes:
-    """The first bytes of a plain connection's answer; empty where there is none."""
+    """The first bytes of a plain connection's answer; empty if there is none."""
     try:
         with _connected(address) as plain:
             return _greet(plain)
@@ -139,7 +139,7 @@ def _is_settings(reply: bytes) -> bool:
 
 
 def _presented(address: Address) -> Certificate | None:
-    """The certificate that the server shows to anyone; None where it speaks no TLS."""
+    """The certificate that the server shows to anyone; None if it speaks no TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])

@@ -69,7 +69,7 @@ async def _check_health(connection: Connection) -> Finding:
 
 
 async def _described(connection: Connection, access: Access, findings: list[Finding]) -> ServerDescription | None:
-    """None where it does not say, and a finding says why. Raises OutriderError for what has nothing to do with who we
+    """None if it does not say, and a finding says why. Raises OutriderError for what has nothing to do with who we
     are."""
     try:
         return await connection.describe(_TIMEOUT_S)

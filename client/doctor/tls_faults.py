@@ -46,7 +46,7 @@ def distrusted(code: int, said: str, presented: Certificate, host: str, tls: Cli
 
 
 def refused(error: Exception | None, tls: ClientTls) -> Finding:
-    """Why the server hung up on a client that trusts it; `error` is None where it did so without a word."""
+    """Why the server hung up on a client that trusts it; `error` is None if it did so without a word."""
     said = (error.reason or "").lower() if isinstance(error, ssl.SSLError) else ""
     if tls.certificate is None:
         return Finding(

@@ -6,7 +6,7 @@ tokens, drafters or streams.
 
 A level costs a fixed time and a little for each node; both are fitted to measured levels, because with a constant cost
 trees would grow without limit. A node that the target commits with probability p saves p / speed seconds; it is worth
-its place while that is more than what it costs: its share of the level, and where the link queues what we send, of the
+its place while that is more than what it costs: its share of the level, and, if the link queues what is sent, of the
 link. All bounds move by bounded steps, so that one odd measurement does little.
 """
 

@@ -56,7 +56,7 @@ class _Trial(Depth):
 @dataclass(frozen=True, slots=True)
 class DraftLoader:
     """`bundle` is the directory of what `manifest` says; the target's sequences have `context` tokens at most, out of
-    `vocab_size`; `round_trip` is in seconds, infinite where the server was not reached."""
+    `vocab_size`; `round_trip` is in seconds, infinite if the server was not reached."""
 
     bundle: Path
     manifest: BundleManifest
@@ -67,7 +67,7 @@ class DraftLoader:
 
     def load(self) -> "DrafterFactory":
         """Loads the weights. Returns a factory that makes drafters for any number of conversations on them. Raises
-        OutriderError where they cannot be loaded."""
+        OutriderError if they cannot be loaded."""
         if self.choice.threads:
             import torch
 
@@ -96,10 +96,10 @@ class DraftLoader:
         return make
 
     def _load_fastest(self) -> "DrafterFactory":
-        """Tries every depth that was measured after training; where none was, runs no layer of the target. What runs
+        """Tries every depth that was measured after training; if none was, runs no layer of the target. What runs
         none goes to the deepest while it writes alone.
 
-        Raises BundleError where the bundle names what cannot be: nobody here has chosen a depth.
+        Raises BundleError if the bundle names a depth that cannot be: the user has chosen none.
         """
         measured = self._accept_lengths()
         if not measured:

@@ -11,8 +11,8 @@ PUBLISHED_TREE = Expansion(breadth=8, children=8, nodes=62, least_probability=1e
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`round_levels`: levels drafted before one Grow carries them all, after which a commit is awaited;
-    None where nothing is awaited, and `levels_together` levels leave in one Grow: each message meets the link's jitter
-    anew, and what is sent in order waits for the slowest. Before the first token it is `first_levels_together`; where
+    None if nothing is awaited, and `levels_together` levels leave in one Grow: each message meets the link's jitter
+    anew, and what is sent in order waits for the slowest. Before the first token it is `first_levels_together`; if
     siblings are judged as groups each level leaves at once.
     `idle` names the idle policy asked of the server, empty for the server's own choice. `tree` bounds the tree; None
     leaves that to the controller."""

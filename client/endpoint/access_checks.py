@@ -20,12 +20,12 @@ _BODY_TIMEOUT_S = 30.0
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _OPEN_PATHS = frozenset(("/", "/health"))
 _OPEN_FOLDER = "/static/"
-"""Paths that need no key: they reveal nobody's text, and read no body."""
+"""Paths that need no key: they reveal no text of a user, and read no body."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """`names` are the accepted host names, None for any; `key` is None where no API key is needed."""
+    """`names` are the accepted host names, None for any; `key` is None if no API key is needed."""
 
     names: frozenset[str] | None
     key: str | None = None
@@ -86,7 +86,7 @@ def _is_open(path: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """The host name, empty where there is none."""
+    """The host name, empty if there is none."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -31,7 +31,7 @@ from common.protocol.sampling import Sampling
 
 _IDS = {RequestKind.CHAT: "chatcmpl-", RequestKind.COMPLETION: "cmpl-"}
 
-_CLIENT_CLOSED_REQUEST = 499  # nginx's code for it; nobody reads it
+_CLIENT_CLOSED_REQUEST = 499  # nginx's code for it; the client no longer reads it
 
 Result = TypeVar("Result")
 
@@ -114,7 +114,7 @@ def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
     handlers: dict[Any, Any] = {
         FaultError: _tell_fault,
         HTTPException: _tell_http_fault,
-        ClientDisconnect: _tell_nobody,
+        ClientDisconnect: _ignore_disconnect,
         Exception: _tell_crash,
     }
     return Starlette(routes=routes, middleware=[Middleware(AccessChecks, rules=rules)], exception_handlers=handlers)
@@ -138,7 +138,7 @@ async def _result(answering: "asyncio.Task[FinishedAnswer]") -> FinishedAnswer:
 
 
 async def read_json(request: Request) -> Any:
-    """The body's JSON value. Raises FaultError where it is none, or may come from a page of another origin."""
+    """The body's JSON value. Raises FaultError if it is none, or may come from a page of another origin."""
     # A page of another origin can send any other type without a preflight request.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise FaultError(Fault(415, "send the body as application/json", code="unsupported_media_type"))
@@ -195,5 +195,5 @@ async def _tell_crash(_: Request, error: Exception) -> Response:
     return JSONResponse(fault.body(), fault.status)
 
 
-async def _tell_nobody(_: Request, __: ClientDisconnect) -> Response:
+async def _ignore_disconnect(_: Request, __: ClientDisconnect) -> Response:
     return Response(status_code=_CLIENT_CLOSED_REQUEST)

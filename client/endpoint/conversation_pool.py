@@ -53,7 +53,7 @@ class ConversationPool:
     async def conversation(self, tokens: Sequence[int], *, only_once: bool = False) -> AsyncIterator[Conversation]:
         """One to ask about `tokens`, for as long as the block lasts; `only_once` if it is not to be used again.
 
-        Raises FaultError where too many wait.
+        Raises FaultError if too many wait.
         """
         await self._wait()
         self.answering += 1
@@ -91,7 +91,7 @@ class ConversationPool:
         return len(self._idle) + self.answering > self._places
 
     def _best_match(self, tokens: Sequence[int]) -> _PooledConversation | None:
-        """The one that holds most of the tokens; where no more may be opened, the longest unused."""
+        """The one that holds most of the tokens; if no more may be opened, the longest unused."""
 
         def held(pooled: _PooledConversation) -> int:
             return common_prefix(pooled.conversation.tokens, tokens)

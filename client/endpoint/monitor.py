@@ -15,10 +15,11 @@ import anyio
 from client.conversation import Conversation
 from client.link.link_state import LinkState
 from client.link.shared_connection import SharedConnection
-from client.stats import Clock, Traffic, per
+from client.stats import Clock, per
 from common.protocol.errors import OutriderError
 from common.protocol.response_time import ResponseTime
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 
 _PROBE_INTERVAL_S = 2.0
 _RETRY_INTERVAL_S = 0.5  # while probes fail
@@ -26,12 +27,12 @@ _LEAST_TIMEOUT_S, _UNKNOWN_TIMEOUT_S = 1.0, 2.0
 _TIMEOUT_ROUND_TRIPS = 4.0  # of a probe, once the round trip is known
 
 Probe = Callable[[], Awaitable[float]]
-"""Probes the server and returns the round trip in seconds. Raises OutriderError where no answer comes."""
+"""Probes the server and returns the round trip in seconds. Raises OutriderError if no answer comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """`rtt_ms` and `tokens_per_second` are None where there was nothing to measure yet; the speed is the latest
+    """`rtt_ms` and `tokens_per_second` are None if there was nothing to measure yet; the speed is the latest
     answer's."""
 
     link: LinkState
@@ -62,7 +63,7 @@ class AnswerSpeed:
 
 
 class HealthProbe:
-    """Probes a server by its health check on the shared connection, and on a new one where that is broken."""
+    """Probes a server by its health check on the shared connection, and on a new one if that is broken."""
 
     def __init__(self, shared_connection: SharedConnection, clock: Clock = time.perf_counter):
         self._shared_connection = shared_connection
@@ -176,10 +177,10 @@ class Monitor:
         """The link may have changed: probes at once."""
         self._asked.set()
 
-    async def refresh(self) -> None:
-        """Makes `link` at most a moment old; returns at once where it is watched anyway. Concurrent callers share one
-        probe."""
-        if self._watchers or self._is_busy() or self._clock() - self._probed_at < _PROBE_INTERVAL_S:
+    async def refresh(self, max_age_s: float = _PROBE_INTERVAL_S) -> None:
+        """Probes the link if the last probe is older than that; returns at once if it is watched anyway. Concurrent
+        callers share one probe."""
+        if self._watchers or self._is_busy() or self._clock() - self._probed_at < max_age_s:
             return
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._probe_until_sure())

@@ -95,7 +95,7 @@ def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, li
 
 
 Reader = Callable[[str, Any], Any]
-"""Reads a parameter's JSON value. Raises FaultError where it is not of the parameter's type."""
+"""Reads a parameter's JSON value. Raises FaultError if it is not of the parameter's type."""
 
 
 @dataclass(frozen=True, slots=True)

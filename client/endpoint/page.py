@@ -56,7 +56,7 @@ class LinkControl(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """What the page is made of; `link_control` is None where the link cannot be cut from here; `is_closing` tells when
+    """What the page is made of; `link_control` is None if the link cannot be cut from here; `is_closing` tells when
     streams are to end because the endpoint is shutting down."""
 
     client: Client

@@ -54,7 +54,7 @@ def find_offline_behaviour(name: str) -> WhenOffline:
 
 @dataclass(frozen=True, slots=True)
 class EndpointDefaults:
-    """How all requests are answered, where they do not say it themselves."""
+    """How all requests are answered if they do not say it themselves."""
 
     options: AnswerOptions
     rule: str | None  # None for the one that fits the temperature
@@ -119,7 +119,7 @@ class Service:
         return options
 
     async def answer(self, prompt: SplitPrompt, options: AnswerOptions, emit: Emit) -> FinishedAnswer:
-        """Raises FaultError where nothing comes of it, or not all of it. Whoever is cancelled here ends the answer on
+        """Raises FaultError if nothing comes of it, or not all of it. Whoever is cancelled here ends the answer on
         the server too."""
         is_private = prompt.private is not None
         async with self._pool.conversation(prompt.tokens, only_once=is_private) as conversation:
@@ -248,7 +248,7 @@ async def _to_its_end(
     on_tokens: TokenListener,
     on_link_change: LinkListener,
 ) -> Answer:
-    """The answer. Raises FaultError where nothing comes of it; who is cancelled here ends it on the server too."""
+    """The answer. Raises FaultError if nothing comes of it; who is cancelled here ends it on the server too."""
     working = asyncio.ensure_future(router.answer(prompt, options.settings(), on_tokens, on_link_change))
     try:
         return await asyncio.shield(working)

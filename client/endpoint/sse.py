@@ -33,7 +33,7 @@ async def until_disconnected(receive: Receive) -> None:
 
 
 class EventStream(StreamingResponse):
-    """`on_end` is called when nobody reads any more, whatever the reason."""
+    """`on_end` is called when the client reads no more, whatever the reason."""
 
     media_type = "text/event-stream"
 

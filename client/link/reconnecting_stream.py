@@ -13,10 +13,11 @@ from random import random
 
 from client.link.link_state import LinkAction, LinkState, LinkWatch
 from client.link.stream import Stream
-from client.stats import Clock, Traffic
+from client.stats import Clock
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Failed, FromClient, FromServer, Ping, Pong
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 
 Dial = Callable[[], Awaitable[Stream]]
 """Opens a new stream to the server, however long that takes. Raises LinkError if the server refuses."""

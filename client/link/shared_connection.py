@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from client.link.dial import dial
-from client.link.stream import Access, QueuedStream
-from common.rpc.stub import Connection
+from client.link.stream import Access
+from common.rpc.stub import Connection, GenerateStream
 
 
 @dataclass(eq=False, slots=True)
@@ -41,9 +41,9 @@ class SharedConnection:
         for counted in list(self._dialled):
             await self._close(counted)
 
-    def open_stream(self, counted: CountedConnection) -> QueuedStream:
+    def open_stream(self, counted: CountedConnection) -> GenerateStream:
         counted.streams += 1
-        return QueuedStream(counted.connection.generate, partial(self._stream_closed, counted))
+        return counted.connection.generate(partial(self._stream_closed, counted))
 
     async def renew(self, broken: CountedConnection) -> CountedConnection:
         """A connection that is newer than one on which a stream broke: a new one, unless another stream found out
@@ -80,11 +80,11 @@ class ConversationStreams:
         self._shared = shared
         self._counted = shared.current
 
-    def open(self) -> QueuedStream:
+    def open(self) -> GenerateStream:
         """The first stream."""
         return self._shared.open_stream(self._counted)
 
-    async def dial(self) -> QueuedStream:
+    async def dial(self) -> GenerateStream:
         """The next stream; waits and raises as `SharedConnection.renew` does."""
         self._counted = await self._shared.renew(self._counted)
         return self._shared.open_stream(self._counted)

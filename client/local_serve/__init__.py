@@ -1,6 +1,6 @@
-"""A running `outrider serve` answers this user's `outrider run` and `chat`, with everything loaded already.
+"""A running `outrider serve` answers the same user's `outrider run` and `outrider chat`, with what it has loaded.
 
-They speak over a Unix socket that only this user can open: one request, then events, a JSON object a line each; a chat
-says more behind its request. `running` and `ask` are imported before anything is loaded and know the standard library
-alone; `served_client` is a chat's end, `listener` and `served_conversation` are `outrider serve`'s.
+Both ends connect by a Unix socket that only this user can open. `messages` defines what they send; `running` finds a
+running `outrider serve` and `request` asks it, with the standard library alone. `run_client` and `chat_client` are the
+ends of `outrider run` and `outrider chat`; `listener` and `chat_server` are the end of `outrider serve`.
 """

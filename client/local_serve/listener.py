@@ -1,14 +1,13 @@
-"""`outrider serve`'s end of the socket: answers this user's `outrider run` and `chat` with what is loaded already.
+"""`outrider serve`'s end of the socket: answers this user's `outrider run` and `outrider chat` with what is loaded.
 
-Each question has a session of its own on the connection that all share, so that every option of an answer counts as in
-`outrider run`. What a drafter was loaded with cannot be changed; a question that wants it otherwise is declined.
+Each question and each chat has a session of its own on the shared connection, so that every option of an answer counts
+as in `outrider run`. What a drafter was loaded with cannot be changed; a request for another is declined.
 """
 
 import asyncio
-import json
 import os
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,10 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
+from client.local_serve import messages
+from client.local_serve.chat_server import ChatServer, ProvisionalPace
+from client.local_serve.messages import AsyncConnection, ConnectionLostError, Fields
 from client.local_serve.running import (
-    LONGEST_LINE_BYTES,
     Running,
     UnsafeError,
     announce,
@@ -35,19 +36,36 @@ from client.local_serve.running import (
     prepare_socket,
     withdraw,
 )
-from client.local_serve.served_conversation import PROVISIONAL_SECONDS, Event, Events, ServedConversation
 from client.one_answer import answer, prompt_of
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import SplitPrompt
 from client.terminal.render import unreached_line
-from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.errors import OutriderError
 
-_REQUEST_SECONDS = 10.0
+_REQUEST_S = 10.0  # a client sends its request within this time
 MakeDrafter = Callable[[], Any]
 
 
 class _DeclinedError(Exception):
-    """Why the other end should load what it needs; empty where that is nobody's concern."""
+    """The client should load what it needs; the sentence is empty if the user does not have to know why."""
+
+
+class _Places:
+    """How many requests are answered at once. A place is reserved on the event loop, before anything is awaited."""
+
+    def __init__(self, count: int):
+        self._free = count
+
+    @contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Raises _DeclinedError if none is free."""
+        if self._free < 1:
+            raise _DeclinedError
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +73,13 @@ class _Question:
     prompt: SplitPrompt
     options: AnswerOptions
     offline: OfflineOptions
-    is_shown: bool  # to a person, whom drafts may be shown too
+    is_shown: bool
     is_live: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What `outrider serve` runs on; `make_drafter` is None where nothing drafts."""
+    """What `outrider serve` runs on; `make_drafter` is None if nothing drafts."""
 
     client: Client
     make_drafter: MakeDrafter | None
@@ -71,14 +89,14 @@ class Loaded:
 
 
 class Listener:
-    """Listens from `open` to `close`; where nobody can listen here, nobody does. At most `places` questions are
-    answered at once, beside those of at most `places` chats."""
+    """Listens from `open` to `close`, on systems with Unix sockets. At most `places` questions of `outrider run` are
+    answered at once, and beside them at most `places` chats are open."""
 
     def __init__(self, loaded: Loaded, cache: Path, places: int):
         self._loaded = loaded
         self._cache = cache
-        self._free = places
-        self._free_for_chats = places
+        self._places = _Places(places)
+        self._chat_places = _Places(places)
         self._running: Running | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,10 +107,10 @@ class Listener:
         try:
             path = prepare_socket(self._cache, os.getpid())
             self._running = Running(os.getpid(), own_version(), str(self._loaded.client.access.address), str(path))
-            self._server = await asyncio.start_unix_server(self._meet, path, limit=LONGEST_LINE_BYTES)
+            self._server = await asyncio.start_unix_server(self._accept, path, limit=messages.LONGEST_LINE_BYTES)
             path.chmod(0o600)
             announce(self._cache, self._running)
-        except (OSError, UnsafeError):  # apps are answered all the same
+        except (OSError, UnsafeError):  # HTTP requests are answered all the same
             await self.close()
 
     async def close(self) -> None:
@@ -104,175 +122,183 @@ class Listener:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        connection = AsyncConnection(reader, writer)
         try:
             if is_own(writer.get_extra_info("socket")):
-                await self._serve(reader, Events(writer))
-        except (TimeoutError, OSError, ValueError):
-            pass  # whoever it was has gone, or speaks something else
+                request = await asyncio.wait_for(connection.receive(), _REQUEST_S)
+                if isinstance(request, messages.ServeRequest):
+                    await self._serve(request, connection)
+        except (TimeoutError, OSError, ConnectionLostError):
+            pass  # the client is gone, or speaks another protocol
         finally:
             self._tasks.discard(task)
-            writer.close()
+            connection.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, events: Events) -> None:
-        request = json.loads(await asyncio.wait_for(reader.readline(), _REQUEST_SECONDS))
-        try:
-            options = self._check(request)
-            if request.get("chat"):
-                accepted = self._about_chats()
+    async def _serve(self, request: messages.ServeRequest, connection: AsyncConnection) -> None:
+        with ExitStack() as reserved:
+            try:
+                options = self._check(request)
+                if request.prompt is None:
+                    reserved.enter_context(self._chat_places.reserved())
+                    tokenizer = self._chat_tokenizer()
+                else:
+                    reserved.enter_context(self._places.reserved())
+                    # In a thread, because long texts take a while.
+                    question = await asyncio.to_thread(self._question, request, request.prompt, options)
+            except _DeclinedError as declined:
+                connection.send(messages.Declined(str(declined)))
+                return
+            except (LookupError, TypeError, AttributeError, OutriderError):  # the client finds the same fault itself
+                connection.send(messages.Declined(""))
+                return
+            connection.send(messages.Accepted())
+            if request.prompt is None:
+                await self._serve_chat(connection, options.policy, tokenizer)
             else:
-                question = await asyncio.to_thread(self._understand, request, options)  # long texts take a while
-        except _DeclinedError as declined:
-            events.say({"declined": str(declined)})
-            return
-        except (LookupError, TypeError, AttributeError, OutriderError):  # which the other end will find out
-            events.say({"declined": ""})
-            return
-        if request.get("chat"):
-            await self._serve_chat(reader, events, options.policy, accepted)
-            return
-        self._free -= 1
-        try:
-            events.say({"accepted": True})
-            await self._until_gone(reader, self._answer(question, events))
-        finally:
-            self._free += 1
+                await _until_lost(connection, self._answer(question, connection))
 
-    async def _serve_chat(self, reader: asyncio.StreamReader, events: Events, policy: Policy, accepted: Event) -> None:
-        loaded = self._loaded
-        self._free_for_chats -= 1
-        try:
-            events.say(accepted)
-            make_drafter = loaded.make_drafter if policy.drafts else None
-            drafter = None if make_drafter is None else make_drafter()
-            converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
-            async with loaded.monitor.counted(converse) as conversation:
-                router = loaded.client.privacy_router(conversation)
-                await ServedConversation(router, events, loaded.monitor.link_changed).serve(reader)
-        finally:
-            self._free_for_chats += 1
-
-    def _about_chats(self) -> Event:
-        """What a chat has to know. Raises _DeclinedError where it can have none."""
-        client, tokenizer = self._loaded.client, kept_file(self._cache, self._loaded.client.manifest)
-        if self._free_for_chats < 1 or not tokenizer.exists():
+    def _chat_tokenizer(self) -> Path:
+        """A file that the chat can read. Raises _DeclinedError if there is none."""
+        file = kept_file(self._cache, self._loaded.client.manifest)
+        if not file.exists():
             raise _DeclinedError
-        return {
-            "accepted": True,
-            "description": asdict(replace(client.description, bundles=())),
-            "draft": client.manifest.draft,
-            "tokenizer": str(tokenizer),
-            "reached": self._loaded.monitor.link is LinkState.ONLINE,
-        }
+        return file
 
-    async def _until_gone(self, reader: asyncio.StreamReader, work: Any) -> None:
-        working, gone = asyncio.ensure_future(work), asyncio.ensure_future(reader.read(1))
-        try:
-            await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (working, gone):
-                task.cancel()
-            await asyncio.gather(working, gone, return_exceptions=True)
+    async def _serve_chat(self, connection: AsyncConnection, policy: Policy, tokenizer: Path) -> None:
+        loaded, drafter = self._loaded, self._drafter(policy)
+        description, draft = asdict(replace(loaded.client.description, bundles=())), loaded.client.manifest.draft
+        connection.send(messages.ChatBegun(description, draft, str(tokenizer), await self._is_reached()))
+        converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
+        async with loaded.monitor.counted(converse) as conversation:
+            router = loaded.client.privacy_router(conversation)
+            await ChatServer(router, connection, loaded.monitor.link_changed).serve()
 
-    async def _answer(self, question: _Question, events: Events) -> None:
+    async def _is_reached(self) -> bool:
+        """Whether the server is within reach; it is probed only if the last that is known of it is bad."""
+        monitor = self._loaded.monitor
+        if monitor.link is not LinkState.ONLINE or not self._loaded.shared_connection.current.connection.is_ready:
+            await monitor.refresh(max_age_s=0.0)
+        return monitor.link is LinkState.ONLINE
+
+    async def _answer(self, question: _Question, connection: AsyncConnection) -> None:
         loaded, options = self._loaded, question.options
-        if loaded.monitor.link is not LinkState.ONLINE:
-            events.say({"note": unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")})
-        drafter = loaded.make_drafter() if loaded.make_drafter is not None and options.policy.drafts else None
+        unreached = unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")
+        renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
+        if not await self._is_reached():
+            renderer.show_unreached()
+
+        def link_changed(state: LinkState) -> None:
+            loaded.monitor.link_changed(state)
+            if state is LinkState.OFFLINE:
+                renderer.show_unreached()
+
+        drafter = self._drafter(options.policy)
         converse = loaded.client.converse(
             options.policy, drafter, options.pace, question.offline, loaded.shared_connection
         )
-        renderer = _RemoteRenderer(events, is_live=question.is_live, is_shown=question.is_shown)
+        counted = loaded.monitor.counted(converse)
         try:
-            outcome = await answer(
-                loaded.client,
-                loaded.monitor.counted(converse),
-                question.prompt,
-                options,
-                renderer,
-                loaded.monitor.link_changed,
-            )
+            outcome = await answer(loaded.client, counted, question.prompt, options, renderer, link_changed)
         except OutriderError as error:
-            events.say({"failed": str(error), "misuse": isinstance(error, MisuseError)})
+            connection.send(messages.AnswerFailed.of(error))
             return
-        events.say(outcome.as_dict())
+        connection.send(messages.AnswerFinished(outcome.as_dict()))
 
-    def _check(self, request: Event) -> AnswerOptions:
-        """What is asked for. Raises _DeclinedError, and whatever a request that cannot be makes of itself."""
+    def _drafter(self, policy: Policy) -> Any:
+        make_drafter = self._loaded.make_drafter
+        return make_drafter() if make_drafter is not None and policy.drafts else None
+
+    def _check(self, request: messages.ServeRequest) -> AnswerOptions:
+        """The options of the answer. Raises _DeclinedError, and LookupError, TypeError, AttributeError or OutriderError
+        for fields that cannot be used."""
         client = self._loaded.client
-        if request["version"] != own_version():
+        if request.version != own_version():
             raise _DeclinedError("the running `outrider serve` is of another version")
         self._check_access(request)
-        answer_request = AnswerRequest(**request["answer"])
-        options = answer_request.options(request["pace_draft"] / 1000)
-        self._check_choice(DraftChoice(**request["choice"]), options)
+        options = AnswerRequest(**request.answer).options(request.pace_draft_ms / 1000)
+        self._check_choice(DraftChoice(**request.choice), options)
         client.require_rule(options.rule)
         client.require_idle(options.idle)
         return options
 
-    def _understand(self, request: Event, options: AnswerOptions) -> _Question:
+    def _question(self, request: messages.ServeRequest, prompt: str, options: AnswerOptions) -> _Question:
         """Raises as `_check` does."""
-        if self._free < 1:
-            raise _DeclinedError
         return _Question(
-            prompt_of(self._loaded.client, request["prompt"], raw=request["raw"]),
+            prompt_of(self._loaded.client, prompt, raw=request.is_raw),
             options,
-            OfflineRequest(**request["offline"]).options(),
-            is_shown=not request["json"],
-            is_live=request["live"] is True,
+            OfflineRequest(**request.offline).options(),
+            is_shown=request.is_shown,
+            is_live=request.is_live,
         )
 
-    def _check_access(self, request: Event) -> None:
-        said = request["credentials"]
-        paths: dict[str, Any] = {name: Path(value) for name, value in said["paths"].items()}
-        credentials = Credentials(**paths, **said["words"])
-        if _resolved(credentials.access_to(request["server"])) != _resolved(self._loaded.client.access):
-            raise _DeclinedError("the running `outrider serve` speaks to the server with other credentials")
+    def _check_access(self, request: messages.ServeRequest) -> None:
+        paths: Fields = {name: Path(value) for name, value in request.credentials["paths"].items()}
+        credentials = Credentials(**paths, **request.credentials["values"])
+        if _resolved(credentials.access_to(request.server)) != _resolved(self._loaded.client.access):
+            raise _DeclinedError("the running `outrider serve` connects to the server with other credentials")
 
-    def _check_choice(self, wished: DraftChoice, options: AnswerOptions) -> None:
-        has, client = self._loaded.choice, self._loaded.client
+    def _check_choice(self, requested: DraftChoice, options: AnswerOptions) -> None:
+        loaded, client = self._loaded.choice, self._loaded.client
         if not options.policy.drafts:
             return
         if self._loaded.make_drafter is None:
             raise _DeclinedError("the running `outrider serve` drafts nothing")
-        draft = wished.draft or choose_bundle(client.description.bundles, None).draft
+        draft = requested.draft or choose_bundle(client.description.bundles, None).draft
         if draft != client.manifest.draft:
             raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
-        # How many threads there are changes no answer, and 0 leaves them to whoever has loaded.
-        same = replace(wished, draft=has.draft, threads=wished.threads or has.threads)
+        # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
+        same = replace(requested, draft=loaded.draft, threads=requested.threads or loaded.threads)
         names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state")]
-        other = [name for name in names if getattr(same, name[2:]) != getattr(has, name[2:])]
+        other = [name for name in names if getattr(same, name[2:]) != getattr(loaded, name[2:])]
         if other:
             raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")
 
 
-class _RemoteRenderer:
-    """What the other end of the socket shows; drafts only where it can take them back."""
+async def _until_lost(connection: AsyncConnection, work: Awaitable[None]) -> None:
+    """Ends the work when the client is gone."""
+    working, ended = asyncio.ensure_future(work), asyncio.ensure_future(connection.ended())
+    try:
+        await asyncio.wait((working, ended), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, ended):
+            task.cancel()
+        await asyncio.gather(working, ended, return_exceptions=True)
 
-    def __init__(self, events: Events, *, is_live: bool, is_shown: bool):
-        self._events = events
+
+class _SocketRenderer:
+    """A `Renderer` at the other end of the socket; provisional text only if that end can take it back."""
+
+    def __init__(self, connection: AsyncConnection, unreached: str, *, is_live: bool, is_shown: bool):
+        self._connection = connection
+        self._unreached = unreached
         self._is_live = is_live
         self._is_shown = is_shown
-        self._drawn = time.monotonic() - PROVISIONAL_SECONDS
+        self._pace = ProvisionalPace(connection, is_live=is_live)
+        self._has_begun = False
+
+    def show_unreached(self) -> None:
+        """That the server is out of reach, once, and only before the text begins: a line may not stand within it."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._connection.send(messages.Note(self._unreached))
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
-        now = time.monotonic()
-        is_due = self._is_live and now - self._drawn >= PROVISIONAL_SECONDS and self._events.is_read
-        if not self._is_shown or not (final or is_due):
-            return
-        self._drawn = now
-        self._events.say({"write": final, "provisional": provisional() if self._is_live else ""})
+        if self._is_shown and self._pace.permits(has_final=bool(final)):
+            self._has_begun = True
+            self._connection.send(messages.Text(final, provisional() if self._is_live else ""))
 
     def redraw(self, provisional: Callable[[], str]) -> None:
         if self._is_live and self._is_shown:
-            self._events.say({"redraw": provisional()})
+            self._has_begun = True
+            self._connection.send(messages.Redraw(provisional()))
 
     def end(self, unconfirmed: str) -> None:
         if self._is_shown:
-            self._events.say({"end": unconfirmed})
+            self._connection.send(messages.TextEnd(unconfirmed))
 
 
 def _resolved(access: Access) -> Access:

@@ -1,7 +1,7 @@
-"""Which `outrider serve` of this user is running: each writes a small file beside the bundles when it is ready.
+"""Finds the running `outrider serve` of this user: each writes a small file beside the bundles when it is ready.
 
-Nobody else may have been able to write there, or to listen in a server's place: folder, files and sockets belong to
-this user alone, or are not looked at. Imports the standard library alone. It may not know what is asked.
+No other user may be able to write there, or to listen in its place: folder, files and sockets that do not belong to
+this user alone are ignored. Imports the standard library alone. It may not know requests.
 """
 
 import json
@@ -16,10 +16,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-FORMAT = 2
-"""Of what is said over the socket, and of the file."""
-
-LONGEST_LINE_BYTES = 1 << 26
+FORMAT = 3
+"""The version of the messages on the socket, and of the file."""
 
 _FOLDER = "serving"
 _LONGEST_SOCKET_PATH_BYTES = 100  # the system's limit is 104 or 108
@@ -37,7 +35,7 @@ class Running:
 
 
 class UnsafeError(Exception):
-    """Others could have written what says where to ask."""
+    """Other users could have written the file that names the socket."""
 
 
 def own_version() -> str:
@@ -45,12 +43,12 @@ def own_version() -> str:
 
 
 def can_listen() -> bool:
-    """Whether this system has what is needed."""
+    """Whether this system has Unix sockets and users."""
     return hasattr(socket, "AF_UNIX") and hasattr(os, "getuid")
 
 
 def prepare_socket(cache: Path, pid: int) -> Path:
-    """Where to listen: in a folder that is this user's alone. Raises OSError or UnsafeError where there is none."""
+    """Where to listen: in a folder that is this user's alone. Raises OSError or UnsafeError if there is none."""
     folder = cache / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_own(folder)
@@ -83,7 +81,7 @@ def withdraw(cache: Path, running: Running) -> None:
 
 
 def find_running(cache: Path) -> list[Running]:
-    """Those that are there, as far as files tell; the newest first. Raises UnsafeError where others could have written
+    """Those whose files are there, the newest first. Raises UnsafeError if others could have written
     the files."""
     folder = cache / _FOLDER
     if not can_listen() or not folder.is_dir():
@@ -94,7 +92,7 @@ def find_running(cache: Path) -> list[Running]:
 
 
 def connected(running: Running, seconds: float) -> socket.socket | None:
-    """A connection to it; None where nobody of this user listens any more."""
+    """A connection to it; None if no process of this user listens any more."""
     path = Path(running.socket)
     try:
         _check_own(path.parent)
@@ -115,11 +113,11 @@ def connected(running: Running, seconds: float) -> socket.socket | None:
 
 
 def is_own(connection: socket.socket) -> bool:
-    """Whether the other end is a process of this user, where the system tells."""
+    """Whether the other end is a process of this user, if the system can tell."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", told)
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", credentials)
     return bool(user == os.getuid())
 
 
@@ -139,7 +137,7 @@ def _read(folder: Path) -> Iterator[tuple[float, Running]]:
 
 
 def _check_own(path: Path) -> os.stat_result:
-    """Raises UnsafeError for what others may write or have made, OSError where there is nothing."""
+    """Raises UnsafeError for what others may write or have made, OSError if there is nothing."""
     info = path.lstat()
     if info.st_uid != os.getuid() or stat.S_ISLNK(info.st_mode) or info.st_mode & _OTHERS:
         raise UnsafeError(f"{path} is open to other users of this machine")

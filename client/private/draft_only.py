@@ -12,10 +12,10 @@ from common.protocol.messages import FinishReason, Settings
 from common.protocol.views import Proposal, TreeView
 
 SPENT = "spent"
-"""The finish reason where the drafter proposes nothing more, and no server may be asked."""
+"""The finish reason if the drafter proposes nothing more, and no server may be asked."""
 
 REPETITION = "repetition"
-"""The finish reason where the drafter repeats itself."""
+"""The finish reason if the drafter repeats itself."""
 
 
 @dataclass(frozen=True, slots=True)

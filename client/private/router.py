@@ -19,10 +19,11 @@ from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.draft_only import REPETITION, AnswerBounds, DraftOnlyDecoding
 from client.private.spans import SplitPrompt
-from client.stats import Clock, Meter, Stats, Traffic
+from client.stats import Clock, Meter, Stats
 from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason, Settings, State
+from common.rpc.traffic import Traffic
 
 _STATE_ONLY = Settings(max_new_tokens=0)
 """Asks for draft state and no answer, and so reveals nothing of the answer's settings."""
@@ -65,7 +66,7 @@ class PrivacyRouter:
         """The answer that follows the prompt. `offered` was drafted for it before and is to be verified now, which only
         a server can do.
 
-        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or where
+        Raises OutriderError as a conversation does, MisuseError for a prompt that is too long to be answered or if
         nothing drafts here. What a listener raises is raised.
         """
         self._abandoned = False
@@ -111,7 +112,7 @@ class PrivacyRouter:
         self._conversation.cancel()
 
     def retry_now(self) -> None:
-        """Tries a lost server at once, where it is still wanted."""
+        """Tries a lost server at once, if it is still wanted."""
         self._conversation.retry_now()
 
     async def _fetch_state_and_detach(self, safe: Sequence[int], on_link_change: LinkListener) -> _Fetch:

@@ -18,7 +18,7 @@ _MEANT = re.compile(r"\[\[\s*/?\s*private\s*/?\s*\]\]", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class SplitPrompt:
     """`safe` is what precedes the first private span and depends on no character from there on; `private` is all the
-    rest, None where there is no span."""
+    rest, None if there is no span."""
 
     safe: tuple[int, ...]
     private: tuple[int, ...] | None = None
@@ -29,7 +29,7 @@ class SplitPrompt:
 
 
 def before_private(text: str) -> str | None:
-    """What precedes the first private span, None where there is none. Raises MisuseError for spans that are not
+    """What precedes the first private span, None if there is none. Raises MisuseError for spans that are not
     closed, not opened, nested or misspelt."""
     for meant in _MEANT.findall(text):
         if meant not in (BEGIN, END):
@@ -65,7 +65,7 @@ def without_marks(text: str) -> str:
 
 
 def as_private(text: str) -> str:
-    """The text as one span. Raises MisuseError where it holds marks of its own."""
+    """The text as one span. Raises MisuseError if it holds marks of its own."""
     if has_marks(text):
         raise MisuseError(f"a text that is private as a whole cannot hold {BEGIN} or {END}; take the marks out")
     return f"{BEGIN}{text}{END}"

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 async def until_interrupted(work: Coroutine[None, None, Result], stop: Callable[[], None]) -> Result | None:
     """What `work` returns, which the first Ctrl-C asks to end by `stop`.
 
-    None where the work was abandoned: at the second Ctrl-C, or because it had not ended 2 s after the first.
+    None if the work was abandoned: at the second Ctrl-C, or because it had not ended 2 s after the first.
     """
     loop = asyncio.get_running_loop()
     working = loop.create_task(work)

@@ -12,7 +12,7 @@ from common.programs.interruption import ended_at_once
 from common.programs.plain_stream import drawable
 
 STOPPED = "outrider: stopped"
-"""What Ctrl-C says where nothing had begun."""
+"""What is printed after Ctrl-C if nothing had begun."""
 
 _SENTENCE = "loading ..."
 _ERASE_LINE = "\r\x1b[K"
@@ -21,7 +21,7 @@ _ERASE_LINE = "\r\x1b[K"
 @contextmanager
 def loading() -> Iterator[Callable[[], None]]:
     """Yields what is to be called before anything is shown; until then Ctrl-C ends the program at once. Says nothing
-    where stderr is no terminal, or a dumb one."""
+    if stderr is no terminal, or a dumb one."""
     stream = drawable(sys.stderr)
     is_shown = stream.isatty() and os.environ.get("TERM") not in (None, "dumb", "unknown")
 

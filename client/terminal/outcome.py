@@ -1,4 +1,4 @@
-"""What `outrider run` says behind an answer. Knows consoles; it may not know what answered."""
+"""What `outrider run` prints after an answer. Knows consoles; it may not know what answered."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is said when the answer is over: `result` to a program, `notes` to a person, of which those that tell of
-    `stats` are left out for a program; `failure` is why the answer broke off."""
+    """What is printed when the answer is over: `result` for a program, `stats` and `notes` for a person. A program gets
+    the notes too, on stderr. `failure` is why the answer broke off, empty if it did not."""
 
     result: dict[str, Any]
     stats: tuple[str, ...]
@@ -23,8 +23,8 @@ class Outcome:
     failure: str
 
     @classmethod
-    def from_dict(cls, said: dict[str, Any]) -> Self:
-        return cls(said["result"], tuple(said["stats"]), tuple(said["notes"]), said["failure"])
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        return cls(fields["result"], tuple(fields["stats"]), tuple(fields["notes"]), fields["failure"])
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Progress bars on stderr, where that is a terminal. Knows downloads and shares of work, not what is done."""
+"""Progress bars on stderr, if that is a terminal. Knows downloads and shares of work, not what is done."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

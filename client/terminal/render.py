@@ -25,7 +25,7 @@ _REDRAW_INTERVAL_S = 0.05  # of provisional text alone
 
 
 class Renderer(Protocol):
-    """Writes an answer's text somewhere. `provisional` is only computed where it is shown."""
+    """Writes an answer's text somewhere. `provisional` is only computed if it is shown."""
 
     def write(self, final: str, provisional: Callable[[], str]) -> None: ...
 
@@ -168,7 +168,7 @@ def lossy_line(rule: str) -> str:
 
 
 def unreached_line(address: str, draft: str, hitch: str) -> str:
-    """What a person must know who begins without the server; `hitch` is why, where it is there."""
+    """What a person must know who begins without the server; `hitch` is why, if the server is there."""
     why = hitch or f"the server at {address} cannot be reached"
     return f"{why}; the draft model '{draft}' writes alone until it answers"
 
@@ -183,7 +183,7 @@ def private_line(tokens: int, stats: Stats) -> str:
 
 
 def provisional_line(tokens: int) -> str:
-    """What a person must know of an answer that ended without its server, and of text that nobody has judged."""
+    """What a person must know of an answer that ended without its server, and of text that was never verified."""
     if not tokens:
         return "the answer is not whole: the server was out of reach"
     last = "the last token is" if tokens == 1 else f"the last {tokens} tokens are"
@@ -191,5 +191,5 @@ def provisional_line(tokens: int) -> str:
 
 
 def kept_line(tokens: int) -> str:
-    """What a person must know of text that was kept instead of judged."""
+    """What a person must know of text that was kept without verification."""
     return f"{tokens} tokens are kept as the draft model wrote them: lossy, not the target's own"

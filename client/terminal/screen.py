@@ -22,7 +22,7 @@ _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 class Screen:
     """Lines are broken between words. What is kept is the row that the final text ends in: the word at its end moves to
-    the next row where it grows too long for this one."""
+    the next row if it grows too long for this one."""
 
     def __init__(self) -> None:
         self._row = ""  # final text since the last break, which begins in the first column
@@ -34,7 +34,7 @@ class Screen:
     def update(self, final: str, provisional: str, width: int, tail_rows: int) -> str:
         """The characters that append `final` for good and replace what is provisional.
 
-        `width` is the terminal's now, in cells. Provisional text is cut where it would reach more than `tail_rows`
+        `width` is the terminal's now, in cells. Provisional text is cut if it would reach more than `tail_rows`
         rows further.
         """
         final = printable(final)
@@ -62,7 +62,7 @@ class Screen:
         return self.update("", unconfirmed, width, len(unconfirmed))
 
     def replaced(self, by: str, width: int, height: int) -> str:
-        """The characters that put `by`, whole lines, in place of all final text and the newline behind it; empty where
+        """The characters that put `by`, whole lines, in place of all final text and the newline behind it; empty if
         a part of that may have left the screen, or stand elsewhere on it than it would by the terminal's width now."""
         rows = wrapped(self._text, width)
         if len(rows) >= height or self._widths - {width} or _JOINED.search(self._text):
@@ -93,7 +93,7 @@ def _inked(rows: Sequence[str], firm: int, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The rows that a text is shown in on a terminal of `width` cells, broken between words where that can be; together
+    """The rows that a text is shown in on a terminal of `width` cells, broken between words if possible; together
     they are the text. Spaces at the end of a row may reach beyond it."""
     *lines, last = text.split("\n")
     rows = []
@@ -113,7 +113,7 @@ def _wrapped_line(line: str, width: int) -> list[str]:
         if cells > 1 or (cells == 0 and word == index):
             word = index + (cells == 0)  # beside any wide character, and not before what is combined with one
         if character != " " and used + cells > width:
-            for at in (word, index):  # before the word, and where that is longer than a row, within it
+            for at in (word, index):  # before the word, and if that is longer than a row, within it
                 if at > start and used + cells > width:
                     rows.append(line[start:at])
                     start, used = at, cell_len(line[at:index])

@@ -34,7 +34,7 @@ Version = Annotated[
 
 
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
-    """Runs the command line of the program `name` and exits; `interrupted` is said after Ctrl-C."""
+    """Runs the command line of the program `name` and exits; `interrupted` is printed after Ctrl-C."""
     guard_streams()
     # Otherwise gRPC writes its errors to stderr, too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -20,7 +20,8 @@ from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Read options from this TOML file, not from the usual.")
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Read options from this TOML file, instead of the usual one."),
 ]
 
 _META = "outrider.configured"
@@ -60,7 +61,7 @@ def user_file(name: str) -> Path:
 def configure(context: typer.Context, program: Program, chosen: Path | None) -> None:
     """Makes each command's options readable from the environment and the file. The group's callback calls it.
 
-    Raises MisuseError where the file cannot be read, or has a key or value that no option takes.
+    Raises MisuseError if the file cannot be read, or has a key or value that no option takes.
     """
     commands = _commands(context)
     for options in commands.values():
@@ -103,7 +104,7 @@ def variable_of(program: Program, option: str) -> str:
 
 def unread_variables(context: typer.Context, program: Program, environment: Iterable[str]) -> dict[str, str]:
     """The variables with the program's prefix that nothing reads, each with a suggestion ("did you mean ...?"), empty
-    where no known variable is similar."""
+    if no known variable is similar."""
     read = {program.variable, DEBUG_VARIABLE}
     for options in _commands(context).values():
         read |= {str(option.envvar) for option in options.values()}

@@ -25,7 +25,7 @@ _OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
 @dataclass(frozen=True, slots=True)
 class Configured:
     """The content of the file: `shared` options of all commands and `tables` of options of one command each, both by
-    option name with dashes. `path` is None where there is no file; `fault` says what is wrong with it."""
+    option name with dashes. `path` is None if there is no file; `fault` says what is wrong with it."""
 
     path: Path | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -35,8 +35,8 @@ class Configured:
     @property
     def tells_a_secret(self) -> bool:
         """Whether the file holds a secret and other users of this machine may read it."""
-        told = set(self.shared).union(*self.tables.values()) & SECRETS
-        return bool(told and self.path and self.path.stat().st_mode & _OTHERS_MAY_READ)
+        secrets = set(self.shared).union(*self.tables.values()) & SECRETS
+        return bool(secrets and self.path and self.path.stat().st_mode & _OTHERS_MAY_READ)
 
 
 Options = Mapping[str, TyperOption]
@@ -118,7 +118,7 @@ def defaults_of(
 
 
 def _checked(context: typer.Context, configured: Configured, option: TyperOption, where: str, value: Any) -> Any:
-    """The value as the command takes it. Raises MisuseError, which begins with `where`, where it does not fit."""
+    """The value as the command takes it. Raises MisuseError, which begins with `where`, if it does not fit."""
     assert configured.path is not None
     values = value if option.multiple and isinstance(value, list) else [value]
     annotation = option.type_descriptor.annotation
@@ -169,7 +169,7 @@ def _dashed(key: str) -> str:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """`what` names the file for people. Raises MisuseError where it cannot be read or is not valid."""
+    """`what` names the file for people. Raises MisuseError if it cannot be read or is not valid."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

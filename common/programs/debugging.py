@@ -1,6 +1,6 @@
-"""OUTRIDER_DEBUG: whether the programs show the traceback of what made them fail, beside the sentence for a person.
+"""OUTRIDER_DEBUG: whether the programs show the traceback of an error, beside its sentence.
 
-It is a variable and no option, because what fails may be how options are read.
+An environment variable and no option, because reading the options may be what fails.
 """
 
 import os
@@ -16,11 +16,11 @@ _OFF = ("", "0", "false", "no", "off")
 
 
 def is_debugging() -> bool:
-    """Raises MisuseError where the variable says neither."""
-    said = os.environ.get(DEBUG_VARIABLE, "").strip().lower()
-    if said not in _ON + _OFF:
-        raise MisuseError(f"{DEBUG_VARIABLE} is 1 to show tracebacks or 0 not to, not '{said}'")
-    return said in _ON
+    """Raises MisuseError if the variable is neither on nor off."""
+    value = os.environ.get(DEBUG_VARIABLE, "").strip().lower()
+    if value not in _ON + _OFF:
+        raise MisuseError(f"{DEBUG_VARIABLE} is 1 to show tracebacks or 0 not to, not '{value}'")
+    return value in _ON
 
 
 def show_traceback(error: BaseException) -> None:

@@ -1,6 +1,6 @@
-"""What Outrider's extras bring beyond what a laptop needs, and the sentence for where one is not installed.
+"""The modules of Outrider's extras, and the error that says how to install an extra that is missing.
 
-Called before anything of an extra is imported; it imports nothing of them itself.
+Called before a module of an extra is imported; it imports none of them itself.
 """
 
 import shlex
@@ -17,19 +17,20 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "lab": (*_SERVER, "matplotlib", "openai", "psutil"),
     "train": ("accelerate",),
 }
-"""The modules that programs import of each, as pyproject.toml has the extras."""
+"""The modules of each extra that our programs import; pyproject.toml names their packages."""
 
 
 def require_extra(extra: str, wanted: str) -> None:
-    """Raises MisuseError, with the command that installs the extra, where `wanted`, in words, lacks a module of it."""
+    """Raises MisuseError, with the command that installs the extra, if a module is missing that `wanted` (in words)
+    needs."""
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
-        lacking = ", ".join(missing)
-        raise MisuseError(f"{wanted} needs what is not installed ({lacking}): run `{_install(extra)}`")
+        names = ", ".join(missing)
+        raise MisuseError(f"{wanted} needs modules that are not installed ({names}): run `{_install(extra)}`")
 
 
 def _install(extra: str) -> str:
-    """For the environment that this program runs in, which is seldom the active one; uv's have no pip of their own."""
+    """The command for the environment of this program, which is often not the active one; uv's have no pip."""
     python = shlex.quote(sys.executable)
     pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
     return f"{pip} 'outrider[{extra}]'"

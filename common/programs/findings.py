@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `fix` says what to do; empty where nothing is wrong."""
+    """The result of one check. `fix` says what to do; empty if nothing is wrong."""
 
     subject: str
     detail: str
@@ -47,11 +47,11 @@ def is_well(findings: Sequence[Finding]) -> bool:
 def show(findings: Sequence[Finding], *, as_json: bool) -> None:
     """Prints a line for each finding, or one JSON object."""
     if as_json:
-        told = [
+        listed = [
             {"subject": each.subject, "verdict": each.verdict, "detail": each.detail, "fix": each.fix}
             for each in findings
         ]
-        typer.echo(json.dumps({"ok": is_well(findings), "findings": told}))
+        typer.echo(json.dumps({"ok": is_well(findings), "findings": listed}))
         return
     console = PlainConsole(highlight=False, soft_wrap=True)
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Options that belong together, as dataclasses: one parameter where a command reads them, single flags for a person.
+"""Options that belong together, as dataclasses: one parameter in a command's code, single flags on its command line.
 
 It may know signatures, and no program's options.
 """

@@ -22,7 +22,7 @@ _CLEAN_LINE = "\r\x1b[K\x1b[?25h"  # clears the line and shows the cursor
 def ended_at_once(sentence: str) -> Iterator[Callable[[], None]]:
     """Within the block, until the yielded function is called, Ctrl-C prints `sentence` and ends the program.
 
-    Changes nothing where SIGINT is ignored or has a handler already.
+    Changes nothing if SIGINT is ignored or has a handler already.
     """
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -42,11 +42,11 @@ def check_clock(now: float, installed: float | None = None) -> Finding:
     """Whether the clock can be right: with a wrong one, certificates seem invalid. `now` and `installed`, by default
     the modification time of this file, in seconds since 1970."""
     begun = Path(__file__).stat().st_mtime if installed is None else installed
-    said = time.strftime("%Y-%m-%d %H:%M", time.gmtime(now))
+    today = time.strftime("%Y-%m-%d %H:%M", time.gmtime(now))
     if now >= begun - _DAY:
-        return Finding("clock", f"{said} UTC")
+        return Finding("clock", f"{today} UTC")
     came = time.strftime("%Y-%m-%d", time.gmtime(begun))
-    return Finding("clock", f"it says {said} UTC, but this program came here on {came}", "set this machine's clock")
+    return Finding("clock", f"it says {today} UTC, but this program came here on {came}", "set this machine's clock")
 
 
 def check_device(device: str, dtype: str) -> Finding:
@@ -88,7 +88,7 @@ def format_bytes(size: float) -> str:
 
 
 def free_memory_bytes(device: str) -> int:
-    """Free memory of the device, or of the machine for the CPU; 0 where it is unknown."""
+    """Free memory of the device, or of the machine for the CPU; 0 if it is unknown."""
     import torch
 
     if device.startswith("cuda"):

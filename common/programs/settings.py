@@ -43,9 +43,9 @@ def show_settings(context: typer.Context, program: Program, command: str | None)
         _print(_settings(context, program, command))
         return
     found = dict.fromkeys(setting for name in group.commands for setting in _settings(context, program, name))
-    told = [setting for setting in found if setting.source != _DEFAULT]
-    _print(told)
-    if not told:
+    changed = [setting for setting in found if setting.source != _DEFAULT]
+    _print(changed)
+    if not changed:
         typer.echo("every option has its default")
 
 

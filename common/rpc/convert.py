@@ -86,8 +86,12 @@ def frame_from_client(message: FromClient) -> pb.ClientFrame:
             return pb.ClientFrame(ping=pb.Ping(number=number))
 
 
-def message_from_client(frame: pb.ClientFrame) -> FromClient:
-    """Raises PeerError for a malformed frame."""
+def message_from_client(data: bytes) -> FromClient:
+    """The message of a frame as it came over the wire. Raises PeerError for a malformed one."""
+    try:
+        frame = pb.ClientFrame.FromString(data)
+    except DecodeError as error:
+        raise PeerError("a frame cannot be decoded") from error
     match frame.WhichOneof("frame"):
         case "open":
             opened = frame.open

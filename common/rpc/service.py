@@ -23,7 +23,6 @@ from common.rpc.convert import (
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
-from common.rpc.generated.outrider.v1.outrider_pb2_grpc import OutriderServicer, add_OutriderServicer_to_server
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Outrider"].full_name
 
@@ -55,7 +54,19 @@ class OutriderService(ABC):
 def register(service: OutriderService, server: grpc.aio.Server) -> None:
     """Makes `server` answer with `service`; before the server starts."""
     logging.getLogger("grpc._cython.cygrpc").addFilter(_is_no_clients_fault)
-    add_OutriderServicer_to_server(_Servicer(service), server)  # type: ignore[no-untyped-call]
+    servicer = _Servicer(service)
+    handlers = {
+        "Describe": grpc.unary_unary_rpc_method_handler(
+            servicer.describe, pb.DescribeRequest.FromString, pb.DescribeReply.SerializeToString
+        ),
+        "FetchBundle": grpc.unary_stream_rpc_method_handler(
+            servicer.fetch_bundle, pb.FetchBundleRequest.FromString, pb.BundleChunk.SerializeToString
+        ),
+        "Generate": grpc.stream_stream_rpc_method_handler(
+            servicer.generate, message_from_client, pb.ServerFrame.SerializeToString
+        ),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE_NAME, handlers),))
 
 
 def _is_no_clients_fault(record: logging.LogRecord) -> bool:
@@ -65,17 +76,17 @@ def _is_no_clients_fault(record: logging.LogRecord) -> bool:
     return raised is None or not issubclass(raised, (DecodeError, grpc.aio.InternalError))
 
 
-class _Servicer(OutriderServicer):
+class _Servicer:
     def __init__(self, service: OutriderService):
         self._service = service
 
-    async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:  # noqa: N802
+    async def describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:
         return description_frame(self._service.describe())
 
     # Coroutines that write, not generators: gRPC leaves an abandoned generator to the garbage collector, which would
     # release the slots of its session late.
 
-    async def FetchBundle(self, request: pb.FetchBundleRequest, context: Any) -> None:  # noqa: N802
+    async def fetch_bundle(self, request: pb.FetchBundleRequest, context: Any) -> None:
         try:
             async with aclosing(self._service.fetch(file_request(request))) as chunks:
                 async for data in chunks:
@@ -83,15 +94,7 @@ class _Servicer(OutriderServicer):
         except PeerError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
-    async def Generate(self, frames: AsyncIterator[pb.ClientFrame], context: Any) -> None:  # noqa: N802
-        async with self._service.generate(_messages(frames), context.invocation_metadata()) as stream:
+    async def generate(self, messages: AsyncIterator[FromClient], context: Any) -> None:
+        async with self._service.generate(messages, context.invocation_metadata()) as stream:
             async for message in stream:
                 await context.write(frame_from_server(message))
-
-
-async def _messages(frames: AsyncIterator[pb.ClientFrame]) -> AsyncGenerator[FromClient]:
-    try:
-        async for frame in frames:
-            yield message_from_client(frame)
-    except DecodeError as error:
-        raise PeerError("a frame cannot be decoded") from error

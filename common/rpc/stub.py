@@ -5,8 +5,9 @@ It may not know sessions, reconnecting or time: whoever holds it decides when to
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,38 +28,37 @@ from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.errors import LinkError, translated
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.rpc.generated.outrider.v1.outrider_pb2_grpc import OutriderStub
+from common.rpc.traffic import Traffic
 
-# The prefix that gRPC puts before every message.
-_PREFIX_BYTES = 5
+PREFIX_BYTES = 5
+"""The prefix that gRPC puts before every message."""
 
 
 class GenerateStream:
-    """One open `Generate` call. Counts the bytes of its frames, gRPC's message prefix included; `state_bytes` are those
-    of draft state, by kind."""
+    """One `Generate` call, whose sender never waits: messages wait in a queue while the link is slow. Needs a running
+    event loop.
 
-    def __init__(self, call: Any, address: str):
-        self.bytes_up = 0
-        self.bytes_down = 0
-        self.state_bytes: Counter[str] = Counter()
-        self._call = call
-        # Iterated, because `read` loses what the server said last when a write fails meanwhile.
-        self._frames = aiter(call)
-        self._closed = False
+    `start` makes the call, with the first message, because a server does not wait long for that; `on_close` is awaited
+    after `close`.
+    """
+
+    def __init__(self, start: Callable[[], Any], address: str, on_close: Callable[[], Awaitable[None]] | None = None):
+        self._start = start
         self._address = address
+        self._on_close = on_close
+        self._started: Any = None
+        self._closed = False
+        self._bytes_up = 0
+        self._bytes_down = 0
+        self._state_bytes: Counter[str] = Counter()
+        self._outgoing: asyncio.Queue[FromClient] = asyncio.Queue()
+        self.send = self._outgoing.put_nowait
+        """Never waits; messages leave in order. What a broken stream does not take is dropped: `receive` reports it."""
+        self._writer = asyncio.create_task(self._write())
 
-    async def send(self, message: FromClient) -> None:
-        """Returns once gRPC has taken the frame; gRPC may delay a sender that is faster than the link.
-
-        One sender at a time. Raises LinkError or another OutriderError where the stream is gone.
-        """
-        frame = frame_from_client(message)
-        try:
-            await self._call.write(frame)
-        except grpc.RpcError as error:
-            raise translated(error, self._address) from error
-        except asyncio.InvalidStateError as error:
-            raise await self._reason(error) from error
-        self.bytes_up += frame.ByteSize() + _PREFIX_BYTES
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self._bytes_up, self._bytes_down, dict(self._state_bytes))
 
     async def receive(self) -> FromServer | None:
         """The next message; None where the server ended the stream without an error, and after `close`.
@@ -76,18 +76,41 @@ class GenerateStream:
             raise
         if frame is None:
             return None
-        size_bytes = frame.ByteSize() + _PREFIX_BYTES
-        self.bytes_down += size_bytes
+        size_bytes = frame.ByteSize() + PREFIX_BYTES
+        self._bytes_down += size_bytes
         message = message_from_server(frame)
         if isinstance(message, State):
-            self.state_bytes[message.kind] += size_bytes
+            self._state_bytes[message.kind] += size_bytes
         return message
 
     def close(self) -> None:
         """Ends the stream at once; the server drops what belongs to it."""
         self._closed = True
-        if not self._call.cancel():
+        if self._started is not None and not self._started.cancel():
             self._reading_out = asyncio.ensure_future(self._read_out())
+        self._writer.cancel()
+        if self._on_close is not None:
+            self._closing = asyncio.ensure_future(self._on_close())
+            self._on_close = None
+
+    @property
+    def _call(self) -> Any:
+        if self._started is None:
+            self._started = self._start()
+        return self._started
+
+    @cached_property
+    def _frames(self) -> AsyncIterator[pb.ServerFrame]:
+        # Iterated, because `read` loses what the server said last when a write fails meanwhile.
+        return aiter(self._call)
+
+    async def _write(self) -> None:
+        # Reading fails by the same fault, and reports it.
+        with suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while True:
+                frame = frame_from_client(await self._outgoing.get())
+                await self._call.write(frame)
+                self._bytes_up += frame.ByteSize() + PREFIX_BYTES
 
     async def _read_out(self) -> None:
         """Reads what is left of a call that a failed write has ended: until then it occupies one of the few streams of
@@ -96,11 +119,6 @@ class GenerateStream:
         with suppress(grpc.RpcError, RuntimeError):
             async for _ in self._frames:
                 pass
-
-    async def _reason(self, error: Exception) -> Exception:
-        status, details = await self._call.code(), await self._call.details()
-        none = grpc.aio.Metadata()
-        return translated(grpc.aio.AioRpcError(status, none, none, details or str(error)), self._address)
 
 
 def _our_task_is_cancelled() -> bool:
@@ -137,6 +155,11 @@ class Connection:
 
     async def close(self) -> None:
         await self._channel.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is connected and, as far as TCP knows, unbroken. Dials nothing."""
+        return self._channel.get_state() is grpc.ChannelConnectivity.READY
 
     async def stands(self) -> bool:
         """Connects, without a time limit; whether it succeeded."""
@@ -182,9 +205,9 @@ class Connection:
         except grpc.RpcError as error:
             raise translated(error, self._address) from error
 
-    def generate(self) -> GenerateStream:
-        """A new stream; the first message on it is Open."""
-        return GenerateStream(self._stub.Generate(metadata=self._metadata), self._address)
+    def generate(self, on_close: Callable[[], Awaitable[None]] | None = None) -> GenerateStream:
+        """A new stream; the first message on it is Open. `on_close` is awaited after it is closed."""
+        return GenerateStream(partial(self._stub.Generate, metadata=self._metadata), self._address, on_close)
 
 
 def connect(address: str, *, tls: ClientTls | None = None, token: str | None = None) -> Connection:

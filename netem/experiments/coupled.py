@@ -23,7 +23,7 @@ from client.demo.family import find_family
 from client.demo.systems_under_test import serving
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
-from client.link.stream import Access, QueuedStream
+from client.link.stream import Access
 from common.address import parse_destination
 from common.models.shipped import FAMILIES, ModelFolder
 from common.protocol.client_session import ClientSession, Limits
@@ -167,7 +167,7 @@ async def _answer_with_breaks(client: Client, prompt: Sequence[int], options: An
     )
     opening: Sequence[Any] = [session.open(prompt, options.settings())]
     while True:
-        stream = QueuedStream(client.connection.generate)
+        stream = client.connection.generate()
         for message in opening:
             stream.send(message)
         until = session.tree.frontier + MAX_NEW_TOKENS // 3

@@ -7,10 +7,10 @@ import asyncio
 from collections import Counter
 from functools import partial
 
-from client.stats import Traffic
 from common.protocol.messages import FromClient, FromServer, State
 from common.rpc.convert import frame_from_client, frame_from_server
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 from netem.virtual.tcp import Flow
 from server.engine import Engine
 from server.sessions.outgoing_queue import OutgoingQueue

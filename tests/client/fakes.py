@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from client.stats import Traffic
 from common.codec import decode, encode
 from common.drafters.best_first import Expansion
 from common.protocol.client_session import Limits
@@ -28,6 +27,7 @@ from common.protocol.terms import Terms
 from common.protocol.views import Proposal, TreeView
 from common.rpc.convert import frame_from_client, frame_from_server
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 
 VOCABULARY = 50
 END = 0

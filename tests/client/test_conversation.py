@@ -10,12 +10,12 @@ from client.conversation import Conversation
 from client.drafting.controller import FixedTree
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, STREAM, Policy
-from client.stats import Traffic
 from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings, State
 from common.protocol.views import Proposal
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 from tests.client.fakes import (
     LIMITS,
     SESSION,

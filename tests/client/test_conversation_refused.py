@@ -49,6 +49,16 @@ async def test_a_first_question_that_is_refused_is_told_with_the_seconds_to_wait
     talk.close()
 
 
+async def test_a_first_question_to_a_server_that_drains_goes_once_to_the_one_that_takes_over():
+    talk = conversation(Refusing(FailureCode.DRAINING), Dials(FakeStream()))
+    assert (await ask(talk, tokens=PROMPT)).tokens == decoded(PROMPT, COUNT)
+    talk.close()
+    alone = conversation(Refusing(FailureCode.DRAINING), Dials(Refusing(FailureCode.DRAINING)))
+    with pytest.raises(RefusedError, match="come back later"):
+        await ask(alone, tokens=PROMPT)
+    alone.close()
+
+
 @pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING, FailureCode.QUOTA])
 async def test_an_answer_that_was_begun_goes_on_once_the_wait_is_over(code: FailureCode):
     first, shown = FakeStream(pass_seconds=0.01), Shown()

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from client.stats import Meter, Stats, Traffic, combined
+from client.stats import Meter, Stats, combined
+from common.rpc.traffic import Traffic
 
 ONE = Stats(
     tokens=10,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from common.address import Address, parse_address
 from common.protocol.messages import FromClient
 from common.rpc.convert import message_from_client
-from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS = 0, 1
@@ -100,7 +99,7 @@ def _streams(sent: bytes) -> Iterator[Said]:
     for stream, content in data.items():
         messages = list(_messages(content))
         if messages != [b""]:  # which asks a server to describe itself
-            yield Said(headers[stream], [message_from_client(pb.ClientFrame.FromString(each)) for each in messages])
+            yield Said(headers[stream], [message_from_client(each) for each in messages])
 
 
 def _frames(sent: bytes) -> Iterator[tuple[int, int, int, bytes]]:

@@ -11,13 +11,13 @@ import torch
 from client.conversation import Conversation
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import STREAM, Policy
-from client.stats import Traffic
 from common.drafters.drafter import Drafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.messages import FromClient, FromServer
 from common.protocol.terms import Terms
+from common.rpc.traffic import Traffic
 from server.engine import Engine
 from server.models.draft_models import DraftModel, load_exporters
 from server.options import Pace

@@ -20,10 +20,6 @@ _FROM_CLIENT, _FROM_SERVER = b"<", b">"
 _SMALL = 2000  # bytes of a frame that is also encoded again
 
 
-def _of_client(data: bytes) -> Any:
-    return convert.message_from_client(pb.ClientFrame.FromString(data))
-
-
 def _of_server(data: bytes) -> Any:
     return convert.message_from_server(pb.ServerFrame.FromString(data))
 
@@ -54,7 +50,9 @@ class Decoders:
 
     def take(self, data: bytes) -> str:
         speaker, data = data[:1], data[1:]
-        decode, encode = (_of_client, _to_server) if speaker == _FROM_CLIENT else (_of_server, _to_client)
+        decode, encode = (
+            (convert.message_from_client, _to_server) if speaker == _FROM_CLIENT else (_of_server, _to_client)
+        )
         try:
             message = decode(data)
         except DecodeError:

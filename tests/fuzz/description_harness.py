@@ -1,4 +1,4 @@
-"""What a client reads from a server and keeps: descriptions, requests for draft state, manifests, pins."""
+"""What a client reads from a server and keeps: descriptions, requests for draft state, pins."""
 
 import asyncio
 import tempfile
@@ -12,15 +12,7 @@ from client.cache.known_servers import recall, remember
 from client.cache.pins import keep_pin
 from client.errors import BundleError
 from common.address import Address
-from common.bundle import (
-    MANIFEST_FILE,
-    Bundle,
-    BundleFile,
-    TargetCard,
-    make_manifest,
-    read_bundle_file,
-    write_bundle_file,
-)
+from common.bundle import BundleFile, make_manifest
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc import convert
@@ -51,13 +43,10 @@ class DescriptionHarness:
         (self._server_file,) = (self._cache / "servers").iterdir()
         self._runner = asyncio.Runner()
         self._runner.run(keep_pin(self._cache, _ADDRESS, _SAID, _BUNDLES[0]))
-        write_bundle_file(self._cache, Bundle(_BUNDLES[0], TargetCard("model", "f" * 64, 300, 2048, (0,))))
-        self._files = [
-            file.read_bytes() for file in (self._cache / MANIFEST_FILE, self._cache / "pins.json", self._server_file)
-        ]
+        self._files = [file.read_bytes() for file in (self._cache / "pins.json", self._server_file)]
 
     def frame(self, rng: Random) -> FuzzedFrame:
-        kind = rng.choice((0, 0, 0, 1, 2, 3, 4))
+        kind = rng.choice((0, 0, 0, 1, 2, 3))
         if kind < 2:
             fuzzed = self._mutate(_description(rng) if kind == 0 else _request(rng), rng)
         else:
@@ -69,7 +58,7 @@ class DescriptionHarness:
     def take(self, data: bytes) -> str:
         kind, data = data[0], data[1:]
         try:
-            return (self._describe, self._request, self._manifest, self._pins, self._server)[kind](data)
+            return (self._describe, self._request, self._pins, self._server)[kind](data)
         except DecodeError:
             return "undecodable"
         except (PeerError, MisuseError, BundleError) as error:
@@ -92,11 +81,6 @@ class DescriptionHarness:
 
     def _request(self, data: bytes) -> str:
         convert.file_request(pb.FetchBundleRequest.FromString(data))
-        return "decoded"
-
-    def _manifest(self, data: bytes) -> str:
-        (self._cache / MANIFEST_FILE).write_bytes(data)
-        read_bundle_file(self._cache)
         return "decoded"
 
     def _pins(self, data: bytes) -> str:

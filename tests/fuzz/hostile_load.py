@@ -101,11 +101,11 @@ class HostileLoad:
 
             async def hold() -> None:
                 session, stream = self._session(), connection.generate()
-                await stream.send(session.open(self._prompt(), Settings(1000, idle="lockstep")))
+                stream.send(session.open(self._prompt(), Settings(1000, idle="lockstep")))
                 self.counts["answers that are held up"] += 1
                 for _ in range(8):
                     await asyncio.sleep(_LOCKSTEP_SECONDS)
-                    await stream.send(Ack(0, 1))
+                    stream.send(Ack(0, 1))
                 stream.close()
 
             await asyncio.gather(*(hold() for _ in range(_LOCKSTEP_SESSIONS)))
@@ -114,10 +114,10 @@ class HostileLoad:
         async with connect(self._address, token=self._token) as connection:
             session, stream = self._session(), connection.generate()
             prompt = self._prompt()
-            await stream.send(session.open(prompt, Settings(1)))
+            stream.send(session.open(prompt, Settings(1)))
             await self._finished(stream)
             for _ in range(4 * _FRAMES_A_SECOND):
-                await stream.send(Ack(0, len(prompt)))
+                stream.send(Ack(0, len(prompt)))
                 self.counts["frames to finished sessions"] += 1
                 await asyncio.sleep(1 / _FRAMES_A_SECOND)
 

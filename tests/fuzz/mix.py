@@ -177,7 +177,7 @@ class _Run:
         session = ClientSession(uuid4().hex, Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes))
         stream, asked, last = connection.generate(), time.perf_counter(), 0.0
         try:
-            await stream.send(session.open(prompt, Settings(_TOKENS)))
+            stream.send(session.open(prompt, Settings(_TOKENS)))
             while session.state is not ClientState.FINISHED:
                 message = await stream.receive()
                 if message is None or isinstance(message, Failed):
@@ -189,7 +189,7 @@ class _Run:
                 session.receive(message)
                 acknowledged = session.acknowledge()
                 if acknowledged is not None:
-                    await stream.send(acknowledged)
+                    stream.send(acknowledged)
         finally:
             stream.close()
         return session.answer

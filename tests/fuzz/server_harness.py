@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from google.protobuf.message import DecodeError
-
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.idle import IDLE_POLICIES
@@ -28,7 +26,6 @@ from common.protocol.messages import (
     StateRequest,
 )
 from common.rpc import convert
-from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from server.passes.scheduler import Cost
 from server.sessions.sessions import Sessions
 from tests.fuzz.client_frames import ClientView, client_frame, opening
@@ -187,10 +184,7 @@ class ServerHarness:
     def _receive(self, attacker: _Attacker, data: bytes) -> str:
         """Does what the servicer and the engine do."""
         try:
-            try:
-                message = convert.message_from_client(pb.ClientFrame.FromString(data))
-            except DecodeError as error:
-                raise PeerError("a frame cannot be decoded") from error
+            message = convert.message_from_client(data)
             if isinstance(message, Open):
                 attacker.asked = message.session
             self._sessions.receive(attacker, message, self._now)

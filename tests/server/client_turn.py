@@ -1,14 +1,12 @@
 """One client's turn against a server, over any wire."""
 
 import asyncio
-import contextlib
 from typing import Protocol
 
 from common.protocol.client_session import ClientSession
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Failed, FromClient, FromServer, Open
 from common.protocol.transitions import ClientState
-from common.rpc.errors import LinkError
 from server.engine import Engine
 from server.sessions.outgoing_queue import OutgoingQueue
 from tests.server.proposers import Proposer
@@ -17,7 +15,7 @@ _DRAFTING_SECONDS = 0.003
 
 
 class Wire(Protocol):
-    async def send(self, message: FromClient) -> None: ...
+    def send(self, message: FromClient) -> None: ...
 
     async def receive(self) -> FromServer | None: ...
 
@@ -30,7 +28,7 @@ class EngineWire:
         self.stream = OutgoingQueue()
         self._messages = self.stream.__aiter__()
 
-    async def send(self, message: FromClient) -> None:
+    def send(self, message: FromClient) -> None:
         self._engine.receive(self.stream, message)
 
     async def receive(self) -> FromServer | None:
@@ -43,7 +41,7 @@ class EngineWire:
 async def play(session: ClientSession, wire: Wire, opening: Open | Extend, propose: Proposer) -> list[int]:
     """One answer, drafting until its end. Raises PeerError where the server ends the session or the stream."""
     turn = _Turn(session, wire, propose)
-    await turn.send(opening)
+    turn.send(opening)
     drafting = asyncio.create_task(turn.draft())
     try:
         await turn.listen()
@@ -57,21 +55,17 @@ async def play(session: ClientSession, wire: Wire, opening: Open | Extend, propo
 class _Turn:
     def __init__(self, session: ClientSession, wire: Wire, propose: Proposer):
         self._session, self._wire, self._propose = session, wire, propose
-        self._sending = asyncio.Lock()
 
-    async def send(self, message: FromClient | None) -> None:
+    def send(self, message: FromClient | None) -> None:
         if message is not None:
-            # A broken stream is reported to whoever reads from it.
-            with contextlib.suppress(LinkError):
-                async with self._sending:
-                    await self._wire.send(message)
+            self._wire.send(message)
 
     async def draft(self) -> None:
         session = self._session
         while session.state in (ClientState.OPENING, ClientState.GENERATING):
             view = session.view()
             proposals = self._propose(view)
-            await self.send(session.propose(len(view.tokens), proposals) if proposals else session.exhausted())
+            self.send(session.propose(len(view.tokens), proposals) if proposals else session.exhausted())
             await asyncio.sleep(_DRAFTING_SECONDS)
 
     async def listen(self) -> None:
@@ -83,5 +77,5 @@ class _Turn:
             session.receive(message)
             if isinstance(message, Failed):
                 raise PeerError(message.message, message.code)
-            await self.send(session.acknowledge())
-            await self.send(session.acknowledge_state())
+            self.send(session.acknowledge())
+            self.send(session.acknowledge_state())

@@ -166,7 +166,7 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, Limits("f", VOCAB, 4000, 512), STATE), EngineWire(engine)
     prompt = [1 + index % 40 for index in range(600)]
-    await wire.send(client.open(prompt, Settings(10, idle="lockstep")))
+    wire.send(client.open(prompt, Settings(10, idle="lockstep")))
     positions: set[int] = set()
     while len(positions) < len(prompt):
         message = await asyncio.wait_for(wire.receive(), 5)
@@ -176,7 +176,7 @@ async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
             positions.update(range(message.start, message.start + message.count))
             acknowledgement = client.acknowledge_state()
             assert acknowledgement is not None
-            await wire.send(acknowledgement)
+            wire.send(acknowledgement)
     assert engine.counters.passes == 1
     running.cancel()
 
@@ -201,7 +201,7 @@ async def test_what_ends_the_engine_is_raised_as_it_is() -> None:
         Sessions(terms, ServingLimits(4, 64), 500), RaisingTarget(), Pace(), drafter_factory=Helpers(nothing)
     )
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
-    await EngineWire(engine).send(client.open([1, 2], Settings(10)))
+    EngineWire(engine).send(client.open([1, 2], Settings(10)))
     with pytest.raises(ArithmeticError, match="fell off the bus"):
         await asyncio.wait_for(engine.run(), 5)
 

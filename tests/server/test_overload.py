@@ -51,7 +51,7 @@ async def request(engine: Engine, prompt: list[int], seen: Seen) -> float:
     wire, session, asked = EngineWire(engine), ClientSession(uuid4().hex, LIMITS), clock()
     commits: list[float] = []
     try:
-        await wire.send(session.open(prompt, ANSWER))
+        wire.send(session.open(prompt, ANSWER))
         while (message := await wire.receive()) is not None:
             session.receive(message)
             if isinstance(message, Failed):
@@ -62,7 +62,7 @@ async def request(engine: Engine, prompt: list[int], seen: Seen) -> float:
                 commits.append(clock())
                 acknowledgement = session.acknowledge()
                 assert acknowledgement is not None
-                await wire.send(acknowledgement)
+                wire.send(acknowledgement)
             if isinstance(message, Finished):
                 seen.answers += 1
                 return 0.0

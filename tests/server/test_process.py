@@ -66,7 +66,7 @@ async def test_health_says_when_it_drains(target: Path) -> None:
             assert (await anext(watch)).status == states.SERVING
             running = await new_session(connection)
             stream = connection.generate()
-            await stream.send(running.open([5, 6], Settings(60)))
+            stream.send(running.open([5, 6], Settings(60)))
             await stream.receive()
             process.send_signal(signal.SIGTERM)
             assert (await anext(watch)).status == states.NOT_SERVING

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Settings
+from common.protocol.messages import Opened, Settings
 from common.rpc.stub import connect
 from server.options import Pace
 from tests.server.client_turn import play
@@ -47,7 +47,7 @@ async def test_the_newest_stream_of_a_session_wins(target: Path, reference: Call
     async with running(options) as server, connect(server.address) as connection:
         session = await new_session(connection)
         older = connection.generate()
-        await older.send(session.open(prompt, Settings(TOKENS)))
+        older.send(session.open(prompt, Settings(TOKENS)))
         while len(session.answer) < 8:
             message = await older.receive()
             assert message is not None
@@ -67,7 +67,7 @@ async def test_a_stream_that_ends_gives_its_slots_back(target: Path) -> None:
         for close in (True, False):
             session = await new_session(connection)
             stream = connection.generate()
-            await stream.send(session.open([1, 2, 3], Settings(TOKENS)))
+            stream.send(session.open([1, 2, 3], Settings(TOKENS)))
             assert await stream.receive() is not None
             if close:
                 stream.close()
@@ -83,7 +83,10 @@ async def test_a_client_that_closes_its_side_still_gets_its_answer(
     async with running(options_for(target)) as server, connect(server.address) as connection:
         session = await new_session(connection)
         stream = connection.generate()
-        await stream.send(session.open([5, 6, 7], Settings(TOKENS)))
+        stream.send(session.open([5, 6, 7], Settings(TOKENS)))
+        opened = await stream.receive()
+        assert isinstance(opened, Opened)
+        session.receive(opened)
         await stream._call.done_writing()
         while (message := await stream.receive()) is not None:
             session.receive(message)
@@ -101,8 +104,8 @@ async def test_a_session_goes_on_over_several_turns(target: Path, reference: Cal
             assert await play(session, stream, opening, guessing(300)) == truth
             opening = session.extend(len(session.tree.tokens) - 2, [40, 41], Settings(TOKENS))
         assert server.engine.counters.recomputed_tokens == 0
-        assert stream.bytes_up > 0
-        assert stream.bytes_down > 0
+        assert stream.traffic.up > 0
+        assert stream.traffic.down > 0
 
 
 async def _until(condition: Callable[[], bool]) -> None:

@@ -73,7 +73,7 @@ async def test_an_answer_that_waits_for_a_client_whose_connection_broke_waits_on
         async with connect(str(proxy.address)) as connection:
             session = await new_session(connection)
             stream = connection.generate()
-            await stream.send(session.open(PROMPT, replace(Settings(TOKENS), idle=idle)))
+            stream.send(session.open(PROMPT, replace(Settings(TOKENS), idle=idle)))
             message = await stream.receive()
             assert message is not None
             session.receive(message)
@@ -106,7 +106,7 @@ async def test_a_pass_that_outlives_its_connection_is_told_on_the_next(
                     session.lost()
                     (opening,) = session.reopen()
                 stream = connection.generate()
-                await stream.send(opening)
+                stream.send(opening)
                 # The result of the last pass is sent at once, and the next pass begins.
                 while session.tree.frontier < len(PROMPT) + known or session.state is ClientState.OPENING:
                     message = await stream.receive()

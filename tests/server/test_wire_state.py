@@ -34,8 +34,8 @@ class Listening:
     stream: GenerateStream
     states: list[State] = field(default_factory=list)
 
-    async def send(self, message: FromClient) -> None:
-        await self.stream.send(message)
+    def send(self, message: FromClient) -> None:
+        self.stream.send(message)
 
     async def receive(self) -> FromServer | None:
         message = await self.stream.receive()

@@ -5,11 +5,13 @@ It wraps a client's connection. It may not know draft models or tables.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from common.protocol.messages import FromClient, FromServer, Grow, Open, State
-from common.rpc.stub import Connection, GenerateStream
+from common.rpc.convert import frame_from_client
+from common.rpc.stub import PREFIX_BYTES, Connection, GenerateStream
+from common.rpc.traffic import Traffic
 
 PROMPT, ANSWER = "prompt", "answer"
 NODES, TOKENS, OTHER = "nodes", "tokens", "acknowledgements"
@@ -64,8 +66,8 @@ class MeteredConnection:
         self._connection = connection
         self._counts = counts
 
-    def generate(self) -> "CountedStream":
-        return CountedStream(self._connection.generate(), self._counts)
+    def generate(self, on_close: Callable[[], Awaitable[None]] | None = None) -> "CountedStream":
+        return CountedStream(self._connection.generate(on_close), self._counts)
 
 
 class CountedStream:
@@ -74,28 +76,18 @@ class CountedStream:
         self._counts = counts
 
     @property
-    def bytes_up(self) -> int:
-        return self._stream.bytes_up
+    def traffic(self) -> Traffic:
+        return self._stream.traffic
 
-    @property
-    def bytes_down(self) -> int:
-        return self._stream.bytes_down
-
-    @property
-    def state_bytes(self) -> Mapping[str, int]:
-        """Bytes of draft state by kind."""
-        return self._stream.state_bytes
-
-    async def send(self, message: FromClient) -> None:
-        before = self._stream.bytes_up
-        await self._stream.send(message)
-        self._counts.sent(message, self._stream.bytes_up - before)
+    def send(self, message: FromClient) -> None:
+        self._counts.sent(message, frame_from_client(message).ByteSize() + PREFIX_BYTES)
+        self._stream.send(message)
 
     async def receive(self) -> FromServer | None:
-        before = self._stream.bytes_down
+        before = self.traffic.down
         message = await self._stream.receive()
         if message is not None:
-            self._counts.received(message, self._stream.bytes_down - before)
+            self._counts.received(message, self.traffic.down - before)
         return message
 
     def close(self) -> None:

@@ -56,17 +56,6 @@ def bundle(target: TargetDimensions) -> DraftDimensions:
     return moa(target, default_config(target, DEPTHS), 0, BUNDLE)
 
 
-def refreshed(page: str) -> str:
-    """The text of the page with its tables, which are found by their headings, computed anew."""
-    lines = page.splitlines()
-    for table in (parameters_table(), state_table(), training_table()):
-        fresh = table.splitlines()
-        start = lines.index(fresh[0])
-        end = next((at for at in range(start, len(lines)) if not lines[at].startswith("|")), len(lines))
-        lines[start:end] = fresh
-    return "\n".join(lines) + "\n"
-
-
 def parameters_table() -> str:
     return _table(PARAMETERS, [_parameters(target, draft) for target in TARGETS for draft in drafts(target)])
 

@@ -1,11 +1,13 @@
 """client.cache.tokenizers: transformers makes a tokenizer once, and what is damaged is made again."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
 
 from client.cache.tokenizers import tokenizer_of
+from client.text import decode, raw_tokens
 from common.bundle import TOKENIZER_FOLDER, BundleFile, BundleManifest, make_manifest
 from common.models import checkpoint
 from common.models.errors import CheckpointError
@@ -90,6 +92,15 @@ def test_a_tokenizer_with_ways_of_its_own_stays_with_transformers(bundle, tmp_pa
     kept = tokenizer_of(tmp_path / "cache", manifest_of(bundle), bundle)
     assert type(kept).__name__ == "TokenizersBackend"
     assert not (tmp_path / "cache" / "tokenizers").exists()
+
+
+def test_a_tokenizer_of_transformers_leaves_spaces_as_they_were(bundle, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("client.cache.tokenizers.plain_tokenizer", lambda theirs: None)
+    config = bundle / TOKENIZER_FOLDER / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "clean_up_tokenization_spaces": True}))
+    kept = tokenizer_of(tmp_path / "cache", manifest_of(bundle), bundle)
+    kept.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output = True
+    assert decode(kept, raw_tokens(kept, "the fox , the hen .")) == "the fox , the hen ."
 
 
 def test_a_tokenizer_that_cannot_be_used_is_told(bundle, tmp_path) -> None:

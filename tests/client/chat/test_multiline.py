@@ -2,7 +2,7 @@
 
 import pytest
 
-from client.chat.multiline import TypedMessage, is_open, said
+from client.chat.multiline import TypedMessage, as_message, is_open
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_no_line_of_a_private_span_is_a_message_of_its_own(typed, open_):
     ],
 )
 def test_a_message_is_what_stands_between_its_marks(typed, text, literal):
-    assert said(typed) == TypedMessage(text, literal)
+    assert as_message(typed) == TypedMessage(text, literal)

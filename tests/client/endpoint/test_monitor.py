@@ -8,8 +8,8 @@ import pytest
 from client.endpoint import monitor as monitor_module
 from client.endpoint.monitor import HealthProbe, Monitor
 from client.link.link_state import LinkState
-from client.stats import Traffic
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 
 ONLINE, SUSPECT, OFFLINE = LinkState.ONLINE, LinkState.SUSPECT, LinkState.OFFLINE
 RTT = 0.04

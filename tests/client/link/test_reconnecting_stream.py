@@ -7,10 +7,10 @@ import pytest
 
 from client.link.link_state import LinkState
 from client.link.reconnecting_stream import ReconnectingStream
-from client.stats import Traffic
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Ack, Commit, Failed, FailureCode, Opened, Ping, Pong
 from common.rpc.errors import LinkError
+from common.rpc.traffic import Traffic
 from netem.virtual.clock import run_virtually
 
 ROUND_TRIP = 0.05

@@ -9,7 +9,7 @@ from client.link.shared_connection import ConversationStreams, SharedConnection
 from client.link.stream import Access
 from common.address import Address
 from common.protocol.messages import Ping
-from common.rpc.stub import Connection
+from common.rpc.stub import Connection, GenerateStream
 
 
 class Streams:
@@ -19,9 +19,8 @@ class Streams:
         self.carried = 0
         self.is_closed = False
 
-    def generate(self):
-        self.carried += 1
-        return Silence()
+    def generate(self, on_close):
+        return GenerateStream(self._start, "somewhere", on_close)
 
     async def stands(self):
         return True
@@ -29,18 +28,19 @@ class Streams:
     async def close(self):
         self.is_closed = True
 
+    def _start(self):
+        self.carried += 1
+        return Silence()
+
 
 class Silence:
-    bytes_up = bytes_down = 0
+    """A gRPC call."""
 
-    async def send(self, message):
+    async def write(self, frame):
         pass
 
-    async def receive(self):
-        await asyncio.Event().wait()
-
-    def close(self):
-        pass
+    def cancel(self):
+        return True
 
 
 @pytest.fixture

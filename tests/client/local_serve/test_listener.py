@@ -1,18 +1,31 @@
 """client.local_serve.listener: `outrider run` says the same through a running `outrider serve` as by itself."""
 
+import asyncio
 import json
 import re
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
+from types import SimpleNamespace
 
 import pytest
 
+from client.drafting.draft_loader import DraftChoice
+from client.link.stream import Access
+from client.local_serve import listener
+from client.local_serve.listener import Listener
+from client.local_serve.messages import Accepted, AnswerFinished, AsyncConnection, Declined
+from client.local_serve.request import RequestOptions
+from client.local_serve.running import find_running
+from client.options import AnswerRequest, Credentials, OfflineRequest
+from client.private.spans import SplitPrompt
+from common.address import parse_address
+from common.protocol.errors import MisuseError
 from tests.daemon import outriderd, ready
 from tests.families import make_checkpoint
 from tests.programs import Program
@@ -67,7 +80,7 @@ class Relay:
         with suppress(OSError), here, there, there.makefile("rb") as lines:
             first = lines.readline()
             if first:
-                self.replies.append(next(iter(json.loads(first))))
+                self.replies.append(json.loads(first)["type"])
                 here.sendall(first)
             for line in lines:
                 here.sendall(line)
@@ -168,7 +181,7 @@ def test_the_answer_is_the_same(serve, run, options) -> None:
         result = json.loads(out)
         assert result["stats"].keys()
         given[way] = {name: value for name, value in result.items() if name not in MEASURED}
-        assert serve.taken() == (["accepted"] if way == "--via-serve" else [])
+        assert serve.taken() == (["Accepted"] if way == "--via-serve" else [])
     assert given["--via-serve"] == given["--no-via-serve"]
     assert given["--via-serve"]["token_ids"]
 
@@ -179,7 +192,7 @@ def test_a_person_sees_the_same(serve, run) -> None:
         assert code == 0
         assert out.endswith("\n")
         assert re.fullmatch(r"30 tokens in .* draft independent, rule greedy\n", err)
-    assert serve.taken() == ["accepted"]
+    assert serve.taken() == ["Accepted"]
     assert ways[0][1] == ways[1][1]
 
 
@@ -187,7 +200,7 @@ def test_private_text_stays_here_all_the_same(serve, run) -> None:
     prompt = "the quick [[private]]brown fox[[/private]] jumps"
     ways = [run("--json", way, prompt=prompt) for way in ("--via-serve", "--no-via-serve")]
     results = [json.loads(out) for _, out, _ in ways]
-    assert serve.taken() == ["accepted"]
+    assert serve.taken() == ["Accepted"]
     assert all(result["private"] for result in results)
     assert results[0]["provisional_text"] == results[1]["provisional_text"]
     assert "the answer is the draft model's own, because the prompt is private" in ways[0][2]
@@ -204,7 +217,7 @@ def test_private_text_stays_here_all_the_same(serve, run) -> None:
 def test_what_was_loaded_otherwise_is_loaded_here_and_told_once(serve, run, options, why) -> None:
     code, out, err = run("--json", *options)
     assert code == 0
-    assert serve.taken() == ["declined"]
+    assert serve.taken() == ["Declined"]
     assert json.loads(out)["token_ids"]
     assert err == f"the running `outrider serve` {why}; the draft is loaded here\n"
 
@@ -212,7 +225,9 @@ def test_what_was_loaded_otherwise_is_loaded_here_and_told_once(serve, run, opti
 def test_another_token_is_not_ours(serve, run) -> None:
     code, out, err = run("--json", token="wrong")
     assert (code, out) == (2, "")
-    assert err.startswith("the running `outrider serve` speaks to the server with other credentials; the draft is")
+    assert "the draft is loaded here" not in err, "it is not loaded"
+    assert err.startswith("outrider: ")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("options", [("--rule", "nonsense"), ("--temperature", "-1"), ("--idle", "nonsense")])
@@ -236,11 +251,11 @@ def test_where_as_many_are_answered_as_may_be_the_rest_load_themselves(models, t
         for program in held:
             assert program.stdout is not None
             assert program.stdout.read(1)
-        assert relay.taken() == ["accepted"] * 2
+        assert relay.taken() == ["Accepted"] * 2
         with Program("outrider", *asked, "2", *where, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as third:
             out, err = third.communicate(timeout=60)
             assert third.wait() == 0
-        assert relay.taken() == ["declined"]
+        assert relay.taken() == ["Declined"]
         assert out.strip()
         assert "the draft is loaded here" not in err
         assert [program.poll() for program in held] == [None, None]
@@ -250,7 +265,7 @@ def test_where_as_many_are_answered_as_may_be_the_rest_load_themselves(models, t
         with Program("outrider", *asked, "2", *where, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as fourth:
             fourth.communicate(timeout=60)
             assert fourth.wait() == 0
-        assert relay.taken() == ["accepted"]
+        assert relay.taken() == ["Accepted"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -259,7 +274,7 @@ def test_whoever_ends_leaves_nothing_behind(server, cache, models, serve, number
     with serving(server, cache, "--token-file", str(models / "token")) as other:
         assert files(cache) - before == {f"{other.pid}.json", f"{other.pid}.sock"}
         other.send_signal(number)
-        other.wait(20)
+        assert other.wait(20) == 0
     assert files(cache) == before
 
 
@@ -322,5 +337,95 @@ def test_a_server_that_is_away_is_told_as_without(models, tmp_path) -> None:
     result = json.loads(out)
     assert result["finish_reason"] == "offline"
     assert len(result["provisional_token_ids"]) == 10
-    assert "never confirmed: the server was out of reach" in err
-    assert relay.taken() == ["accepted"]
+    unreached, *rest = err.splitlines()
+    draft = "the draft model 'independent' writes alone until it answers"
+    assert unreached == f"the server at {server} cannot be reached; {draft}"
+    assert len(rest) == 1
+    assert "never confirmed: the server was out of reach" in rest[0]
+    assert relay.taken() == ["Accepted"]
+
+
+def test_a_server_that_was_restarted_is_not_called_unreachable(models, tmp_path) -> None:
+    """Its connection broke while nobody asked, which is noticed and mended before the answer begins."""
+    drafts = ("--target", str(models / "target"), "--dtype", "float64")
+    with outriderd(*drafts) as (daemon, server), serving(server, tmp_path, "--dtype", "float64"):
+        where = ("--server", server, "--cache-dir", str(tmp_path), "--dtype", "float64", "--max-new-tokens", "4")
+        daemon.kill()
+        daemon.wait()
+        with outriderd(*drafts, "--listen", server):
+            asked = ("run", PROMPT, *where, "--json")
+            with Program("outrider", *asked, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as program:
+                out, err = program.communicate(timeout=120)
+                assert program.wait() == 0
+    assert len(json.loads(out)["token_ids"]) == 4
+    assert err == ""
+
+
+ADDRESS = "127.0.0.1:7070"
+CHOICE = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 1, "layers": None, "state": "int8"}
+
+
+@pytest.fixture
+async def opened(tmp_path) -> AsyncIterator[Listener]:
+    """With one place, on a client that drafts nothing."""
+    client = SimpleNamespace(
+        access=Access(parse_address(ADDRESS)), require_rule=lambda _: None, require_idle=lambda _: None
+    )
+    parts = SimpleNamespace(client=client, make_drafter=None, choice=DraftChoice(**CHOICE))
+    listener = Listener(parts, tmp_path, places=1)  # type: ignore[arg-type]
+    await listener.open()
+    yield listener
+    await listener.close()
+
+
+async def connection(cache: Path, prompt: str) -> AsyncConnection:
+    """On which a question has been sent."""
+    (running,) = find_running(cache)
+    connection = AsyncConnection(*await asyncio.open_unix_connection(running.socket))
+    options = RequestOptions(Credentials(), AnswerRequest(policy="cloud"), OfflineRequest(), CHOICE)
+    connection.send(options.request(ADDRESS, prompt))
+    return connection
+
+
+async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_path, monkeypatch) -> None:
+    may_go_on, loop = threading.Event(), asyncio.get_running_loop()
+    tokenising = {"first": asyncio.Event(), "second": asyncio.Event(), "third": asyncio.Event()}
+
+    def tokenise(client, text, *, raw) -> SplitPrompt:
+        loop.call_soon_threadsafe(tokenising[text].set)
+        assert may_go_on.wait(60)
+        return SplitPrompt((1,))
+
+    async def answer_none(question, connection) -> None:
+        connection.send(AnswerFinished({}))
+
+    monkeypatch.setattr(listener, "prompt_of", tokenise)
+    monkeypatch.setattr(opened, "_answer", answer_none)
+    first = await connection(tmp_path, "first")
+    await asyncio.wait_for(tokenising["first"].wait(), 60)
+    second = await connection(tmp_path, "second")
+    tasks = asking, admitted = [asyncio.create_task(each) for each in (second.receive(), tokenising["second"].wait())]
+    await asyncio.wait(tasks, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    may_go_on.set()
+    assert not admitted.done(), "both questions are admitted to one place"
+    admitted.cancel()
+    assert await asking == Declined("")
+    assert [await first.receive(), await first.receive()] == [Accepted(), AnswerFinished({})]
+    third = await connection(tmp_path, "third")
+    assert await third.receive() == Accepted(), "the place is free again"
+    for each in (first, second, third):
+        each.close()
+
+
+async def test_a_question_that_cannot_be_tokenised_leaves_its_place(opened, tmp_path, monkeypatch) -> None:
+    def refuse(client, text, *, raw) -> SplitPrompt:
+        raise MisuseError("it is too long")
+
+    monkeypatch.setattr(listener, "prompt_of", refuse)
+    asked = await connection(tmp_path, "first")
+    assert await asked.receive() == Declined("")
+    asked.close()
+    monkeypatch.setattr(listener, "prompt_of", lambda *_, **__: SplitPrompt((1,)))
+    again = await connection(tmp_path, "again")
+    assert await again.receive() == Accepted()
+    again.close()

@@ -98,7 +98,7 @@ def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
     assert ended.value.code == MISUSE
     assert sentence.startswith(f"{typed.split()[0]}: ")
     assert sentence.endswith(
-        f"needs what is not installed ({lacking}): run `{PYTHON} -m pip install 'outrider[{extra}]'`"
+        f"needs modules that are not installed ({lacking}): run `{PYTHON} -m pip install 'outrider[{extra}]'`"
     )
 
 

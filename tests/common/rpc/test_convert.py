@@ -91,7 +91,7 @@ FILES = st.builds(BundleFile, st.sampled_from(["a", "b/c.json", "tokenizer/token
 @given(FROM_CLIENT)
 def test_what_a_client_says_survives(message: FromClient) -> None:
     data = convert.frame_from_client(message).SerializeToString()
-    assert convert.message_from_client(pb.ClientFrame.FromString(data)) == message
+    assert convert.message_from_client(data) == message
 
 
 @given(FROM_SERVER)
@@ -123,7 +123,7 @@ def test_a_node_of_a_long_session_stays_small() -> None:
 
 def test_a_client_that_says_nothing_of_sampling_wants_the_likeliest_token() -> None:
     frame = pb.ClientFrame(extend=pb.Extend(turn=1, settings=pb.Settings(max_new_tokens=3, rule="greedy")))
-    assert convert.message_from_client(frame) == Extend(1, 0, (), Settings(3, sampling=LIKELIEST))
+    assert convert.message_from_client(frame.SerializeToString()) == Extend(1, 0, (), Settings(3, sampling=LIKELIEST))
 
 
 def test_a_group_sends_its_draw_once() -> None:
@@ -151,7 +151,7 @@ def frame_with_draws(*draws: pb.Draw) -> pb.ClientFrame:
 )
 def test_malformed_draws_are_refused(frame: pb.ClientFrame, sentence: str) -> None:
     with pytest.raises(PeerError, match=sentence):
-        convert.message_from_client(frame)
+        convert.message_from_client(frame.SerializeToString())
 
 
 @pytest.mark.parametrize(
@@ -168,14 +168,19 @@ def test_malformed_draws_are_refused(frame: pb.ClientFrame, sentence: str) -> No
 )
 def test_malformed_frames_of_a_client_are_refused(frame: pb.ClientFrame) -> None:
     with pytest.raises(PeerError):
-        convert.message_from_client(frame)
+        convert.message_from_client(frame.SerializeToString())
+
+
+def test_bytes_that_are_no_frame_of_a_client_are_refused() -> None:
+    with pytest.raises(PeerError, match="cannot be decoded"):
+        convert.message_from_client(b"\xff\xff\xff\xff")
 
 
 def test_a_grow_of_too_many_columns_is_refused_before_it_is_read() -> None:
     count = convert.MAX_COLUMNS + 1
     # Its columns differ in length too: the first fault found must be the cheap one.
     with pytest.raises(PeerError, match=f"{count} nodes"):
-        convert.message_from_client(pb.ClientFrame(grow=pb.Grow(id=[1] * count)))
+        convert.message_from_client(pb.ClientFrame(grow=pb.Grow(id=[1] * count)).SerializeToString())
 
 
 @pytest.mark.parametrize(

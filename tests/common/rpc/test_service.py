@@ -64,7 +64,7 @@ async def nothing() -> AsyncGenerator[Any]:
 
 async def test_a_call_that_is_over_has_given_back_what_it_held() -> None:
     service, context = Endless(), Unread()
-    call = asyncio.create_task(_Servicer(service).Generate(nothing(), context))
+    call = asyncio.create_task(_Servicer(service).generate(nothing(), context))
     await context.is_writing.wait()
     gc.disable()
     try:

@@ -293,7 +293,7 @@ async def test_a_client_that_says_nothing_is_helped_from_its_first_pass_on() -> 
     engine = Engine(new_sessions(), FakeTarget(), Pace(per_pass=0.002), drafter_factory=Helpers(knowing_all([3, 1])))
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, LIMITS), EngineWire(engine)
-    await wire.send(client.open([3, 1], ASSISTED))
+    wire.send(client.open([3, 1], ASSISTED))
     while client.finished is None:
         message = await asyncio.wait_for(wire.receive(), 10)
         assert message is not None

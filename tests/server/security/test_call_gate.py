@@ -61,7 +61,7 @@ async def is_served(address: str, token: str | None = None) -> bool:
         file = min(bundle.files, key=lambda each: each.size)
         parts = [part async for part in connection.fetch(FileRequest(bundle.id, file.path, 0))]
         session, stream = await new_session(connection), connection.generate()
-        await stream.send(session.open([5, 6], Settings(4)))
+        stream.send(session.open([5, 6], Settings(4)))
         opened = await stream.receive()
         stream.close()
         return sum(map(len, parts)) == file.size and isinstance(opened, Opened) and await connection.check()

@@ -8,6 +8,8 @@ from common.protocol.messages import (
     State,
     StateAck,
 )
+from common.rpc.convert import frame_from_client
+from common.rpc.traffic import Traffic
 from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, MeteredConnection
 
 
@@ -44,16 +46,16 @@ def test_every_frame_has_its_place():
 
 class Stream:
     def __init__(self):
-        self.bytes_up = self.bytes_down = 0
+        self.traffic = Traffic()
         self.closed = False
 
-    async def send(self, message):
-        self.bytes_up += 11
+    def send(self, message):
+        self.traffic = Traffic(11, 0)
 
     async def receive(self):
-        if self.bytes_down:
+        if self.traffic.down:
             return None
-        self.bytes_down += 13
+        self.traffic = Traffic(11, 13)
         return Commit(0, 0, (1,))
 
     def close(self):
@@ -64,18 +66,19 @@ class Connection:
     def __init__(self):
         self.stream = Stream()
 
-    def generate(self):
+    def generate(self, on_close):
         return self.stream
 
 
 async def test_a_counted_stream_is_the_stream_it_counts():
     connection, counts = Connection(), ByteCounts()
     stream = MeteredConnection(connection, counts).generate()
-    await stream.send(Grow(0, 0, ()))
+    said = Grow(0, 0, ())
+    stream.send(said)
     assert await stream.receive() == Commit(0, 0, (1,))
     assert await stream.receive() is None
     stream.close()
-    assert (stream.bytes_up, stream.bytes_down) == (11, 13)
-    assert counts.up == {NODES: 11}
+    assert stream.traffic == Traffic(11, 13)
+    assert counts.up == {NODES: len(frame_from_client(said).SerializeToString()) + 5}
     assert counts.down == {TOKENS: 13}
     assert connection.stream.closed

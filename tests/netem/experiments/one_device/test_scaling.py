@@ -5,14 +5,25 @@ from netem.experiments.one_device import scaling
 PAGE = Path(__file__).parents[4] / "docs" / "scaling.md"
 
 
+def refreshed(page: str) -> str:
+    """The text of the page with its tables, which are found by their headings, computed anew."""
+    lines = page.splitlines()
+    for table in (scaling.parameters_table(), scaling.state_table(), scaling.training_table()):
+        fresh = table.splitlines()
+        start = lines.index(fresh[0])
+        end = next((at for at in range(start, len(lines)) if not lines[at].startswith("|")), len(lines))
+        lines[start:end] = fresh
+    return "\n".join(lines) + "\n"
+
+
 def test_the_page_says_what_is_computed():
     page = PAGE.read_text(encoding="utf-8")
-    assert page == scaling.refreshed(page), "write scaling.refreshed(page) to docs/scaling.md, and read its text again"
+    assert page == refreshed(page), "write refreshed(page) to docs/scaling.md, and read its text again"
 
 
 def test_a_stale_number_is_found():
     page = PAGE.read_text(encoding="utf-8")
-    assert scaling.refreshed(page.replace("251.7", "251.8")) == page
+    assert refreshed(page.replace("251.7", "251.8")) == page
 
 
 def test_the_page_states_what_it_assumes():

@@ -1,4 +1,4 @@
-"""client.local_serve.ask: against a fake `outrider serve` that sends what the test says."""
+"""client.local_serve.run_client: against a fake `outrider serve` that sends what the test says."""
 
 import json
 import os
@@ -12,22 +12,36 @@ from pathlib import Path
 import pytest
 
 from client.errors import BrokenOffError
-from client.local_serve import ask
-from client.local_serve.ask import Options, answered
+from client.local_serve import run_client
+from client.local_serve.messages import (
+    Accepted,
+    AnswerFailed,
+    AnswerFinished,
+    Declined,
+    Message,
+    Note,
+    ServeRequest,
+    Text,
+    TextEnd,
+    from_line,
+    to_line,
+)
+from client.local_serve.request import RequestOptions
+from client.local_serve.run_client import answer_by_serve
 from client.local_serve.running import Running, announce, own_version, prepare_socket
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from common.protocol.errors import MisuseError, OutriderError
 
 SERVER = "127.0.0.1:7070"
 OUTCOME = {"result": {"text": "Hello", "token_ids": [1]}, "stats": ["1 token"], "notes": ["a note"], "failure": ""}
-WHOLE = [{"accepted": True}, {"write": "Hel", "provisional": ""}, {"write": "lo", "provisional": ""}, {"end": ""}]
+WHOLE = [Accepted(), Text("Hel", ""), Text("lo", ""), TextEnd("")]
 
 
 class Fake:
     """Answers each connection with lines, and closes it then."""
 
     def __init__(self, cache: Path, lines: list[bytes], version: str = "", server: str = SERVER):
-        self.asked: list[dict] = []
+        self.requests: list[ServeRequest] = []
         path = prepare_socket(cache, os.getpid())
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(path))
@@ -43,101 +57,96 @@ class Fake:
             with connection:
                 line = connection.makefile("rb").readline()
                 if line:
-                    self.asked.append(json.loads(line))
+                    self.requests.append(from_line(line))
                     connection.sendall(b"".join(self._lines))
 
 
 @pytest.fixture
 def fake(tmp_path) -> Callable[..., Fake]:
-    def make(*events: dict | bytes, **about: str) -> Fake:
-        lines = [event if isinstance(event, bytes) else json.dumps(event).encode() + b"\n" for event in events]
+    def make(*sent: Message | bytes, **about: str) -> Fake:
+        lines = [each if isinstance(each, bytes) else to_line(each) for each in sent]
         return Fake(tmp_path, lines, **about)
 
     return make
 
 
-def asked(cache: Path, *, as_json: bool = False, server: str = SERVER) -> tuple[bool, list[str]]:
-    """Whether it was answered, and what was called."""
+def asked(cache: Path, *, as_json: bool = False, server: str = SERVER) -> tuple[str | None, list[str]]:
+    """Why it was not answered, and what was called."""
     calls: list[str] = []
     choice = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 0, "layers": None, "state": "int8"}
-    options = Options(Credentials(token="secret"), AnswerRequest(stop=["x"]), OfflineRequest(), choice, 0.0)
-    is_answered = answered(cache, server, "Hi", options, lambda: calls.append("loaded"), raw=False, as_json=as_json)
-    return is_answered, calls
+    options = RequestOptions(Credentials(token="secret"), AnswerRequest(stop=["x"]), OfflineRequest(), choice, 0.0)
+    show = lambda: calls.append("loaded")  # noqa: E731
+    return answer_by_serve(cache, server, "Hi", options, show, raw=False, as_json=as_json), calls
 
 
 def test_an_answer_is_shown_as_it_comes(tmp_path, fake, capsys) -> None:
-    running = fake(*WHOLE, OUTCOME)
-    assert asked(tmp_path) == (True, ["loaded"])
+    running = fake(*WHOLE, AnswerFinished(OUTCOME))
+    assert asked(tmp_path) == (None, ["loaded"])
     assert capsys.readouterr() == ("Hello\n", "1 token\na note\n")
-    (question,) = running.asked
-    assert question["version"] == own_version()
-    assert (question["server"], question["prompt"], question["live"]) == (SERVER, "Hi", False)
-    assert question["credentials"]["words"]["token"] == "secret"
-    assert question["answer"]["stop"] == ["x"]
+    (request,) = running.requests
+    assert request.version == own_version()
+    assert (request.server, request.prompt, request.is_live) == (SERVER, "Hi", False)
+    assert request.credentials["values"]["token"] == "secret"
+    assert request.answer["stop"] == ["x"]
 
 
 def test_a_program_gets_one_object_and_no_statistics(tmp_path, fake, capsys) -> None:
-    fake({"accepted": True}, OUTCOME)
-    assert asked(tmp_path, as_json=True)[0]
+    fake(Accepted(), AnswerFinished(OUTCOME))
+    assert asked(tmp_path, as_json=True)[0] is None
     out, err = capsys.readouterr()
     assert json.loads(out) == OUTCOME["result"]
     assert err == "a note\n"
 
 
 def test_what_is_worth_knowing_before_the_answer_is_shown(tmp_path, fake, capsys) -> None:
-    fake(WHOLE[0], {"note": "the server cannot be reached"}, *WHOLE[1:], OUTCOME)
-    assert asked(tmp_path)[0]
+    fake(WHOLE[0], Note("the server cannot be reached"), *WHOLE[1:], AnswerFinished(OUTCOME))
+    assert asked(tmp_path)[0] is None
     assert capsys.readouterr().err.startswith("the server cannot be reached\n")
 
 
 @pytest.mark.parametrize("about", ["version", "server"])
-def test_another_version_or_server_is_told_once_and_nothing_is_asked(tmp_path, fake, capsys, about) -> None:
+def test_another_version_or_server_is_the_reason_and_nothing_is_requested(tmp_path, fake, capsys, about) -> None:
     running = fake(*WHOLE, **{about: "another:1"})
-    assert not asked(tmp_path)[0]
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert "another:1" in err
-    assert "the draft is loaded here" in err
-    assert running.asked == []
+    reason, _ = asked(tmp_path)
+    assert reason is not None
+    assert "another:1" in reason
+    assert capsys.readouterr() == ("", ""), "the draft is not loaded yet"
+    assert running.requests == []
 
 
-@pytest.mark.parametrize(("reason", "said"), [("", ""), ("it drafts otherwise", "it drafts otherwise; the draft")])
-def test_a_question_that_is_declined_is_answered_here(tmp_path, fake, capsys, reason, said) -> None:
-    fake({"declined": reason})
-    assert not asked(tmp_path)[0]
-    err = capsys.readouterr().err
-    assert err.startswith(said)
-    assert err.count("\n") == bool(reason)
-
-
-def test_nobody_is_there_to_ask(tmp_path, capsys) -> None:
-    assert asked(tmp_path) == (False, [])
-    assert asked(tmp_path, server="no address") == (False, [])
+@pytest.mark.parametrize("reason", ["", "it drafts otherwise"])
+def test_a_request_that_is_declined_has_a_reason(tmp_path, fake, capsys, reason) -> None:
+    fake(Declined(reason))
+    assert asked(tmp_path) == (reason, [])
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_folder_that_is_open_to_others_is_told_once(tmp_path, fake, capsys) -> None:
-    running = fake(*WHOLE, OUTCOME)
+def test_nobody_is_there_to_ask(tmp_path, capsys) -> None:
+    assert asked(tmp_path) == ("", [])
+    assert asked(tmp_path, server="no address") == ("", [])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_folder_that_is_open_to_others_is_not_used(tmp_path, fake) -> None:
+    running = fake(*WHOLE, AnswerFinished(OUTCOME))
     (tmp_path / "serving").chmod(0o755)
-    assert not asked(tmp_path)[0]
-    err = capsys.readouterr().err
-    assert "is open to other users of this machine; the draft is loaded here" in err
-    assert err.count("\n") == 1
-    assert running.asked == []
+    reason, _ = asked(tmp_path)
+    assert reason is not None
+    assert reason.endswith("is open to other users of this machine")
+    assert running.requests == []
 
 
 @pytest.mark.parametrize(
     "events",
-    [[], [b"nonsense\n"], [b"[]\n"], [b'{"accepted": tr'], WHOLE[:1], [WHOLE[0], {"write": "", "provisional": ""}]],
+    [[], [b"nonsense\n"], [b"[]\n"], [b'{"type": "Acc'], [b'{"type": "Text"}\n'], WHOLE[:1], [WHOLE[0], Text("", "")]],
 )
 def test_one_that_ends_before_anything_was_shown_leaves_it_to_us(tmp_path, fake, capsys, events) -> None:
     fake(*events)
-    assert not asked(tmp_path)[0]
+    assert asked(tmp_path)[0] == ""
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("end", [[], [{"end": ""}]])
+@pytest.mark.parametrize("end", [[], [TextEnd("")]])
 def test_one_that_ends_in_mid_answer_is_told_and_nothing_is_shown_twice(tmp_path, fake, capsys, end) -> None:
     fake(*WHOLE[:2], *end)
     with pytest.raises(BrokenOffError, match="the running `outrider serve` is gone; ask again"):
@@ -147,20 +156,20 @@ def test_one_that_ends_in_mid_answer_is_told_and_nothing_is_shown_twice(tmp_path
 
 def test_one_that_ends_before_the_object_leaves_it_to_us(tmp_path, fake, capsys) -> None:
     fake(WHOLE[0])
-    assert not asked(tmp_path, as_json=True)[0]
+    assert asked(tmp_path, as_json=True)[0] == ""
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("is_misuse", "kind"), [(True, MisuseError), (False, OutriderError)])
 def test_what_fails_there_fails_here(tmp_path, fake, is_misuse, kind) -> None:
-    fake(WHOLE[0], {"failed": "the server is full", "misuse": is_misuse})
+    fake(WHOLE[0], AnswerFailed("the server is full", is_misuse))
     with pytest.raises(OutriderError, match="the server is full") as told:
         asked(tmp_path)
     assert type(told.value) is kind
 
 
 def test_an_answer_that_broke_off_is_told_after_it_was_shown(tmp_path, fake, capsys) -> None:
-    fake(*WHOLE, {**OUTCOME, "failure": "the session ended"})
+    fake(*WHOLE, AnswerFinished({**OUTCOME, "failure": "the session ended"}))
     with pytest.raises(BrokenOffError, match="the session ended"):
         asked(tmp_path)
     assert capsys.readouterr() == ("Hello\n", "1 token\na note\n")
@@ -178,14 +187,14 @@ def test_ctrl_c_asks_for_the_end_of_the_answer(tmp_path, monkeypatch, capsys) ->
         connection, _ = listening.accept()
         with connection, connection.makefile("rb") as lines:
             lines.readline()
-            connection.sendall(b'{"accepted": true}\n{"write": "Hel", "provisional": ""}\n')
+            connection.sendall(to_line(Accepted()) + to_line(Text("Hel", "")))
             later.append(lines.readline())
-            connection.sendall(b'{"write": "l", "provisional": ""}\n{"end": ""}\n')
+            connection.sendall(to_line(Text("l", "")) + to_line(TextEnd("")))
 
     later: list[bytes] = []
     working = threading.Thread(target=work, daemon=True)
     working.start()
-    show, shown = ask._Showing._show, []
+    show, shown = run_client._AnswerDisplay._show, []
 
     def interrupted(self, event):
         shown.append(event)
@@ -194,7 +203,7 @@ def test_ctrl_c_asks_for_the_end_of_the_answer(tmp_path, monkeypatch, capsys) ->
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(ask._Showing, "_show", interrupted)
+    monkeypatch.setattr(run_client._AnswerDisplay, "_show", interrupted)
     with pytest.raises(KeyboardInterrupt):
         asked(tmp_path)
     working.join(10)
@@ -206,7 +215,8 @@ def test_ctrl_c_asks_for_the_end_of_the_answer(tmp_path, monkeypatch, capsys) ->
 
 def test_asking_imports_neither_torch_nor_grpc() -> None:
     code = (
-        "import sys\nimport client.cli, client.local_serve.ask, client.terminal.render, client.terminal.outcome\n"
+        "import sys\nimport client.cli, client.local_serve.run_client\n"
+        "import client.terminal.render, client.terminal.outcome\n"
         "heavy = ('torch', 'transformers', 'grpc', 'numpy', 'tokenizers', 'jinja2', 'asyncio.base_events')\n"
         "print([name for name in heavy if name in sys.modules])"
     )

@@ -1,4 +1,4 @@
-"""client.local_serve.served_client: `outrider chat` says the same on a running `outrider serve` as by itself.
+"""client.local_serve.chat_client: `outrider chat` says the same on a running `outrider serve` as by itself.
 
 It goes on where that one ends, and what is private stays so.
 """
@@ -24,8 +24,8 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import ignore_link_changes
 from client.link.stream import Access
-from client.local_serve.ask import Options
-from client.local_serve.served_client import GONE, served_client
+from client.local_serve.chat_client import GONE, SocketChatClient, chat_client_of_serve
+from client.local_serve.request import RequestOptions
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import BEGIN, END
 from client.terminal.progress import download_bar
@@ -108,11 +108,9 @@ async def chatting(tap: Wiretap, cache: Path, *, may_load: bool = False):
             client = client_for(Access(parse_address(tap.address)), choice, cache, download_bar)
             return await stack.enter_async_context(client)
 
-        options = Options(Credentials(), AnswerRequest(), OfflineRequest(), LOADS, 0.0)
-        told: list[str] = []
-        client = served_client(cache, tap.address, options, lambda: told.append("loaded"), load if may_load else never)
-        assert client is not None
-        assert told == []
+        options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), LOADS)
+        client = chat_client_of_serve(cache, tap.address, options, load if may_load else never)
+        assert isinstance(client, SocketChatClient)
         chat_session = ChatSession(client, STREAM, OfflineOptions())
         await chat_session.begin()
         try:
@@ -339,13 +337,26 @@ async def test_another_target_is_not_talked_to(serve, tap, cache) -> None:
             await ask(chat_session, "and again")
 
 
+async def test_a_chat_knows_at_once_that_the_server_went_away(models, tmp_path) -> None:
+    drafts = ("--target", str(models / "target"), "--draft", str(models / "same"), "--dtype", "float64")
+    with outriderd(*drafts) as (daemon, server), serving(server, tmp_path):
+        options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), LOADS)
+        for was_reached in (True, False):
+            client = await asyncio.to_thread(chat_client_of_serve, tmp_path, server, options, never)
+            assert isinstance(client, SocketChatClient)
+            assert client.was_reached is was_reached
+            client.close()
+            daemon.kill()
+            daemon.wait()
+
+
 async def test_as_many_chats_as_places(serve, tap, cache, capsys) -> None:
     """The fifth loads what it needs, and says nothing of it."""
-    options = Options(Credentials(), AnswerRequest(), OfflineRequest(), LOADS, 0.0)
+    options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), LOADS)
     async with AsyncExitStack() as stack:
         for _ in range(4):
             await stack.enter_async_context(chatting(tap, cache))
-        assert served_client(cache, tap.address, options, lambda: None, never) is None
+        assert chat_client_of_serve(cache, tap.address, options, never) == ""
     assert capsys.readouterr().err == ""
 
 

@@ -1,14 +1,15 @@
-"""The queued stream counts what came down, draft state by kind, and begins its call with the first message."""
+"""The client's stream counts what came down, draft state by kind, and makes its call with the first message."""
 
 import asyncio
 
-from client.link.stream import QueuedStream
-from client.stats import Traffic
+import grpc
+import pytest
+
 from common.protocol.messages import Commit, FromServer, Ping, State
 from common.rpc.convert import frame_from_server
-from common.rpc.stub import GenerateStream
-
-_PREFIX_BYTES = 5
+from common.rpc.errors import LinkError
+from common.rpc.stub import PREFIX_BYTES, GenerateStream
+from common.rpc.traffic import Traffic
 
 
 class Call:
@@ -34,12 +35,12 @@ def state(kind: str, size: int) -> State:
 
 
 def size_bytes(*messages: FromServer) -> int:
-    return sum(frame_from_server(message).ByteSize() + _PREFIX_BYTES for message in messages)
+    return sum(frame_from_server(message).ByteSize() + PREFIX_BYTES for message in messages)
 
 
 async def test_draft_state_is_counted_by_kind_within_all_that_came_down():
     arrivals = [state("lsa", 100), Commit(0, 3, (7,)), state("kv", 400), state("lsa", 30)]
-    stream = QueuedStream(lambda: GenerateStream(Call(*arrivals), "somewhere"))
+    stream = GenerateStream(lambda: Call(*arrivals), "somewhere")
     first = await stream.receive()
     before = stream.traffic
     for _ in arrivals[1:]:
@@ -56,15 +57,52 @@ async def test_a_stream_begins_when_something_is_said_on_it():
     """A server does not wait long for the first frame of a stream."""
     begun = []
 
-    def begin() -> GenerateStream:
+    def start() -> Call:
         begun.append(Call())
-        return GenerateStream(begun[-1], "somewhere")
+        return begun[-1]
 
-    stream = QueuedStream(begin)
+    stream = GenerateStream(start, "somewhere")
     await asyncio.sleep(0.01)
     assert (begun, stream.traffic) == ([], Traffic())
     stream.send(Ping(1))
     await asyncio.sleep(0.01)
     assert [call.written for call in begun] == [1]
-    assert stream.traffic.up > _PREFIX_BYTES
+    assert stream.traffic.up > PREFIX_BYTES
     stream.close()
+
+
+class Broken(Call):
+    """Its connection broke, which a write notices first."""
+
+    async def __aiter__(self):
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "cut")
+        yield
+
+    async def write(self, frame) -> None:
+        await super().write(frame)
+        raise asyncio.InvalidStateError
+
+
+async def test_what_a_broken_stream_does_not_take_is_reported_to_its_reader():
+    call = Broken()
+    stream = GenerateStream(lambda: call, "somewhere")
+    stream.send(Ping(1))
+    stream.send(Ping(2))
+    await asyncio.sleep(0.01)
+    assert (call.written, stream.traffic.up) == (1, 0)
+    with pytest.raises(LinkError, match="somewhere"):
+        await stream.receive()
+    stream.close()
+
+
+async def test_whoever_made_it_is_told_once_that_it_is_closed():
+    told = []
+
+    async def on_close() -> None:
+        told.append("closed")
+
+    stream = GenerateStream(Call, "somewhere", on_close)
+    for _ in range(2):
+        stream.close()
+        await asyncio.sleep(0.01)
+    assert told == ["closed"]

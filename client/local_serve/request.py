@@ -1,0 +1,114 @@
+"""Asks a running `outrider serve` to answer `outrider run` or `outrider chat`, before either loads anything.
+
+It may import neither asyncio, torch, transformers nor grpc, and may not know what is done with a connection.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from client.local_serve.messages import (
+    Accepted,
+    BlockingConnection,
+    ConnectionLostError,
+    Declined,
+    Fields,
+    ServeRequest,
+)
+from client.local_serve.running import Running, UnsafeError, connected, find_running, own_version
+from common.address import parse_destination
+from common.cache import cache_directory
+from common.protocol.errors import MisuseError
+
+_ACCEPT_S = 5.0  # a process on this machine accepts or declines a request within this time
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """The options of a command that a running `outrider serve` has to know: option groups as dataclasses, and `choice`,
+    which a drafter is loaded with."""
+
+    credentials: Any
+    answer: Any
+    offline: Any
+    choice: Mapping[str, Any]
+    pace_draft_ms: float = 0.0
+
+    def request(self, server: str, prompt: str | None, **shown: bool) -> ServeRequest:
+        """To the server at this address; `shown` are the fields of a `ServeRequest` behind its prompt."""
+        values = asdict(self.credentials)
+        paths = {name: str(value.absolute()) for name, value in values.items() if isinstance(value, Path)}
+        credentials: dict[str, Fields] = {
+            "paths": paths,
+            "values": {name: value for name, value in values.items() if name not in paths},
+        }
+        return ServeRequest(
+            own_version(),
+            server,
+            credentials,
+            asdict(self.answer),
+            asdict(self.offline),
+            dict(self.choice),
+            self.pace_draft_ms,
+            prompt,
+            **shown,
+        )
+
+
+def send_request(
+    cache: Path | None, server: str, options: RequestOptions, prompt: str | None, **shown: bool
+) -> BlockingConnection | str:
+    """Sends a request (see `RequestOptions.request`) to a running `outrider serve` for this server. Returns the
+    connection on which it was accepted; otherwise the reason why not, empty if the user does not have to know."""
+    try:
+        server = str(parse_destination(server))
+    except MisuseError:
+        return ""  # reported when the command uses the address itself
+    found = _find(cache_directory(cache), server)
+    if isinstance(found, str):
+        return found
+    connection = BlockingConnection(found)
+    try:
+        connection.send(options.request(server, prompt, **shown))
+        reply = connection.receive()
+        found.settimeout(None)
+    except (OSError, ConnectionLostError):
+        reply = Declined("")
+    if isinstance(reply, Accepted):
+        return connection
+    connection.close()
+    return reply.reason if isinstance(reply, Declined) else ""
+
+
+def loaded_here_line(reason: str) -> str:
+    """What a person must know if a running `outrider serve` was not used."""
+    return f"{reason}; the draft is loaded here"
+
+
+def _find(cache: Path, server: str) -> socket.socket | str:
+    """A connection; otherwise the reason why there is none, empty if no `outrider serve` runs."""
+    try:
+        running, ours = find_running(cache), own_version()
+    except UnsafeError as error:
+        return f"no running `outrider serve` is asked, because {error}"
+    except OSError:
+        return ""
+    for each in running:
+        if (each.version, each.server) == (ours, server):
+            connection = connected(each, _ACCEPT_S)
+            if connection is not None:
+                return connection
+    for each in running:
+        connection = connected(each, _ACCEPT_S)
+        if connection is not None:
+            connection.close()
+            return _difference(each, ours, server)
+    return ""
+
+
+def _difference(running: Running, version: str, server: str) -> str:
+    if running.version != version:
+        return f"the running `outrider serve` is of another version ({running.version}, this is {version})"
+    return f"the running `outrider serve` asks the server at {running.server}, not {server}"

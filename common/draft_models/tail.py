@@ -17,18 +17,23 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
-from common.models.checkpoint import load_causal_lm
+from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
+from common.models.parts import layers_of
 from common.models.placement import DTYPES
 from common.models.quantised import method_of, plain_tensors
 from common.models.source import CONFIG, QUANTISATION, WEIGHTS, read_json, weight_files
 
-_LAYER = re.compile(r"model\.layers\.(\d+)\.(.*)")
+_LAYER = re.compile(r"((?:\w+\.)*?(?:layers|h|blocks))\.(\d+)\.(.*)")
 _MENTIONED_LAYER = re.compile(r"(layers\\?\.)(\d+)")
 _HIDDEN_LAYERS = "num_hidden_layers"
-_PER_LAYER = "layer_types"
+_COUNTED = ("max_window_layers", "first_k_dense_replace")
+"""What configurations call the number of a first layer that differs from those before it."""
+_NUMBERED = ("mlp_only_layers", "moe_layers")
+"""What configurations call lists of layers' numbers. Of other lists about layers, each entry is of one layer."""
+_SPARSE_STEP = "decoder_sparse_step"
 
 
 def write_tail(target: Path, layers: int, out: Path) -> None:
@@ -37,33 +42,34 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     Raises CheckpointError where the target has fewer layers, or cannot be read.
     """
     config = read_json(target / CONFIG)
-    total = int(config[_HIDDEN_LAYERS])
+    parsed = load_config(target)
+    total = int(parsed.num_hidden_layers)
     if not 0 <= layers <= total:
         raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer.")
+    end = _end_of(config, parsed, layers)
     if not method_of(config):
-        _write_end(target, config, layers, out)
+        _write_end(target, end, total - layers, out)
         return
     with TemporaryDirectory() as folder:
-        _write_end(target, config, layers, Path(folder))
+        _write_end(target, end, total - layers, Path(folder))
         # Some methods compute on a GPU only.
         device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(config)))
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(folder, str(target))) from error
-    plain = {key: value for key, value in _end_of(config, layers).items() if key != QUANTISATION}
+    plain = {key: value for key, value in end.items() if key != QUANTISATION}
     _save(out, tensors, {"format": "pt"}, plain)
 
 
-def _write_end(target: Path, config: dict[str, Any], layers: int, out: Path) -> None:
-    first = int(config[_HIDDEN_LAYERS]) - layers
+def _write_end(target: Path, end: dict[str, Any], first: int, out: Path) -> None:
     tensors: dict[str, torch.Tensor] = {}
     metadata = {"format": "pt"}
     for file in weight_files(target):
         held, told = _read_end(file, first)
         tensors |= held
         metadata |= told
-    _save(out, tensors, metadata, _end_of(config, layers))
+    _save(out, tensors, metadata, end)
 
 
 def _save(out: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str], config: dict[str, Any]) -> None:
@@ -78,17 +84,19 @@ def load_tail(directory: Path, layers: int, device: str | torch.device, dtype: s
     Raises CheckpointError where it holds fewer, or cannot be loaded.
     """
     model = load_causal_lm(directory, device, dtype)
-    stack: Any = model.model
-    held = len(stack.layers)
+    stack = layers_of(model)
+    held = len(stack)
     if layers > held:
         raise CheckpointError(f"{directory} holds the target's last {held} layers, not {layers}; choose fewer.")
-    stack.layers = stack.layers[held - layers :]
-    for index, layer in enumerate(stack.layers):
-        layer.self_attn.layer_idx = index
+    del stack[: held - layers]
+    for module in stack.modules():
+        if isinstance(getattr(module, "layer_idx", None), int):
+            module.layer_idx -= held - layers  # type: ignore[operator, assignment]
     config: Any = model.config
+    kept = _per_layer(config.to_dict(), held, layers)
     config.num_hidden_layers = layers
-    if getattr(config, _PER_LAYER, None):
-        config.layer_types = config.layer_types[held - layers :]
+    for name, values in kept.items():
+        setattr(config, name, values)
     return model
 
 
@@ -117,21 +125,39 @@ def _renumbered(name: str, first: int) -> str | None:
     layer = _LAYER.fullmatch(name)
     if layer is None:
         return name
-    index = int(layer[1]) - first
-    return f"model.layers.{index}.{layer[2]}" if index >= 0 else None
+    index = int(layer[2]) - first
+    return f"{layer[1]}.{index}.{layer[3]}" if index >= 0 else None
 
 
-def _end_of(config: dict[str, Any], layers: int) -> dict[str, Any]:
-    total = int(config[_HIDDEN_LAYERS])
-    end = config | {_HIDDEN_LAYERS: layers}
-    if isinstance(config.get(_PER_LAYER), list):
-        end[_PER_LAYER] = config[_PER_LAYER][total - layers :]
-    # Qwen2 names the first layer that uses a sliding window by its number.
-    if "max_window_layers" in config:
-        end["max_window_layers"] = max(0, int(config["max_window_layers"]) - (total - layers))
+def _per_layer(config: Mapping[str, Any], total: int, layers: int) -> dict[str, list[Any]]:
+    """What a configuration says of each of `total` layers, of the last `layers`."""
+    return {
+        name: value[total - layers :]
+        for name, value in config.items()
+        if "layer" in name and name not in _NUMBERED and isinstance(value, list) and len(value) == total
+    }
+
+
+def _end_of(config: dict[str, Any], parsed: PreTrainedConfig, layers: int) -> dict[str, Any]:
+    """config.json of the last layers. What it leaves to a rule over all layers is said of each layer."""
+    said = parsed.to_dict()
+    total = int(parsed.num_hidden_layers)
+    first = total - layers
+    end = config | {parsed.attribute_map.get(_HIDDEN_LAYERS, _HIDDEN_LAYERS): layers} | _per_layer(said, total, layers)
+    for name in _COUNTED:
+        if isinstance(said.get(name), int):
+            end[name] = max(0, said[name] - first)
+    step = said.get(_SPARSE_STEP) or 1
+    if step > 1:
+        dense = {*(said.get(_NUMBERED[0]) or ()), *(layer for layer in range(total) if (layer + 1) % step)}
+        said |= {_NUMBERED[0]: sorted(dense)}
+        end[_SPARSE_STEP] = 1
+    for name in _NUMBERED:
+        if isinstance(said.get(name), list):
+            end[name] = [layer - first for layer in said[name] if layer >= first]
     # Which layers a quantisation leaves out may be said by number; one that the tail lacks becomes a number of none.
     if QUANTISATION in config:
-        end[QUANTISATION] = _remapped(config[QUANTISATION], total - layers)
+        end[QUANTISATION] = _remapped(config[QUANTISATION], first)
     return end
 
 

@@ -7,6 +7,8 @@ What may live here: choosing the tokens, and trimming the head to them. It may n
 import torch
 from torch import nn
 
+from common.models.parts import projection_of, with_projection
+
 KEPT_TOKENS = "kept_tokens"
 """The tensor of a draft's directory that lists its tokens: int64 [kept], ascending; absent where it has all."""
 
@@ -18,14 +20,15 @@ def most_frequent(counts: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def trim_head(head: nn.Module, kept: torch.Tensor | None) -> nn.Module:
-    """The rows of a linear `head` for the `kept` tokens; the head itself, uncopied, where that is None."""
+    """The rows of a `head` for the `kept` tokens; the head itself, uncopied, where that is None."""
     if kept is None:
         return head
-    weight = head.get_parameter("weight")
+    whole = projection_of(head)
+    weight = whole.get_parameter("weight")
     rows = kept.to(weight.device)
-    trimmed = nn.Linear(weight.shape[1], len(kept), bias=getattr(head, "bias", None) is not None)
+    trimmed = nn.Linear(weight.shape[1], len(kept), bias=getattr(whole, "bias", None) is not None)
     trimmed.to(weight).requires_grad_(False)
     trimmed.weight.copy_(weight.detach().index_select(0, rows))
     if trimmed.bias is not None:
-        trimmed.bias.copy_(head.get_parameter("bias").detach().index_select(0, rows))
-    return trimmed
+        trimmed.bias.copy_(whole.get_parameter("bias").detach().index_select(0, rows))
+    return with_projection(head, trimmed)

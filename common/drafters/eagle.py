@@ -10,6 +10,7 @@ from common.draft_models.vocabulary import trim_head
 from common.drafters.feature_network import FeatureNetwork, FeatureSource
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.tree_drafter import TreeDrafter
+from common.models.parts import head_of
 from common.protocol.draft_state import HIDDEN
 
 
@@ -18,7 +19,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     draft, kept = load_eagle(config.directory)
     tail = load_tail_for(config, draft.config.hidden)
     draft.to(tail.device, tail.dtype)
-    source = eagle_source(draft, tail.get_input_embeddings(), tail.lm_head, kept)
+    source = eagle_source(draft, tail.get_input_embeddings(), head_of(tail), kept)
 
     def make() -> TreeDrafter:
         network = FeatureNetwork(source, config.request, config.context, SPARE_SLOTS)

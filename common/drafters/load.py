@@ -106,15 +106,19 @@ def load_draft_model(kind: str, config: DrafterConfig) -> DrafterFactory:
 
 
 def load_causal_lm_for(config: DrafterConfig) -> "CausalLm":
-    """A draft that is a whole checkpoint. Raises CheckpointError where it is missing or broken."""
+    """A draft that is a whole checkpoint. Raises CheckpointError where it is missing or broken, or where passes do not
+    agree with it."""
     from common.models.decoder import load_decoder
 
     decoder = load_decoder(config.directory, config.device, config.dtype)
     if decoder is not None:
         return decoder
+    from common.models.agreement import check_agreement
     from common.models.checkpoint import load_causal_lm
 
-    return load_causal_lm(config.directory, device=config.device, dtype=config.dtype)
+    model = load_causal_lm(config.directory, device=config.device, dtype=config.dtype)
+    check_agreement(model)
+    return model
 
 
 def load_tail_for(config: DrafterConfig, hidden: int | None) -> "CausalLm":

@@ -27,6 +27,7 @@ from common.drafters.calibration import NoiseTrust
 from common.drafters.drafter import NOTHING
 from common.drafters.load import DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
+from common.models.parts import head_of
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -43,7 +44,8 @@ def load(config: DrafterConfig) -> DrafterFactory:
     draft = load_medusa(config.directory)
     tail = load_tail_for(config, draft.config.hidden)
     draft.to(tail.device, tail.dtype)
-    return lambda: MedusaDrafter(draft, tail.lm_head, config.request, config.expansion, config.ranking)
+    head = head_of(tail)
+    return lambda: MedusaDrafter(draft, head, config.request, config.expansion, config.ranking)
 
 
 class MedusaDrafter:

@@ -20,8 +20,9 @@ from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, loa
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, TailKeyValues
 from common.drafters.tree_drafter import TreeDrafter
-from common.models.attention import PassContext, take_over
+from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
+from common.models.parts import head_of
 from common.models.plan import PassPlan
 from common.models.segment import Segment
 from common.protocol.draft_state import KEY_VALUES, LSA
@@ -65,7 +66,7 @@ class MoaNetwork:
         embedding: Any = tail.get_input_embeddings()
         self._weights: torch.Tensor = embedding.weight
         self.columns = None if kept is None else kept.to(self._weights.device)
-        self._head = trim_head(tail.lm_head, kept)
+        self._head = trim_head(head_of(tail), kept)
         self._received = ReceivedStates(draft, context, self._weights)
         self._sa = PackedLayer(draft.config.sa, self.capacity, self._weights)
         if self._depth:
@@ -106,14 +107,9 @@ class MoaNetwork:
         return self._draft.look_back(read, positions, attention, received.keys_values())
 
     def _through_tail(self, plan: PassPlan, hidden: torch.Tensor) -> torch.Tensor:
-        out = self._tail.model(
-            inputs_embeds=hidden,
-            position_ids=plan.positions,
-            use_cache=False,
-            outrider=PassContext(self._tail_values.spare_arrived(plan), self._tail_values.pool),
-        ).last_hidden_state[0]
-        wanted: torch.Tensor = out.index_select(0, plan.wanted_rows)
-        return wanted
+        context = PassContext(self._tail_values.spare_arrived(plan), self._tail_values.pool)
+        out = run_layers(self._tail, context, plan.positions, hidden)
+        return out.index_select(0, plan.wanted_rows)
 
 
 def _nothing_received(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ import torch
 from common.draft_models.layers import Attention, LayerShape
 from common.models.attention import PassContext
 from common.models.key_values import KeyValuePool
+from common.models.layer_attention import Scoring
 from common.models.plan import PassPlan, PlanLimits, plan_pass
 from common.models.segment import Segment
 
@@ -18,7 +19,7 @@ class PackedLayer:
         width = shape.kv_heads * shape.head_dim
         keys, values = (embedding.new_zeros(capacity, width) for _ in range(2))
         self._pool = KeyValuePool((keys,), (values,))
-        self._scaling = shape.head_dim**-0.5
+        self._scoring = Scoring(shape.head_dim**-0.5)
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=len(embedding),
@@ -39,6 +40,6 @@ class PackedLayer:
         context = PassContext(plan.attention, self._pool)
 
         def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-            return context.attend(0, queries, keys, values, self._scaling)[None]
+            return context.attend(0, queries, keys, values, self._scoring)[None]
 
         return attend

@@ -10,8 +10,8 @@ import torch
 
 from common.draft_models.moa import MoaDraft
 from common.drafters.drafter import NOTHING
+from common.models.attention import pool_for
 from common.models.decoder import CausalLm
-from common.models.key_values import KeyValuePool
 from common.models.plan import AttentionPlan, PassPlan
 
 # Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, E hidden size,
@@ -69,7 +69,7 @@ class TailKeyValues:
     """The tail's K/V pool, in which the target's own replace the draft's wherever they have arrived."""
 
     def __init__(self, tail: CausalLm, capacity: int, context: int):
-        self.pool = KeyValuePool.for_model(tail, capacity + 1)
+        self.pool = pool_for(tail, capacity + 1)
         self._aside = capacity  # a slot that no query attends to
         self._arrived_C = torch.zeros(context, dtype=torch.bool, device=tail.device)
 

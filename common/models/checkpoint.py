@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -18,10 +20,11 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers import __version__ as transformers_version
 from transformers.utils import logging
 
 from common.models.errors import CheckpointError
-from common.models.families import check_family, check_positions
+from common.models.families import check_causal_lm, check_positions
 from common.models.placement import parse_device, parse_dtype
 from common.models.quantised import first_sentence, loading, method_of, quietly, settle
 from common.models.source import (
@@ -34,6 +37,7 @@ from common.models.source import (
 )
 from common.models.tokenizer_growth import GROWING_STEPS, check_growth, check_growth_of_file
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
+from common.protocol.plain import plain
 
 # Not left out: transformers would ask at the terminal, and run the checkpoint's code after a "y".
 _TRUSTED: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -61,7 +65,6 @@ def load_causal_lm(
     chosen_device = parse_device(device)
     directory = checkpoint_directory(path_or_id, with_weights=True)
     config = read_json(directory / CONFIG)
-    check_family(str(config.get("model_type")))
     load_config(directory)
     _check_attention(directory, config)
     method = method_of(config)
@@ -69,6 +72,8 @@ def load_causal_lm(
     _be_quiet()
     try:
         special = loading(method, quantise, chosen_device)
+        if chosen_dtype is torch.float64:  # for which torch has no grouped kernel
+            special |= {"experts_implementation": "eager"}
         with quietly() if special else nullcontext():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 directory,
@@ -122,8 +127,15 @@ def _check_attention(directory: Path, config: Mapping[str, Any]) -> None:
 
 
 def load_config(directory: Path) -> PreTrainedConfig:
-    """The checkpoint's configuration. Raises `CheckpointError` where it cannot be read, or asks for positions that
-    passes cannot give."""
+    """The checkpoint's configuration. Raises `CheckpointError` where it cannot be read, is of no causal language model
+    that transformers has, or asks for positions that passes cannot give."""
+    described = read_json(directory / CONFIG)
+    check_causal_lm(directory, described)
+    if described["model_type"] not in CONFIG_MAPPING:
+        raise CheckpointError(
+            f"the model type '{plain(described['model_type'], 40)}' in {directory} is unknown to transformers "
+            f"{transformers_version}; upgrade it, or choose another checkpoint."
+        )
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(directory, **_TRUSTED)
     # A field of the wrong type raises any exception.
@@ -131,6 +143,11 @@ def load_config(directory: Path) -> PreTrainedConfig:
         raise CheckpointError(
             f"the configuration in {directory} cannot be read; fetch or save the checkpoint again."
         ) from error
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise CheckpointError(
+            f"the model type '{plain(described['model_type'], 40)}' in {directory} has no causal language model in "
+            f"transformers {transformers_version}; choose another checkpoint."
+        )
     check_positions(directory, config)
     return config
 

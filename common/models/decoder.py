@@ -1,4 +1,4 @@
-"""The decoder of the supported families for packed passes, in plain torch: what a client runs of a checkpoint.
+"""A decoder of four families for packed passes, in plain torch: what a client runs of a checkpoint.
 
 Transformers' own classes compute the same, but importing them takes several seconds, because they bring
 torch.distributed and torch._dynamo. The operations here are theirs in their order, so that results are equal to the
@@ -19,7 +19,7 @@ from safetensors import safe_open
 from torch import nn
 from torch.nn.functional import silu
 
-from common.models.families import SUPPORTED
+from common.models.layer_attention import Scoring, running_attention
 from common.models.placement import parse_device, parse_dtype
 from common.models.source import CONFIG, QUANTISATION, read_json, weight_files
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 _SLIDING = "sliding_attention"
+_KNOWN = ("llama", "mistral", "qwen2", "qwen3")
+"""The model types that this decoder computes as transformers does, to the last bit."""
 
 
 class _NotPlainError(Exception):
@@ -88,9 +90,8 @@ class _Attention(nn.Module):
     def __init__(self, config: DecoderConfig, layer_idx: int):
         super().__init__()
         self.layer_idx = layer_idx
-        self.sliding_window = config.sliding_windows[layer_idx]
         self.head_dim = config.head_dim
-        self.scaling = config.head_dim**-0.5
+        self.scoring = Scoring(config.head_dim**-0.5, config.sliding_windows[layer_idx])
         queries, keys = config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim
         bias, bias_out = config.attention_bias
         self.q_proj = _Linear(config.hidden_size, queries, bias=bias)
@@ -101,13 +102,13 @@ class _Attention(nn.Module):
         self.q_norm = _RmsNorm(config.head_dim, config.rms_norm_eps) if has_norms else nn.Identity()
         self.k_norm = _RmsNorm(config.head_dim, config.rms_norm_eps) if has_norms else nn.Identity()
 
-    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, outrider: Any) -> torch.Tensor:
+    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         heads = (*hidden.shape[:-1], -1, self.head_dim)
         query = self.q_norm(self.q_proj(hidden).view(heads)).transpose(1, 2)
         key = self.k_norm(self.k_proj(hidden).view(heads)).transpose(1, 2)
         value = self.v_proj(hidden).view(heads).transpose(1, 2)
         query, key = _rotated(query, cos, sin), _rotated(key, cos, sin)
-        result = outrider.attend(self.layer_idx, query, key, value, self.scaling, self.sliding_window)[None]
+        result = running_attention().attend(self.layer_idx, query, key, value, self.scoring)[None]
         out: torch.Tensor = self.o_proj(result)
         return out
 
@@ -132,8 +133,8 @@ class _Layer(nn.Module):
         self.input_layernorm = _RmsNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = _RmsNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, outrider: Any) -> torch.Tensor:
-        hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin, outrider)
+    def forward(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin)
         out: torch.Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return out
 
@@ -152,7 +153,6 @@ class _Stack(nn.Module):
         inputs_embeds: torch.Tensor | None = None,
         *,
         position_ids: torch.Tensor,
-        outrider: Any,
         use_cache: bool = False,
     ) -> DecoderOutput:
         hidden = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
@@ -160,7 +160,7 @@ class _Stack(nn.Module):
         doubled = torch.cat((frequencies, frequencies), dim=-1)
         cos, sin = doubled.cos().to(hidden.dtype).unsqueeze(1), doubled.sin().to(hidden.dtype).unsqueeze(1)
         for layer in self.layers:
-            hidden = layer(hidden, cos, sin, outrider)
+            hidden = layer(hidden, cos, sin)
         return DecoderOutput(self.norm(hidden))
 
 
@@ -249,7 +249,7 @@ def _read(directory: Path, decoder: CausalDecoder, first: int) -> dict[str, torc
 def _parse(config: Mapping[str, Any]) -> DecoderConfig:
     """Raises `_NotPlainError`, or LookupError, for what does not say everything that decides the result."""
     family = config["model_type"]
-    if family not in SUPPORTED or config.get(QUANTISATION) or config.get("hidden_act", "silu") != "silu":
+    if family not in _KNOWN or config.get(QUANTISATION) or config.get("hidden_act", "silu") != "silu":
         raise _NotPlainError
     hidden, heads, layers = config["hidden_size"], config["num_attention_heads"], config["num_hidden_layers"]
     head_dim = config.get("head_dim")

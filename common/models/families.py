@@ -1,26 +1,49 @@
-"""Which model families run here, with which rotary positions, and the sizes that their configurations state in more
-than one way. Adding a family means adding its row, and a row to the tests' families."""
+"""What a checkpoint's configuration says about its model: whether it is a causal language model that passes can run at
+all, and sizes that configurations state in more than one way.
 
-from collections.abc import Iterator
+No list of families may live here: which models passes run correctly is measured (`agreement.py`). What is refused here
+is what a short measurement cannot show.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from common.models.errors import CheckpointError
 from common.protocol.plain import plain
 
-SUPPORTED = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
-"""`model_type` of the configuration -> the family's name. All share one module layout."""
+_CAUSAL = ("ForCausalLM", "LMHeadModel")
+"""How the names of transformers' causal language models end."""
 
 
-def check_family(model_type: str) -> None:
-    """Raises `CheckpointError` for a family that is not supported."""
-    if model_type not in SUPPORTED:
-        names = ", ".join(SUPPORTED.values())
-        raise CheckpointError(f"the model type '{model_type}' is not supported; use one of: {names}.")
+def check_causal_lm(directory: object, config: Mapping[str, Any]) -> None:
+    """Raises `CheckpointError` where config.json says that this is no decoder of text that predicts the next token."""
+    if not isinstance(config.get("model_type"), str):
+        raise CheckpointError(
+            f"the configuration in {directory} names no model_type; save the checkpoint again with transformers."
+        )
+    model_type = plain(config["model_type"], 40)
+    if config.get("is_encoder_decoder"):
+        raise CheckpointError(
+            f"the checkpoint in {directory} is an encoder with a decoder (model type '{model_type}'); choose a causal "
+            "language model."
+        )
+    if "text_config" in config:
+        raise CheckpointError(
+            f"the checkpoint in {directory} reads more than text (model type '{model_type}'); save its language model "
+            "as a checkpoint of its own."
+        )
+    named = config.get("architectures")
+    if isinstance(named, list) and named and not any(str(each).endswith(_CAUSAL) for each in named):
+        raise CheckpointError(
+            f"the checkpoint in {directory} is a {plain(str(named[0]), 60)}, which is no causal language model; choose "
+            "one."
+        )
 
 
 def check_positions(directory: object, config: Any) -> None:
-    """Raises `CheckpointError` for rotary positions that are scaled by the largest position of a forward: a pass holds
-    many sessions, so that one session's length would change the factors of the others and of the K/V that it keeps."""
+    """Raises `CheckpointError` for positions that are scaled by the longest sequence or by the row of a forward: a pass
+    holds many sessions, so that one session's length would change the factors of the others and of the K/V that it
+    keeps. Both begin to differ beyond thousands of tokens only."""
     for rope_type in _rope_types(getattr(config, "rope_parameters", None)):
         if rope_type == "longrope" or "dynamic" in rope_type:
             raise CheckpointError(
@@ -28,6 +51,11 @@ def check_positions(directory: object, config: Any) -> None:
                 f"'{plain(rope_type, 20)}'), which would let sessions change each other's answers; use a checkpoint "
                 "whose rope type is default, linear, yarn or llama3."
             )
+    if config.model_type.startswith("llama4") and getattr(config, "attn_temperature_tuning", False):
+        raise CheckpointError(
+            f"the checkpoint in {directory} scales its attention by a token's row in a pass (attn_temperature_tuning), "
+            "which would let sessions change each other's answers; choose another checkpoint."
+        )
 
 
 def _rope_types(parameters: object) -> Iterator[str]:
@@ -45,4 +73,7 @@ def head_size(config: Any) -> int:
 
 def key_width(config: Any) -> int:
     """E_kv: numbers of one layer's keys of one token, all key/value heads together."""
-    return int(config.num_key_value_heads) * head_size(config)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    if getattr(config, "qk_nope_head_dim", None):  # latent attention, whose keys are kept as the attention gets them
+        return int(heads) * int(config.qk_nope_head_dim + config.qk_rope_head_dim)
+    return int(heads) * head_size(config)

@@ -4,14 +4,11 @@ states.
 It may not know which slots are taken, by whom, or what attends to them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 import torch
-
-from common.models.decoder import CausalLm
-from common.models.families import key_width
 
 # Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
 # ruff: noqa: N815
@@ -19,7 +16,8 @@ from common.models.families import key_width
 
 @dataclass(frozen=True, eq=False)
 class KeyValuePool:
-    """Keys (rotated to their positions) and values of every layer, `[slots, kv_heads * dim]` each, zeros first.
+    """Keys (rotated to their positions) and values of every layer, `[slots, kv_heads * dim]` each, zeros first. Values
+    may have another dimension than keys.
 
     Heads and dimension are one axis, because rows of a matrix are gathered and scattered fastest.
     """
@@ -32,26 +30,27 @@ class KeyValuePool:
     """By the number of a layer, from 0, the hidden states that enter it; by the number of layers, what leaves them."""
 
     @classmethod
-    def for_model(cls, model: CausalLm, capacity: int, keep_hidden: bool = False, taps: Collection[int] = ()) -> Self:
-        """`capacity` slots in the model's dtype, on its device. Raises `ValueError` below one slot."""
-        if capacity < 1:
-            raise ValueError(f"a K/V pool needs a positive capacity, not {capacity}")
-        config = model.config
+    def allocate(
+        cls,
+        widths: Sequence[tuple[int, int]],
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        hidden_size: int,
+        keep_hidden: bool = False,
+        taps: Collection[int] = (),
+    ) -> Self:
+        """`widths`: of each layer's keys and values of one token. `hidden_size`: of hidden states, of which the last
+        ones are kept where `keep_hidden` says so, and those of `taps`."""
 
-        def allocate() -> tuple[torch.Tensor, ...]:
-            return tuple(
-                torch.zeros((capacity, key_width(config)), dtype=model.dtype, device=model.device)
-                for _ in range(config.num_hidden_layers)
-            )
-
-        def allocate_hidden() -> torch.Tensor:
-            return torch.zeros((capacity, config.hidden_size), dtype=model.dtype, device=model.device)
+        def zeros(width: int) -> torch.Tensor:
+            return torch.zeros((capacity, width), dtype=dtype, device=device)
 
         return cls(
-            keys_SX=allocate(),
-            values_SX=allocate(),
-            hidden_SE=allocate_hidden() if keep_hidden else None,
-            taps_SE={tap: allocate_hidden() for tap in taps},
+            keys_SX=tuple(zeros(keys) for keys, _ in widths),
+            values_SX=tuple(zeros(values) for _, values in widths),
+            hidden_SE=zeros(hidden_size) if keep_hidden else None,
+            taps_SE={tap: zeros(hidden_size) for tap in taps},
         )
 
     @property

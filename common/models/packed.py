@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
-from common.models.attention import PassContext, take_over
+from common.models.attention import PassContext, pool_for, take_over
 from common.models.decoder import CausalLm
-from common.models.families import check_family
-from common.models.key_values import KeyValuePool
+from common.models.layer_attention import attending
+from common.models.parts import head_of, layers_of, stack_of
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import PassInput
 
@@ -36,16 +37,17 @@ class PackedModel:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
         `taps` those that enter these layers, or leave the last one where it is the number of layers.
 
-        Raises `CheckpointError` for an unsupported family and `ValueError` for a capacity below one slot.
+        Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
+        capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
         """
-        config = model.config
-        check_family(config.model_type)
         take_over(model)
         self.model = model
-        self.pool = KeyValuePool.for_model(model, capacity, keep_hidden, taps)
+        self.head = head_of(model)
+        self._stack = stack_of(model)
+        self.pool = pool_for(model, capacity, keep_hidden, taps)
         self._limits = PlanLimits(
             capacity=capacity,
-            vocabulary=config.vocab_size,
+            vocabulary=model.config.vocab_size,
             dtype=model.dtype,
             device=model.device,
         )
@@ -58,27 +60,28 @@ class PackedModel:
         tokens share a slot; nothing was written then.
         """
         plan = plan_pass(segments, self._limits)
-        with self._tapped(plan.attention.written_slots):
-            hidden = self.model.model(
-                input_ids=plan.token_ids,
-                position_ids=plan.positions,
-                use_cache=False,
-                outrider=PassContext(plan.attention, self.pool),
-            ).last_hidden_state.squeeze(0)
+        with attending(PassContext(plan.attention, self.pool)), self._tapped(plan.attention.written_slots):
+            output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
+        hidden = output.last_hidden_state.squeeze(0)
         if self.pool.hidden_SE is not None:
             self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
-        return PassOutput(self.model.lm_head(hidden.index_select(0, plan.wanted_rows)), hidden)
+        return PassOutput(self.head(hidden.index_select(0, plan.wanted_rows)), hidden)
 
     @contextmanager
     def _tapped(self, slots: torch.Tensor) -> Iterator[None]:
         """Keeps the hidden states at the pool's taps of one forward in `slots`."""
-        body: Any = self.model.model
+        layers = layers_of(self.model)
         with ExitStack() as hooks:
             for tap, kept_SE in self.pool.taps_SE.items():  # noqa: N806
 
-                def keep(_: Any, given: tuple[Any, ...], kept: torch.Tensor = kept_SE) -> None:
-                    kept.index_copy_(0, slots, given[0].squeeze(0))
+                def keep(_: nn.Module, states: Any, left: Any = None, kept: torch.Tensor = kept_SE) -> None:
+                    """`states` enter a layer; where it has run, `left` leave it. Some layers give tuples."""
+                    found = states if left is None else left
+                    kept.index_copy_(0, slots, (found if isinstance(found, torch.Tensor) else found[0]).squeeze(0))
 
-                where = body.layers[tap] if tap < len(body.layers) else body.norm
-                hooks.enter_context(where.register_forward_pre_hook(keep))
+                hooks.enter_context(
+                    layers[tap].register_forward_pre_hook(keep)
+                    if tap < len(layers)
+                    else layers[-1].register_forward_hook(keep)
+                )
             yield

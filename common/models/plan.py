@@ -79,31 +79,34 @@ class Group:
     context: int
     """C."""
     dtype: torch.dtype
-    masks: dict[tuple[int, int | None], torch.Tensor | None] = field(default_factory=dict)
+    masks: dict[tuple[int, int | None, int | None], torch.Tensor | None] = field(default_factory=dict)
 
-    def mask(self, heads_per_kv_head: int, window: int | None) -> torch.Tensor | None:
-        """Additive `[B, 1, F * Q, C]` for layers with this sliding window; `None` where all see everything."""
-        shape = heads_per_kv_head, window
+    def mask(self, heads_per_kv_head: int, window: int | None, chunk: int | None = None) -> torch.Tensor | None:
+        """Additive `[B, 1, F * Q, C]` for layers with this sliding window or chunk, both counted in positions; `None`
+        where all see everything."""
+        shape = heads_per_kv_head, window, chunk
         if shape not in self.masks:
-            self.masks[shape] = self._build_mask(heads_per_kv_head, window)
+            self.masks[shape] = self._build_mask(*shape)
         return self.masks[shape]
 
-    def _build_mask(self, heads_per_kv_head: int, window: int | None) -> torch.Tensor | None:
+    def _build_mask(self, heads_per_kv_head: int, window: int | None, chunk: int | None) -> torch.Tensor | None:
         last_position = max(int(segment.past + max(segment.ancestry.depths)) for segment in self.segments)
-        if window is not None and last_position < window:
-            return self.mask(heads_per_kv_head, None)
+        if any(size is not None and last_position < size for size in (window, chunk)):
+            kept = [None if size is None or last_position < size else size for size in (window, chunk)]
+            return self.mask(heads_per_kv_head, *kept)
         uniform = all(len(segment.context_slots) == self.context for segment in self.segments)
-        if window is None and uniform and all(segment.sees_everything for segment in self.segments):
+        if window is None and chunk is None and uniform and all(segment.sees_everything for segment in self.segments):
             return None
         seen_BQC = np.zeros((len(self.segments), self.queries, self.context), dtype=np.bool_)
         for seen_QC, segment in zip(seen_BQC, self.segments, strict=True):
             new, past, length = segment.new, segment.past, len(segment.context_slots)
             seen_QC[:new, :past] = True
             seen_QC[:new, past:length] = segment.ancestry.seen(new)
-            if window is not None:
-                branches = segment.branch_positions
-                context = np.concatenate([np.arange(past), branches])
-                seen_QC[:new, :length] &= branches[-new:, None] - context[None, :] < window
+            if window is not None or chunk is not None:
+                queries = segment.branch_positions[-new:, None]
+                context = np.concatenate([np.arange(past), segment.branch_positions])[None, :]
+                seen_QC[:new, :length] &= queries - context < (window or length)
+                seen_QC[:new, :length] &= queries // (chunk or length) == context // (chunk or length)
             # A padding row sees what the first row sees: an empty row would be a softmax over nothing.
             seen_QC[new:] = seen_QC[0]
         seen = torch.from_numpy(seen_BQC).to(self.context_slots.device)

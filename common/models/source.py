@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from common.models.errors import CheckpointError
-from common.models.families import check_family
+from common.models.families import check_causal_lm
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -23,6 +23,9 @@ VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors", "medusa_lm_head.safetensors")
 """A checkpoint's weights, a draft's server half, and published Medusa heads. Some repositories hold the same weights
 again under other names."""
+
+_PICKLED = ("pytorch_model*.bin", "*.bin", "*.pt", "*.pth", "*.pkl")
+"""Names of weights that are never loaded, the likeliest first."""
 
 _GGUF = ".gguf"
 _NOT_READ = (
@@ -53,10 +56,10 @@ def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
 
 
 def check_target(path_or_id: str | Path) -> None:
-    """Checks a target's name and family before anything slow is imported or downloaded. Raises `CheckpointError` where
-    there is no such checkpoint, or its family is not supported."""
+    """Checks a target's name and kind before anything slow is imported or downloaded. Raises `CheckpointError` where
+    there is no such checkpoint, or it is no causal language model."""
     directory = checkpoint_directory(path_or_id, with_weights=False)
-    check_family(str(read_json(directory / CONFIG).get("model_type")))
+    check_causal_lm(directory, read_json(directory / CONFIG))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -76,6 +79,13 @@ def weight_files(directory: Path) -> list[Path]:
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
     if not (directory / SHARD_INDEX).is_file():
+        pickled = next((name for pattern in _PICKLED for name in sorted(directory.glob(pattern))), None)
+        if pickled is not None:
+            raise CheckpointError(
+                f"the weights in {directory} are pickled ({pickled.name}), which could run code when they are loaded; "
+                "read them with torch.load(FILE, weights_only=True), which runs none, and write them with "
+                "safetensors.torch.save_file."
+            )
         raise CheckpointError(f"{directory} has no weights; put its {WEIGHTS} there.")
     shard_of_tensor = read_json(directory / SHARD_INDEX).get("weight_map")
     if not isinstance(shard_of_tensor, dict):

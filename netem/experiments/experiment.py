@@ -82,6 +82,11 @@ def demo_models(request: Request) -> Mapping[str, Path]:
     return {"target": family.target, "draft": family.draft}
 
 
+def no_models(_: Request) -> Mapping[str, Path]:
+    """Of an experiment that makes its checkpoints itself."""
+    return {}
+
+
 _ONE_DEVICE = "netem.experiments.one_device"
 _SPEED = "netem.experiments.speed"
 _OFFLINE = "netem.experiments.offline"
@@ -114,6 +119,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "exactness",
             "Greedy answers against transformers' own generate, over public prompts (--data).",
             "netem.experiments.exactness",
+        ),
+        Experiment(
+            "families",
+            "Greedy answers of 30 families of models, as random checkpoints, against transformers' own generate.",
+            "netem.experiments.families",
+            "netem.experiments.experiment:no_models",
         ),
         Experiment(
             "coupled",

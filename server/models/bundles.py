@@ -25,7 +25,6 @@ from common.bundle import (
 from common.draft_kinds import LOOKUP, DraftKind
 from common.draft_models.layouts import weights_file
 from common.models.checkpoint import load_config, load_tokenizer
-from common.models.families import check_family
 from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import FailureCode
@@ -87,9 +86,7 @@ def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
     directory = checkpoint_directory(draft, with_weights=True)
     if load_tokenizer(directory).get_vocab() != tokenizer.get_vocab():
         raise MisuseError(f"the draft {draft} has another tokenizer than the target; give one that shares it")
-    config = load_config(directory)
-    check_family(config.model_type)
-    vocab_size = config.vocab_size
+    vocab_size = load_config(directory).vocab_size
     if vocab_size < len(tokenizer):
         raise MisuseError(
             f"the draft {draft} knows only {vocab_size} of its tokenizer's {len(tokenizer)} tokens; give another one"

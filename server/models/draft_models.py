@@ -14,8 +14,9 @@ from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
 from common.draft_models.directory import DraftFacts, check_fingerprint, check_sizes
 from common.draft_models.exporters import KeyValueExporter, StateExporter, load_exporter, taps_of
 from common.models.checkpoint import load_config
+from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
-from common.protocol.draft_state import HIDDEN
+from common.protocol.draft_state import HIDDEN, LSA
 from server.passes.state_maker import Exporters
 
 
@@ -73,6 +74,13 @@ def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporte
     """
     # Those without weights of a draft are shared, so that one forward serves the sessions of several drafts.
     shared: dict[str, StateExporter] = {}
+    widths = {tensor.shape[1] for tensor in (*target.pool.keys_SX, *target.pool.values_SX)}
+    reading = next((draft.name for draft in drafts if draft.kind.state == LSA or any(draft.depths)), None)
+    if reading is not None and len(widths) > 1:
+        raise CheckpointError(
+            f"the draft model {reading} is made of the target's keys and values, which have different widths here, and "
+            "no draft state holds that; leave it out."
+        )
     key_width = target.pool.keys_SX[0].shape[1]
     key_values = {layers: KeyValueExporter(layers, key_width) for draft in drafts for layers in draft.depths if layers}
     exporters: dict[tuple[str, int], Sequence[StateExporter]] = {}

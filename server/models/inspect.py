@@ -26,7 +26,7 @@ from common.draft_models.layouts import LAYOUTS, recognise
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.models.checkpoint import load_tokenizer
 from common.models.errors import CheckpointError
-from common.models.families import SUPPORTED
+from common.models.families import check_causal_lm
 from common.models.fingerprint import fingerprint
 from common.models.shipped import shipped_family
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
@@ -156,12 +156,13 @@ def check_fit(draft: str, target: Path, tokenizer: PreTrainedTokenizerBase, know
 
 def _facts_of_causal_lm(directory: Path, config: dict[str, Any]) -> DraftFacts:
     """Raises CheckpointError for what is no language model that runs here."""
-    if config.get("model_type") not in SUPPORTED or not isinstance(config.get("vocab_size"), int):
+    if not isinstance(config.get("vocab_size"), int):
         known = ", ".join(layout.title for layout in LAYOUTS)
         raise CheckpointError(
-            f"{directory} holds no draft model: none of ours, nor {known}, nor a language model of a supported family "
-            f"({', '.join(SUPPORTED.values())}); name another directory."
+            f"{directory} holds no draft model: none of ours, nor {known}, nor a causal language model; name another "
+            "directory."
         )
+    check_causal_lm(directory, config)
     weight_files(directory)
     return DraftFacts(proposable=config["vocab_size"])
 

@@ -22,6 +22,11 @@ def read_card(name: str, directory: Path, tokenizer: PreTrainedTokenizerBase) ->
         raise CheckpointError(
             f"the generation configuration in {directory} cannot be read; fetch the checkpoint again."
         ) from error
+    context = getattr(config, "max_position_embeddings", None)
+    if not isinstance(context, int):
+        raise CheckpointError(
+            f"the configuration in {directory} names no longest context; add max_position_embeddings to it."
+        )
     configured = generation.eos_token_id
     ends = set(configured) if isinstance(configured, list | tuple) else {configured}
     ends.add(tokenizer.eos_token_id)
@@ -29,6 +34,6 @@ def read_card(name: str, directory: Path, tokenizer: PreTrainedTokenizerBase) ->
         model=name,
         fingerprint=fingerprint(directory),
         vocab_size=config.vocab_size,
-        context=config.max_position_embeddings,
+        context=context,
         end_tokens=tuple(sorted(ends - {None})),
     )

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import torch
 
+from common.models.agreement import check_agreement
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
-from common.models.segment import Segment
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
 from common.protocol.rules import RULES
@@ -107,18 +107,19 @@ def load_target(
     taps: Collection[int] = (),
     quantise: str = "",
 ) -> Target:
-    """Loads the weights, reserves K/V for `capacity` tokens, and runs one pass, so that no client waits for a first.
+    """Loads the weights, checks passes against the model's own forward, which also warms the kernels up, and reserves
+    K/V for `capacity` tokens.
 
     `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`.
 
-    Raises CheckpointError where something is amiss, or does not fit on the device.
+    Raises CheckpointError where something is amiss, passes do not agree, or the target does not fit on the device.
     """
     if threads:
         torch.set_num_threads(threads)
     model = load_causal_lm(path, device, dtype, quantise)
     try:
+        check_agreement(model)
         packed = PackedModel(model, capacity, keep_hidden, taps)
-        packed.forward([Segment(tokens=[0], slots=[0], parents=[-1], wanted=[0])])
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.
         raise CheckpointError(f"the target does not run on {device}: {str(error).splitlines()[0]}") from error

@@ -89,14 +89,14 @@ finally:
         ("serve --target no/such/target", "neither a directory nor a model's name"),
         ("serve --target HERE", "it has no config.json"),
         ("serve --target demo --draft no/such/draft", "no/such/draft is neither"),
-        ("serve --target FOREIGN", "the model type 'gpt2' is not supported"),
+        ("serve --target FOREIGN", "is an encoder with a decoder (model type 't5')"),
         ("bundle --target no/such/target --draft lookup --out new", "neither a directory nor a model's name"),
     ],
 )
 def test_a_mistaken_name_is_told_before_anything_slow(arguments: str, sentence: str, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
-    (foreign / "config.json").write_text('{"model_type": "gpt2"}')
+    (foreign / "config.json").write_text('{"model_type": "t5", "is_encoder_decoder": true}')
     names = {"HERE": str(tmp_path), "FOREIGN": str(foreign)}
     asked = [names.get(word, word) for word in arguments.split()]
     done = subprocess.run([sys.executable, "-c", MISTAKEN, *asked], capture_output=True, text=True, check=False)

@@ -42,7 +42,7 @@ def test_a_server_without_faults(doctor, target, tmp_path):
     tls = ("--tls-cert", made.server.certificate, "--tls-key", made.server.key)
     well, findings = doctor("--target", target, "--draft", draft, "--listen", "0.0.0.0:0", *tls, "--dtype", "bfloat16")
     assert well
-    assert "Llama, plain weights, fingerprint" in findings["target"]["detail"]
+    assert "llama, plain weights, fingerprint" in findings["target"]["detail"]
     assert "K/V for 32,768 tokens" in findings["memory"]["detail"]
     assert findings["draft"]["detail"] == "moa (moa) fits the target"
     assert "is for gpu.example, valid until" in findings["tls"]["detail"]
@@ -83,13 +83,13 @@ def test_certificates_that_do_not_serve(doctor, target, tmp_path):
 def test_targets_that_cannot_be_served(doctor, target, tmp_path):
     foreign = Path(shutil.copytree(target, tmp_path / "foreign"))
     config = json.loads((foreign / "config.json").read_text())
-    (foreign / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    (foreign / "config.json").write_text(json.dumps(config | {"model_type": "sparrow"}))
     packed = Path(shutil.copytree(target, tmp_path / "packed"))
     settings = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
     (packed / "config.json").write_text(json.dumps(config | settings))
     bare = Path(shutil.copytree(target, tmp_path / "bare"))
     (bare / "model.safetensors").unlink()
-    for directory, says in ((foreign, "'gpt2' is not supported"), (packed, "GPTQ"), (bare, "has no weights")):
+    for directory, says in ((foreign, "the model type 'sparrow' in"), (packed, "GPTQ"), (bare, "has no weights")):
         well, findings = doctor("--target", directory, "--listen", "127.0.0.1:0")
         assert not well
         assert says in findings["target"]["fix"]

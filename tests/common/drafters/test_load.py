@@ -18,6 +18,8 @@ from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import TreeView
+from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
+from netem.experiments.family_checkpoints import VOCABULARY, make_family_checkpoint
 from tests.families import FAMILIES, make_checkpoint
 
 TOKENS = (11, 45, 7, 201)
@@ -121,3 +123,18 @@ def test_a_configuration_that_says_what_cannot_be_is_one_sentence(tmp_path, wron
         (folder / "config.json").write_text(json.dumps(config | {"layer": layer}))
         with pytest.raises(CheckpointError):
             load_drafter("eagle", site(folder))
+
+
+def test_a_causal_draft_whose_passes_do_not_agree_is_refused(tmp_path, monkeypatch):
+    config = DrafterConfig(
+        make_family_checkpoint(tmp_path / "draft", FAMILIES_BY_NAME["cohere"]),
+        "cpu",
+        "float32",
+        64,
+        VOCABULARY,
+        StateRequest("draft"),
+    )
+    assert load_drafter("independent", config).kind == "independent"
+    monkeypatch.setattr("common.models.packed.head_of", lambda model: model.lm_head)
+    with pytest.raises(CheckpointError, match="packed passes do not agree with the model type 'cohere'"):
+        load_drafter("independent", config)

@@ -72,7 +72,11 @@ def linear_logits(reference: PreTrainedModel, tokens: Sequence[int]) -> torch.Te
 
 
 def check(
-    packed: PackedModel, reference: PreTrainedModel, sessions: Sequence[Session], segments: Sequence[Segment]
+    packed: PackedModel,
+    reference: PreTrainedModel,
+    sessions: Sequence[Session],
+    segments: Sequence[Segment],
+    tolerance: float = 1e-9,
 ) -> None:
     """Runs one pass and compares every wanted row with a linear forward of its own path."""
     logits = packed.forward(segments).logits
@@ -81,4 +85,4 @@ def check(
         for session, segment in zip(sessions, segments, strict=True)
         for row in segment.wanted
     ]
-    torch.testing.assert_close(logits, torch.stack(expected), rtol=0, atol=1e-9)
+    torch.testing.assert_close(logits, torch.stack(expected), rtol=0, atol=tolerance)

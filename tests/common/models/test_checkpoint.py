@@ -66,10 +66,31 @@ def test_a_configuration_that_is_no_json(copy: Path) -> None:
         load_causal_lm(copy)
 
 
-def test_a_foreign_family(copy: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"model_type": "sparrow"}, "the model type 'sparrow' in .* is unknown to transformers"),
+        ({"model_type": "clip", "architectures": None}, "the model type 'clip' in .* has no causal language model"),
+        ({"model_type": None}, "names no model_type"),
+        ({"model_type": "t5", "is_encoder_decoder": True}, "is an encoder with a decoder \\(model type 't5'\\)"),
+        ({"architectures": ["BertForMaskedLM"]}, "is a BertForMaskedLM, which is no causal language model"),
+        ({"model_type": "gemma3", "text_config": {}}, "reads more than text \\(model type 'gemma3'\\)"),
+        ({"model_type": "llama4_text"}, "by a token's row in a pass \\(attn_temperature_tuning\\)"),
+    ],
+)
+def test_what_is_no_causal_language_model(change: dict[str, object], sentence: str, copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
-    with pytest.raises(CheckpointError, match="'gpt2' is not supported; use one of: Llama, Mistral, Qwen2"):
+    (copy / "config.json").write_text(json.dumps(config | change))
+    for load in (load_config, load_causal_lm):
+        with pytest.raises(CheckpointError, match=sentence):
+            load(copy)
+
+
+def test_pickled_weights_are_never_read(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(
+        CheckpointError, match=r"are pickled \(pytorch_model\.bin\).*torch\.load\(FILE, weights_only=True"
+    ):
         load_causal_lm(copy)
 
 
@@ -84,7 +105,7 @@ def test_a_hub_name_without_network() -> None:
 
 
 def test_no_weights(copy: Path) -> None:
-    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    (copy / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"has no weights; put its model\.safetensors there"):
         load_causal_lm(copy)
 

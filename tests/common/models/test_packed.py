@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM, GPT2Config, PreTrainedModel
+from transformers import AutoModelForCausalLM, MambaConfig, PreTrainedModel
 
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
@@ -192,9 +192,9 @@ def test_a_plain_call_of_a_model_taken_over_says_what_to_do(packed: Packed) -> N
         packed("llama").model(torch.tensor([[1]]))
 
 
-def test_a_foreign_family_is_refused() -> None:
-    model = AutoModelForCausalLM.from_config(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=10, n_positions=8))
-    with pytest.raises(CheckpointError, match="'gpt2' is not supported; use one of: Llama, Mistral, Qwen2, Qwen3"):
+def test_a_model_that_computes_its_attention_itself_is_refused() -> None:
+    model = AutoModelForCausalLM.from_config(MambaConfig(num_hidden_layers=1, hidden_size=8, vocab_size=10))
+    with pytest.raises(CheckpointError, match="'mamba' computes its attention itself"):
         PackedModel(model, 8)
 
 

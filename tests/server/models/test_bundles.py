@@ -65,11 +65,13 @@ def test_a_draft_with_another_tokenizer_is_refused(target: Path, foreign_draft: 
         make_offer(str(target), (str(foreign_draft),))
 
 
-def test_a_draft_of_a_foreign_family_is_refused_before_any_client_fetches_it(target: Path, tmp_path: Path) -> None:
+def test_a_draft_of_an_unknown_architecture_is_refused_before_any_client_fetches_it(
+    target: Path, tmp_path: Path
+) -> None:
     copy = shutil.copytree(target, tmp_path / "draft")
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
-    with pytest.raises(MisuseError, match="'mamba' is not supported"):
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": "sparrow"}))
+    with pytest.raises(MisuseError, match=r"the model type 'sparrow' in .* is unknown to transformers"):
         make_offer(str(target), (str(copy),))
 
 

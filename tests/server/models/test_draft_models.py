@@ -18,6 +18,7 @@ from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.messages import StateRequest
+from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.models.bundles import write_bundle
 from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
@@ -203,3 +204,10 @@ def test_state_made_on_cuda_equals_that_made_on_the_cpu(target: Path, moa: Path,
         )
     for mine, theirs in zip(*made, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
+
+
+def test_keys_and_values_of_different_widths_are_no_draft_state(tmp_path):
+    target = make_family_checkpoint(tmp_path / "target", FAMILIES["deepseek-v3"])
+    offer = make_offer(str(target), (str(make_moa_draft(tmp_path / "moa", target, (0,))),))
+    with pytest.raises(CheckpointError, match=r"the draft model moa is made of .* which have different widths"):
+        load_exporters(offer.draft_models, PackedModel(load_causal_lm(target), 8))

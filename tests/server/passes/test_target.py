@@ -1,18 +1,21 @@
 """The target's result for a pass: argmax as transformers computes it, and faults that stay within their segment."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from common.models.errors import CheckpointError
 from common.models.segment import PassInput
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
-from server.passes.target import Target
+from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
+from server.passes.target import Target, load_target
 
 
 class Scripted:
@@ -85,3 +88,12 @@ def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL
     assert model.passes == 4
+
+
+def test_a_target_whose_passes_do_not_agree_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = make_family_checkpoint(tmp_path / "target", FAMILIES["cohere"])
+    options = {"device": "cpu", "dtype": "float32", "capacity": 16, "threads": 0}
+    assert load_target(str(target), **options).model.pool.capacity == 16  # type: ignore[arg-type]
+    monkeypatch.setattr("common.models.packed.head_of", lambda model: model.lm_head)
+    with pytest.raises(CheckpointError, match="packed passes do not agree with the model type 'cohere'"):
+        load_target(str(target), **options)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from common.drafters.independent import IndependentNetwork
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
+from common.models.parts import head_of
 from common.protocol.errors import MisuseError
 from training.draft_models.accept_length import accept_length
 from training.draft_models.features import FrozenTarget
@@ -59,8 +60,8 @@ class IndependentRecipe:
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
         assert features.logits is not None
         model: Any = self.module
-        hidden = model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
-        logits = model.lm_head(hidden[batch.learn]).float()
+        hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
+        logits = head_of(model)(hidden[batch.learn]).float()
         given, wanted = log_softmax(logits, dim=-1), log_softmax(features.logits.float(), dim=-1)
         divergence = kl_div(given, wanted, reduction="batchmean", log_target=True)
         tokens = cross_entropy(logits, batch.targets)

@@ -21,6 +21,7 @@ from common.draft_models.exporters import HiddenExporter
 from common.draft_models.medusa import KIND, MedusaConfig, MedusaDraft, assumed_accuracies, save_medusa
 from common.drafters.medusa import MedusaDrafter
 from common.models.fingerprint import fingerprint
+from common.models.parts import head_of, projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.rounds import RoundsAnswer
@@ -82,7 +83,7 @@ class MedusaRecipe:
             target.config.hidden_size, target.config.vocab_size, self.accuracies.table(), blocks, shared_head
         )
         self.draft = MedusaDraft(config)
-        self.draft.begin_from(target.head.get_parameter("weight").detach())
+        self.draft.begin_from(projection_of(target.head).get_parameter("weight").detach())
         self.module = nn.ModuleDict({"draft": self.draft, "accuracies": self.accuracies})
         self.needs = FeatureNeeds(hidden=(0,))
         self.tuning = Tuning(rate=1e-3)
@@ -97,11 +98,11 @@ class MedusaRecipe:
         model: Any = self._backbone
         if moment.share < HEADS_ONLY_SHARE:
             with torch.no_grad():
-                hidden = model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
-            return self._heads_loss(batch, hidden, model.lm_head)
-        hidden = model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
-        own = cross_entropy(model.lm_head(hidden[batch.learn]).float(), batch.targets)
-        heads = self._heads_loss(batch, hidden, model.lm_head)
+                hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
+            return self._heads_loss(batch, hidden, head_of(model))
+        hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
+        own = cross_entropy(head_of(model)(hidden[batch.learn]).float(), batch.targets)
+        heads = self._heads_loss(batch, hidden, head_of(model))
         return LossParts(own + JOINT_WEIGHT * heads.total, {**heads.metrics, "target": own.detach()})
 
     def _heads_loss(self, batch: Batch, hidden: torch.Tensor, head: nn.Module) -> LossParts:
@@ -162,7 +163,7 @@ class MedusaRecipe:
             config = replace(config, accuracies=tuple(tuple(head) for head in accuracies.tolist()))
         draft = MedusaDraft(config)
         draft.load_state_dict(self.draft.state_dict())
-        return draft.to(target.head.get_parameter("weight"))
+        return draft.to(projection_of(target.head).get_parameter("weight"))
 
     def _answer(
         self, target: FrozenTarget, prompts: Sequence[Sequence[int]], new_tokens: int, table: torch.Tensor

@@ -1,0 +1,57 @@
+"""The tail of every family computes in passes what the target's last layers compute, with each layer's own type."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from common.draft_models.tail import load_tail, write_tail
+from common.models.attention import PassContext, pool_for, run_layers, take_over
+from common.models.checkpoint import load_causal_lm
+from common.models.parts import head_of, layers_of
+from common.models.plan import PlanLimits, plan_pass
+from common.models.segment import Segment
+from netem.experiments.family_checkpoints import FAMILIES, LAYERS, VOCABULARY, make_family_checkpoint
+
+TOKENS = list(range(30, 60))
+ROUNDING = 1e-4
+
+
+@pytest.fixture(scope="module")
+def tails(tmp_path_factory):
+    """A family's target, and the directory of its last two layers."""
+
+    @cache
+    def make(family: str):
+        folder = tmp_path_factory.mktemp(family)
+        target = make_family_checkpoint(folder / "target", FAMILIES[family])
+        write_tail(target, 2, folder / "tail")
+        return target, folder / "tail"
+
+    return make
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.inference_mode()
+def test_the_last_layers_of_every_family(family: str, layers: int, tails) -> None:
+    target, directory = tails(family)
+    whole = load_causal_lm(target, dtype="float64")
+    entering: list[torch.Tensor] = []
+
+    def note(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        entering.append(given[0] if given else named["hidden_states"])
+
+    layers_of(whole)[LAYERS - layers].register_forward_pre_hook(note, with_kwargs=True)
+    due = whole(torch.tensor([TOKENS]), use_cache=False).logits[0]
+    tail = load_tail(directory, layers, "cpu", "float64")
+    assert len(layers_of(tail)) == layers
+    take_over(tail)
+    count = len(TOKENS)
+    plan = plan_pass(
+        [Segment(TOKENS, range(count), range(-1, count - 1))],
+        PlanLimits(count, VOCABULARY, torch.float64, torch.device("cpu")),
+    )
+    out = run_layers(tail, PassContext(plan.attention, pool_for(tail, count)), plan.positions, entering[0])
+    torch.testing.assert_close(head_of(tail)(out), due, rtol=0, atol=ROUNDING)

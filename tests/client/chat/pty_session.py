@@ -6,6 +6,7 @@ import pty
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,10 @@ import pyte
 _SECONDS = 60.0
 _WIDTH, _HEIGHT = 100, 40
 _WHERE = b"\x1b[6n"
+# In a program of its own: `preexec_fn` would run gRPC's fork handlers, which may write to the terminal.
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+)
 
 
 class PtySession:
@@ -85,12 +90,11 @@ def on_terminal(*arguments: str, **environment: str) -> Iterator[PtySession]:
     person, program = pty.openpty()
     fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", _HEIGHT, _WIDTH, 0, 0))
     process = subprocess.Popen(
-        arguments,
+        (sys.executable, "-S", "-c", _TAKE_TERMINAL, *arguments),
         stdin=program,
         stdout=program,
         stderr=program,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         env={**os.environ, "TERM": "xterm-256color", **environment},
     )
     os.close(program)

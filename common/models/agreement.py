@@ -3,13 +3,13 @@
 It may not know families. What agrees is run, whatever it is called; what does not is refused with the difference.
 
 The text. A chain of 32 tokens is answered in pieces (17, 12, then single tokens), and in the same rows a tree of 11
-nodes, with siblings and branches that share a prefix, below 3 tokens of a second session. Due are the logits of the
+nodes, with siblings and branches that share a prefix, below 3 tokens of a second session. Expected are the logits of the
 model's own forward on the chain and on each path from root to leaf. Contexts are short on purpose: in a long one, a
 token that should be hidden has so small a weight that rounding could explain what it changes. For the same reason
 windows and chunks of attention are narrowed to 5 positions, for both sides, while the text is answered.
 
 The tolerance. A row's error is the root mean square of its differences over the vocabulary, in units of the standard
-deviation of all due logits, so that neither the vocabulary's size nor scaled logits matter. Largest row over 25
+deviation of all expected logits, so that neither the vocabulary's size nor scaled logits matter. Largest row over 25
 random checkpoints without experts and the demo target (2026-11-22, on a CPU):
 
     dtype                             float32    float16    bfloat16
@@ -73,8 +73,8 @@ def check_agreement(model: PreTrainedModel) -> None:
     vocabulary = int(model.config.vocab_size)
     with _narrowed(model):
         try:
-            due = own_answers(model, vocabulary)
-            given = packed_answers(PackedModel(model, _CHAIN + _PAST + len(_PARENTS)), vocabulary)
+            expected = own_answers(model, vocabulary)
+            computed = packed_answers(PackedModel(model, _CHAIN + _PAST + len(_PARENTS)), vocabulary)
         except (CheckpointError, ImportError):
             raise
         # A layout that passes do not fit fails in any way.
@@ -85,7 +85,7 @@ def check_agreement(model: PreTrainedModel) -> None:
                 f"the model type '{plain(model.config.model_type, 40)}' does not run in packed passes "
                 f"({type(error).__name__}: {plain(str(error), 200)}); choose another checkpoint."
             ) from error
-    _compare(model, due, given)
+    _compare(model, expected, computed)
 
 
 @torch.inference_mode()
@@ -128,25 +128,25 @@ def packed_answers(packed: PackedModel, vocabulary: int) -> Answers:
     return Answers(torch.cat(chain), nodes)
 
 
-def row_errors(due: torch.Tensor, given: torch.Tensor, spread: float) -> torch.Tensor:
+def row_errors(expected: torch.Tensor, computed: torch.Tensor, spread: float) -> torch.Tensor:
     """`[rows]`: root mean square differences of logits, in units of `spread`."""
-    return (given - due).square().mean(-1).sqrt() / max(spread, torch.finfo(torch.float32).tiny)
+    return (computed - expected).square().mean(-1).sqrt() / max(spread, torch.finfo(torch.float32).tiny)
 
 
-def _compare(model: PreTrainedModel, due: Answers, given: Answers) -> None:
+def _compare(model: PreTrainedModel, expected: Answers, computed: Answers) -> None:
     known = f"the model type '{plain(model.config.model_type, 40)}'"
-    if not (due.chain.isfinite().all() and due.tree.isfinite().all()):
+    if not (expected.chain.isfinite().all() and expected.tree.isfinite().all()):
         raise CheckpointError(
             f"{known} computes logits that are not finite in {_name(model.dtype)}; choose another dtype, or fetch the "
             "checkpoint again."
         )
-    spread = float(torch.cat([due.chain, due.tree]).std())
+    spread = float(torch.cat([expected.chain, expected.tree]).std())
     tolerance = TOLERANCES[model.dtype]
     excused = _EXCUSED if model.dtype.itemsize < 4 else 0.0
     depths = [len(_path(node)) - 1 for node in range(len(_PARENTS))]
     forms = (
-        ("chunk", due.chain, given.chain, range(_CHAIN)),
-        ("tree", due.tree, given.tree, [_PAST + n for n in depths]),
+        ("chunk", expected.chain, computed.chain, range(_CHAIN)),
+        ("tree", expected.tree, computed.tree, [_PAST + n for n in depths]),
     )
     for form, wanted, found, positions in forms:
         errors = row_errors(wanted, found, spread)

@@ -49,7 +49,7 @@ def test_sixty_greedy_tokens_are_those_of_generate(family: str, own, packed) -> 
     reference: PreTrainedModel = own(family)
     prompt = list(range(20, 32))
     ids = torch.tensor([prompt])
-    due = reference.generate(ids, attention_mask=ids * 0 + 1, max_new_tokens=60, do_sample=False)[0].tolist()
+    expected = reference.generate(ids, attention_mask=ids * 0 + 1, max_new_tokens=60, do_sample=False)[0].tolist()
     session, text, fresh = Session(SlotPool(200)), list(prompt), prompt
     ends = reference.generation_config.eos_token_id or []
     for _ in range(60):
@@ -58,7 +58,7 @@ def test_sixty_greedy_tokens_are_those_of_generate(family: str, own, packed) -> 
         fresh = [int(packed(family).forward([session.append(fresh)]).logits[-1].argmax())]
         session.commit(len(session.parents) - 1)
         text += fresh
-    assert text == due
+    assert text == expected
 
 
 @every_family

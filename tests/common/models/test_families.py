@@ -93,5 +93,5 @@ def test_a_row_of_several_sequences_gives_each_sequence_what_it_gets_alone(scale
         taken = [next(slots) for _ in tokens]
         segments.append(Segment(tokens, taken, range(-1, len(tokens) - 1), wanted=range(len(tokens))))
     logits = packed.forward(segments).logits
-    due = torch.cat([alone(torch.tensor([tokens])).logits[0] for tokens in sequences])
-    torch.testing.assert_close(logits, due, atol=1e-9, rtol=1e-9)
+    expected = torch.cat([alone(torch.tensor([tokens])).logits[0] for tokens in sequences])
+    torch.testing.assert_close(logits, expected, atol=1e-9, rtol=1e-9)

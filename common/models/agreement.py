@@ -3,8 +3,8 @@
 It may not know families. What agrees is run, whatever it is called; what does not is refused with the difference.
 
 The text. A chain of 32 tokens is answered in pieces (17, 12, then single tokens), and in the same rows a tree of 11
-nodes, with siblings and branches that share a prefix, below 3 tokens of a second session. Expected are the logits of the
-model's own forward on the chain and on each path from root to leaf. Contexts are short on purpose: in a long one, a
+nodes, with siblings and branches that share a prefix, below 3 tokens of a second session. Expected are the logits of
+the model's own forward on the chain and on each path from root to leaf. Contexts are short on purpose: in a long one, a
 token that should be hidden has so small a weight that rounding could explain what it changes. For the same reason
 windows and chunks of attention are narrowed to 5 positions, for both sides, while the text is answered.
 

@@ -70,7 +70,7 @@ class PackedModel:
     @contextmanager
     def _tapped(self, slots: torch.Tensor) -> Iterator[None]:
         """Keeps the hidden states at the pool's taps of one forward in `slots`."""
-        layers = layers_of(self.model)
+        layers = layers_of(self.model) if self.pool.taps_SE else nn.ModuleList()
         with ExitStack() as hooks:
             for tap, kept_SE in self.pool.taps_SE.items():  # noqa: N806
 

@@ -64,9 +64,16 @@ def scaled(tmp_path: Path) -> Make:
 def test_positions_that_the_longest_sequence_of_a_pass_decides_are_refused(
     scaled: Make, tmp_path: Path, family: str, scaling: str
 ) -> None:
+    tail = tmp_path / "tail"
+    write_tail(make_checkpoint(tmp_path / "plain", family), 2, tail)
     directory = scaled(family, BY_THE_LONGEST[scaling])
-    write_tail(directory, 2, tmp_path / "tail")
-    for load in (load_config, load_causal_lm, lambda each: load_tail(tmp_path / "tail", 1, "cpu", "float32")):
+    of_tail, of_scaled = (json.loads((each / "config.json").read_text()) for each in (tail, directory))
+    (tail / "config.json").write_text(json.dumps({**of_tail, "rope_parameters": of_scaled["rope_parameters"]}))
+
+    def export(target: Path) -> None:
+        write_tail(target, 2, tmp_path / "of scaled")
+
+    for load in (load_config, load_causal_lm, export, lambda _: load_tail(tail, 1, "cpu", "float32")):
         with pytest.raises(CheckpointError, match=rf"\(rope type '{scaling}'\), which would let sessions change"):
             load(directory)
 

@@ -22,6 +22,7 @@ from common.drafters.eagle3 import eagle3_source
 from common.drafters.feature_network import FeatureNetwork
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
+from common.models.parts import projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
@@ -70,7 +71,7 @@ class Eagle3Recipe:
         shape = replace(shape, intermediate=intermediate or shape.intermediate)
         self.draft = Eagle3Draft(Eagle3Config(shape, vocabulary, vocabulary))
         with torch.no_grad():
-            self.draft.head.weight.copy_(target.head.get_parameter("weight"))
+            self.draft.head.weight.copy_(projection_of(target.head).get_parameter("weight"))
         self.fuse = nn.Linear(TAPS * config.hidden_size, config.hidden_size, bias=False)
         size = min(DRAFT_VOCABULARY, vocabulary) if draft_vocabulary is None else draft_vocabulary
         self.counts = TokenCounts(vocabulary, None if size == vocabulary else size)

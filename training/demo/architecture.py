@@ -26,7 +26,7 @@ class Shape:
     head: int
 
 
-TARGET = Shape(layers=12, hidden=256, intermediate=768, heads=4, key_value_heads=2, head=64)
+TARGET = Shape(layers=12, hidden=192, intermediate=512, heads=6, key_value_heads=2, head=32)
 
 
 def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:

@@ -274,7 +274,8 @@ class Conversation:
     def _take_failure(self, failed: Failed) -> None:
         """Raises RefusedError where the session cannot go on, here or elsewhere."""
         session = self._loop.session
-        # A client that has not begun is better told that there is no room than made to wait for it.
+        # A client that has not begun is better told that there is no room than made to wait for it. It asks once more
+        # if the server drains, because another may have taken over the address.
         has_begun = bool(session.answer) or self._began_offline
         can_retry = failed.code in _RETRYABLE and has_begun
         if failed.code is FailureCode.DRAINING:

@@ -85,7 +85,7 @@ async def serve(
 
             config = uvicorn.Config(
                 app,
-                log_level="critical",  # clients get every error; streams that end on shutdown are none
+                log_level="critical",  # every error is sent to its client; a stream that the shutdown ends is no error
                 lifespan="off",
                 http=TimedConnection,
                 backlog=BACKLOG,
@@ -101,8 +101,7 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Listens for this user too, between the time when signals are heard and when it goes: a signal that ends it ends
-    the process as well. `ready` is called in between."""
+    """Opens the Unix socket of `listener` after uvicorn's port and closes it before; `ready` is called in between."""
 
     def __init__(self, config: uvicorn.Config, listener: Listener, ready: Callable[[], None]):
         super().__init__(config)
@@ -110,7 +109,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """As uvicorn's, but the signal is not raised again after a clean stop: the exit code is 0, as `outriderd`'s."""
+        """As uvicorn's, but the signal is not raised again, so that the exit code is 0, as `outriderd`'s."""
         self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
         self.should_exit = True
 

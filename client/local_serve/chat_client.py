@@ -57,6 +57,7 @@ def chat_client_of_serve(
         with suppress(ConnectionLostError):
             begun = connection.receive()
             if isinstance(begun, messages.ChatBegun):
+                connection.socket.settimeout(None)
                 return _OpenedChat(connection, begun)
         connection.close()
         return ""
@@ -315,4 +316,4 @@ def _description(begun: messages.ChatBegun) -> ServerDescription:
 def _check_same(before: ServerDescription, now: ServerDescription) -> None:
     """Raises OutriderError for a server with another target."""
     if before.fingerprint != now.fingerprint:
-        raise OutriderError("the server has another target now; /save what was said, and begin another chat")
+        raise OutriderError("the server has another target now; /save the conversation, and begin another chat")

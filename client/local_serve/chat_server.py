@@ -61,6 +61,7 @@ class ChatServer:
             with suppress(ConnectionLostError):
                 while True:
                     self._handle(await self._connection.receive())
+                    await asyncio.sleep(0)  # an answer begins before what follows its prompt is handled
         finally:
             if self._answering is not None:
                 self._answering.cancel()
@@ -84,6 +85,9 @@ class ChatServer:
             answer = asdict(await self._route(prompt))
         except OutriderError as error:
             failed = asdict(messages.AnswerFailed.of(error))
+        except Exception:
+            self._connection.close()  # the chat loads the draft itself
+            raise
         self._connection.send(messages.ChatEnd(self._router.is_private, self._router.is_sound, answer, failed))
 
     async def _route(self, prompt: messages.ChatPrompt) -> Answer:

@@ -178,11 +178,12 @@ class Listener:
             await ChatServer(router, connection, loaded.monitor.link_changed).serve()
 
     async def _is_reached(self) -> bool:
-        """Whether the server is within reach; it is probed only if the last that is known of it is bad."""
+        """False if the link is offline. It is probed first if it is not online or the connection is not ready, unless
+        running answers or an open page watch it."""
         monitor = self._loaded.monitor
         if monitor.link is not LinkState.ONLINE or not self._loaded.shared_connection.current.connection.is_ready:
             await monitor.refresh(max_age_s=0.0)
-        return monitor.link is LinkState.ONLINE
+        return monitor.link is not LinkState.OFFLINE
 
     async def _answer(self, question: _Question, connection: AsyncConnection) -> None:
         loaded, options = self._loaded, question.options
@@ -267,6 +268,8 @@ async def _until_lost(connection: AsyncConnection, work: Awaitable[None]) -> Non
         for task in (working, ended):
             task.cancel()
         await asyncio.gather(working, ended, return_exceptions=True)
+    if not working.cancelled():
+        working.result()  # raises what went wrong, for the log
 
 
 class _SocketRenderer:
@@ -287,6 +290,7 @@ class _SocketRenderer:
             self._connection.send(messages.Note(self._unreached))
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
+        self._has_begun |= bool(final)
         if self._is_shown and self._pace.permits(has_final=bool(final)):
             self._has_begun = True
             self._connection.send(messages.Text(final, provisional() if self._is_live else ""))

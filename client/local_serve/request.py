@@ -22,7 +22,7 @@ from common.address import parse_destination
 from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
-_ACCEPT_S = 5.0  # a process on this machine accepts or declines a request within this time
+_ACCEPT_S = 5.0  # for each reply before an answer begins; a slower `outrider serve` is not used
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ def send_request(
     cache: Path | None, server: str, options: RequestOptions, prompt: str | None, **shown: bool
 ) -> BlockingConnection | str:
     """Sends a request (see `RequestOptions.request`) to a running `outrider serve` for this server. Returns the
-    connection on which it was accepted; otherwise the reason why not, empty if the user does not have to know."""
+    connection on which it was accepted, with a time limit for what it receives; otherwise the reason why not, empty if
+    the user does not have to know."""
     try:
         server = str(parse_destination(server))
     except MisuseError:
@@ -73,7 +74,6 @@ def send_request(
     try:
         connection.send(options.request(server, prompt, **shown))
         reply = connection.receive()
-        found.settimeout(None)
     except (OSError, ConnectionLostError):
         reply = Declined("")
     if isinstance(reply, Accepted):

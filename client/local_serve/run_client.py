@@ -14,6 +14,7 @@ from client.errors import BrokenOffError
 from client.local_serve import messages
 from client.local_serve.messages import BlockingConnection, ConnectionLostError
 from client.local_serve.request import RequestOptions, send_request
+from common.protocol.errors import OutriderError
 
 _END_S = 2.0  # after Ctrl-C, for the end of the answer
 
@@ -38,6 +39,7 @@ def answer_by_serve(
     if isinstance(connection, str):
         return connection
     with closing(connection):
+        connection.socket.settimeout(None)
         return None if _AnswerDisplay(connection, loaded, as_json=as_json).show() else ""
 
 
@@ -60,11 +62,13 @@ class _AnswerDisplay:
             while not self._show(self._connection.receive()):
                 pass
         except KeyboardInterrupt:
-            with suppress(OSError, ConnectionLostError):
+            with suppress(OSError, ConnectionLostError, OutriderError):
                 self._connection.socket.shutdown(socket.SHUT_WR)
                 self._connection.socket.settimeout(_END_S)
                 while not self._has_ended:
                     self._show(self._connection.receive())
+            if not self._has_ended:
+                self._renderer.end("")
             raise
         except ConnectionLostError:
             if not self._has_shown:

@@ -65,6 +65,8 @@ class GenerateStream:
 
         Raises LinkError or another OutriderError where the stream broke, PeerError for a malformed frame.
         """
+        if self._closed and self._started is None:
+            return None
         try:
             frame = await anext(self._frames, None)
         except grpc.RpcError as error:

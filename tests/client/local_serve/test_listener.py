@@ -429,3 +429,14 @@ async def test_a_question_that_cannot_be_tokenised_leaves_its_place(opened, tmp_
     again = await connection(tmp_path, "again")
     assert await again.receive() == Accepted()
     again.close()
+
+
+async def test_a_line_does_not_stand_within_an_answer_that_is_not_shown_either() -> None:
+    ends = [AsyncConnection(*await asyncio.open_unix_connection(sock=each)) for each in socket.socketpair()]
+    renderer = listener._SocketRenderer(ends[0], "unreached", is_live=False, is_shown=False)
+    renderer.write("text", lambda: "")
+    renderer.show_unreached()
+    ends[0].send(Accepted())
+    assert await ends[1].receive() == Accepted()
+    for each in ends:
+        each.close()

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from client.errors import BrokenOffError
-from client.local_serve import run_client
+from client.local_serve import request, run_client
+from client.local_serve.chat_client import chat_client_of_serve
 from client.local_serve.messages import (
     Accepted,
     AnswerFailed,
@@ -59,6 +60,26 @@ class Fake:
                 if line:
                     self.requests.append(from_line(line))
                     connection.sendall(b"".join(self._lines))
+
+
+class Silent:
+    """Accepts a request, and then sends nothing."""
+
+    def __init__(self, cache: Path):
+        path = prepare_socket(cache, os.getpid())
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listening.bind(str(path))
+        path.chmod(0o600)
+        self._listening.listen()
+        announce(cache, Running(os.getpid(), own_version(), SERVER, str(path)))
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        connection, _ = self._listening.accept()
+        with connection, connection.makefile("rb") as lines:
+            lines.readline()
+            connection.sendall(to_line(Accepted()))
+            lines.readline()
 
 
 @pytest.fixture
@@ -222,3 +243,10 @@ def test_asking_imports_neither_torch_nor_grpc() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "[]\n"
+
+
+def test_a_chat_waits_for_a_bounded_time_for_one_that_accepts_and_says_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(request, "_ACCEPT_S", 0.2)
+    Silent(tmp_path)
+    options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), {})
+    assert chat_client_of_serve(tmp_path, SERVER, options, lambda: pytest.fail("it loads")) == ""

@@ -106,3 +106,12 @@ async def test_whoever_made_it_is_told_once_that_it_is_closed():
         stream.close()
         await asyncio.sleep(0.01)
     assert told == ["closed"]
+
+
+async def test_a_stream_that_is_closed_before_its_call_makes_none():
+    def start() -> Call:
+        raise AssertionError("a call after close")
+
+    stream = GenerateStream(start, "somewhere")
+    stream.close()
+    assert await stream.receive() is None

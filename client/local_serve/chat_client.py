@@ -86,6 +86,7 @@ class SocketChatClient:
         self._open_chat = open_chat
         self._load = load
         self._loaded: ChatClient | None = None
+        self._reason = GONE
 
     def require_rule(self, rule: str) -> None:
         """As `Client.require_rule`."""
@@ -117,7 +118,10 @@ class SocketChatClient:
         opened, self._unused = self._unused, None
         if opened is None and self._loaded is None:
             another = await asyncio.to_thread(self._open_chat)
-            opened = None if isinstance(another, str) else another
+            if isinstance(another, str):
+                self._reason = another or GONE
+            else:
+                opened = another
         if opened is None:
             return None
         try:
@@ -134,7 +138,7 @@ class SocketChatClient:
             client = await self._load()
             _check_same(self.description, client.description)
             self._loaded = client
-            sys.stderr.write(loaded_here_line(GONE) + "\n")
+            sys.stderr.write(loaded_here_line(self._reason) + "\n")
             sys.stderr.flush()
         return self._loaded
 

@@ -66,6 +66,8 @@ class ChatServer:
             if self._answering is not None:
                 self._answering.cancel()
                 await asyncio.gather(self._answering, return_exceptions=True)
+                if not self._answering.cancelled():
+                    self._answering.result()  # raises what went wrong, for the log
 
     def _handle(self, message: Any) -> None:
         match message:

@@ -57,11 +57,11 @@ async def test_a_cancel_that_comes_with_its_prompt_cancels_it() -> None:
     await serving
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_fault_of_ours_ends_the_connection() -> None:
+async def test_a_fault_of_ours_ends_the_connection_and_is_raised() -> None:
     chat, serving = await served(Router(ValueError("a fault")))
     chat.send(PROMPT)
     with pytest.raises(ConnectionLostError):
         await asyncio.wait_for(chat.receive(), 20)
     chat.close()
-    await serving
+    with pytest.raises(ValueError, match="a fault"):
+        await serving

@@ -1,31 +1,18 @@
 """client.local_serve.listener: `outrider run` says the same through a running `outrider serve` as by itself."""
 
-import asyncio
 import json
 import re
 import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from types import SimpleNamespace
 
 import pytest
 
-from client.drafting.draft_loader import DraftChoice
-from client.link.stream import Access
-from client.local_serve import listener
-from client.local_serve.listener import Listener
-from client.local_serve.messages import Accepted, AnswerFinished, AsyncConnection, Declined
-from client.local_serve.request import RequestOptions
-from client.local_serve.running import find_running
-from client.options import AnswerRequest, Credentials, OfflineRequest
-from client.private.spans import SplitPrompt
-from common.address import parse_address
-from common.protocol.errors import MisuseError
 from tests.daemon import outriderd, ready
 from tests.families import make_checkpoint
 from tests.programs import Program
@@ -359,84 +346,3 @@ def test_a_server_that_was_restarted_is_not_called_unreachable(models, tmp_path)
                 assert program.wait() == 0
     assert len(json.loads(out)["token_ids"]) == 4
     assert err == ""
-
-
-ADDRESS = "127.0.0.1:7070"
-CHOICE = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 1, "layers": None, "state": "int8"}
-
-
-@pytest.fixture
-async def opened(tmp_path) -> AsyncIterator[Listener]:
-    """With one place, on a client that drafts nothing."""
-    client = SimpleNamespace(
-        access=Access(parse_address(ADDRESS)), require_rule=lambda _: None, require_idle=lambda _: None
-    )
-    parts = SimpleNamespace(client=client, make_drafter=None, choice=DraftChoice(**CHOICE))
-    listener = Listener(parts, tmp_path, places=1)  # type: ignore[arg-type]
-    await listener.open()
-    yield listener
-    await listener.close()
-
-
-async def connection(cache: Path, prompt: str) -> AsyncConnection:
-    """On which a question has been sent."""
-    (running,) = find_running(cache)
-    connection = AsyncConnection(*await asyncio.open_unix_connection(running.socket))
-    options = RequestOptions(Credentials(), AnswerRequest(policy="cloud"), OfflineRequest(), CHOICE)
-    connection.send(options.request(ADDRESS, prompt))
-    return connection
-
-
-async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_path, monkeypatch) -> None:
-    may_go_on, loop = threading.Event(), asyncio.get_running_loop()
-    tokenising = {"first": asyncio.Event(), "second": asyncio.Event(), "third": asyncio.Event()}
-
-    def tokenise(client, text, *, raw) -> SplitPrompt:
-        loop.call_soon_threadsafe(tokenising[text].set)
-        assert may_go_on.wait(60)
-        return SplitPrompt((1,))
-
-    async def answer_none(question, connection) -> None:
-        connection.send(AnswerFinished({}))
-
-    monkeypatch.setattr(listener, "prompt_of", tokenise)
-    monkeypatch.setattr(opened, "_answer", answer_none)
-    first = await connection(tmp_path, "first")
-    await asyncio.wait_for(tokenising["first"].wait(), 60)
-    second = await connection(tmp_path, "second")
-    tasks = asking, admitted = [asyncio.create_task(each) for each in (second.receive(), tokenising["second"].wait())]
-    await asyncio.wait(tasks, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-    may_go_on.set()
-    assert not admitted.done(), "both questions are admitted to one place"
-    admitted.cancel()
-    assert await asking == Declined("")
-    assert [await first.receive(), await first.receive()] == [Accepted(), AnswerFinished({})]
-    third = await connection(tmp_path, "third")
-    assert await third.receive() == Accepted(), "the place is free again"
-    for each in (first, second, third):
-        each.close()
-
-
-async def test_a_question_that_cannot_be_tokenised_leaves_its_place(opened, tmp_path, monkeypatch) -> None:
-    def refuse(client, text, *, raw) -> SplitPrompt:
-        raise MisuseError("it is too long")
-
-    monkeypatch.setattr(listener, "prompt_of", refuse)
-    asked = await connection(tmp_path, "first")
-    assert await asked.receive() == Declined("")
-    asked.close()
-    monkeypatch.setattr(listener, "prompt_of", lambda *_, **__: SplitPrompt((1,)))
-    again = await connection(tmp_path, "again")
-    assert await again.receive() == Accepted()
-    again.close()
-
-
-async def test_a_line_does_not_stand_within_an_answer_that_is_not_shown_either() -> None:
-    ends = [AsyncConnection(*await asyncio.open_unix_connection(sock=each)) for each in socket.socketpair()]
-    renderer = listener._SocketRenderer(ends[0], "unreached", is_live=False, is_shown=False)
-    renderer.write("text", lambda: "")
-    renderer.show_unreached()
-    ends[0].send(Accepted())
-    assert await ends[1].receive() == Accepted()
-    for each in ends:
-        each.close()

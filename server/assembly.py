@@ -4,6 +4,7 @@ It may not know how any part works, nor when the daemon starts and stops.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,19 +18,14 @@ from common.address import Address
 from common.rpc.channel import INCOMING_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
 from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
-from server.engine import Engine
 from server.events import Event, EventListener
-from server.models.draft_models import load_exporters
-from server.models.offer import describe, make_offer
-from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
+from server.models.bundles import BundleStore
+from server.models.offers import make_offers
 from server.observe import log
 from server.observe.health_service import HealthService
 from server.observe.metrics import Metrics, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
 from server.options import ServeOptions
-from server.passes.server_drafting import MAX_SERVER_DRAFTERS
-from server.passes.state_maker import StateMaker
-from server.passes.target import Target, load_target
 from server.security.access import open_port, port_credentials
 from server.security.call_gate import CallGate
 from server.security.call_pools import CallPools
@@ -38,9 +34,8 @@ from server.security.memory_ceiling import Ceiling
 from server.security.reset_call import track_task_parents
 from server.security.tokens import Tokens, read_tokens
 from server.servicer import Servicer
-from server.sessions.admission import ServingLimits
 from server.sessions.quotas import Quotas
-from server.sessions.sessions import Sessions
+from server.target_assembly import AssembledTarget, Shared, assemble_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ class Assembled:
     """A server that is ready to start."""
 
     server: grpc.aio.Server
-    engine: Engine
+    targets: Sequence[AssembledTarget]
     health: HealthService
     address: Address
     ceiling: Ceiling
@@ -66,11 +61,12 @@ def assemble(options: ServeOptions) -> Assembled:
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics
     metrics = None if listen is None else MetricsPort(listen, registry, options.access.insecure)
-    engine, ceiling = _add_outrider(server, options, tokens, registry, pools, connections)
+    targets = _add_outrider(server, options, tokens, registry, pools)
+    ceiling = Ceiling(tuple(target.memory for target in targets), options.sessions.max_sessions, connections)
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     reflection.enable_server_reflection((SERVICE_NAME, HEALTH_NAME, reflection.SERVICE_NAME), server)
-    return Assembled(server, engine, health, address, ceiling, metrics)
+    return Assembled(server, targets, health, address, ceiling, metrics)
 
 
 def _make_server(gate: CallGate, connections: int) -> grpc.aio.Server:
@@ -85,35 +81,20 @@ def _add_outrider(
     tokens: Tokens | None,
     registry: CollectorRegistry,
     pools: CallPools,
-    connections: int,
-) -> tuple[Engine, Ceiling]:
-    offer = make_offer(options.target.target, options.target.drafts)
-    capacity = min(options.target.cache_tokens, options.sessions.max_sessions * offer.card.context)
-    target = load_target(
-        str(offer.directory),
-        device=options.target.device,
-        dtype=options.target.dtype,
-        capacity=capacity,
-        threads=options.target.threads,
-        keep_hidden=offer.needs_hidden,
-        taps=offer.taps,
-        quantise=options.target.quantise,
-    )
-    maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))
-    terms = offer.terms(options.sessions, capacity, maker.kinds)
-    site = DrafterPlacement(options.target.device, options.target.dtype, terms.context, terms.vocab_size)
-    asked = options.sessions
-    limits = ServingLimits(asked.max_sessions, asked.pass_tokens, asked.lease_seconds, asked.max_running)
-    metrics = Metrics(registry, offer.card.model)
-    quotas = Quotas({} if tokens is None else tokens.allowances)
-    sessions = Sessions(terms, limits, capacity, quotas, _to_all(metrics.handle_event, log.handle_event))
-    metrics.add_counted(read_on(asyncio.get_running_loop(), partial(read, sessions)))
-    metrics.add_calls(read_on(asyncio.get_running_loop(), partial(read_calls, pools)))
-    drafter_factory = StateFedDrafterFactory(offer.draft_models, maker, site)
-    engine = Engine(sessions, target, options.sessions.pace, maker, drafter_factory)
-    bundle_store = offer.bundle_store()
-    register(Servicer(describe(offer.card, terms, bundle_store), bundle_store, engine, tokens), server)
-    return engine, _ceiling_of(target, options.target.cache_tokens, capacity, limits, connections)
+) -> Sequence[AssembledTarget]:
+    offers, targets = make_offers(options.target), list[AssembledTarget]()
+    models = tuple(offer.card.model for offer in offers)
+    shared = Shared(models, Quotas({} if tokens is None else tokens.allowances), [])
+    metrics, loop = Metrics(registry), asyncio.get_running_loop()
+    for offer, asked, model in zip(offers, options.target.targets, models, strict=True):
+        on_event = _to_all(metrics.listener(model), partial(log.handle_event, model=model))
+        target = assemble_target(offer, asked.cache_tokens, options, shared, on_event)
+        metrics.add_counted(model, read_on(loop, partial(read, target.engine.sessions)))
+        targets.append(target)
+    metrics.add_calls(models[0], read_on(loop, partial(read_calls, pools)))
+    bundles = BundleStore(bundle for offer in offers for bundle in offer.bundles)
+    register(Servicer(targets, bundles, tokens), server)
+    return targets
 
 
 def _to_all(*listeners: EventListener) -> EventListener:
@@ -122,16 +103,3 @@ def _to_all(*listeners: EventListener) -> EventListener:
             listener(event)
 
     return on_event
-
-
-def _ceiling_of(target: Target, asked: int, capacity: int, limits: ServingLimits, connections: int) -> Ceiling:
-    return Ceiling(
-        target.weights_bytes,
-        target.cache_bytes,
-        capacity,
-        asked - capacity,
-        limits.max_sessions,
-        min(limits.running, limits.max_sessions),
-        connections,
-        MAX_SERVER_DRAFTERS,
-    )

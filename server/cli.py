@@ -18,16 +18,16 @@ from common.programs.folded_options import with_folded_options
 from common.programs.interruption import ended_at_once
 from server.cli_options import (
     AccessRequest,
-    CheckedTargetRequest,
+    CheckedTargetsRequest,
     ReportRequest,
     SessionRequest,
     Target,
-    TargetRequest,
+    TargetsRequest,
 )
 from server.options import ServeOptions
 
 app = typer.Typer(
-    help="The Outrider server: a large target that decides what small drafts far away propose.",
+    help="The Outrider server: large targets that decide what small drafts far away propose.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -54,20 +54,21 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @with_folded_options
 def serve(
     *,
-    asked: TargetRequest,
+    asked: TargetsRequest,
     sessions: SessionRequest,
     access: AccessRequest,
     report: ReportRequest,
 ) -> None:
-    """Serve a target until SIGTERM or SIGINT; a second signal ends at once."""
+    """Serve one target or several until SIGTERM or SIGINT; a second signal ends at once."""
     options = ServeOptions(
         asked.options(), sessions.options(), access.options(), sessions.drain_seconds, report.options()
     )
     require_extra("server", "serving")
     with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
-        _check_names(options.target.target, options.target.drafts)
+        checkpoints = [target.checkpoint for target in options.target.targets]
+        _check_names(checkpoints, options.target.drafts)
         if sys.stderr.isatty():
-            typer.echo(f"loading {options.target.target} ...", err=True)
+            typer.echo(f"loading {', '.join(checkpoints)} ...", err=True)
         from server import daemon
 
         daemon.serve(options)
@@ -108,7 +109,7 @@ def bundle(
 ) -> None:
     """Write a client bundle as a directory."""
     drafts = () if draft == LOOKUP else (draft,)
-    _check_names(target, drafts)
+    _check_names([target], drafts)
     from server.models.bundles import write_bundle
     from server.models.offer import make_offer
 
@@ -170,7 +171,7 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     *,
-    asked: CheckedTargetRequest,
+    asked: CheckedTargetsRequest,
     access: AccessRequest,
 ) -> None:
     """Check this machine, the target and its draft models, and who may connect; say how to fix what is wrong."""
@@ -194,13 +195,14 @@ def config(
     show_settings(context, PROGRAM, command)
 
 
-def _check_names(target: str, drafts: Sequence[str]) -> None:
+def _check_names(targets: Sequence[str], drafts: Sequence[str]) -> None:
     """Raises CheckpointError for what is not there, before seconds go by that it takes to import what would use it."""
     from common.models.shipped import shipped_family
     from common.models.source import check_target, checkpoint_directory
 
-    family = shipped_family(target)
-    check_target(family.target if family else target)
+    for target in targets:
+        family = shipped_family(target)
+        check_target(family.target if family else target)
     for draft in drafts:
         checkpoint_directory(draft, with_weights=False)
 

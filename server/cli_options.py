@@ -18,16 +18,39 @@ from server.options import (
     ReportOptions,
     SessionOptions,
     TargetOptions,
+    TargetRequest,
     parse_duration,
+    parse_target,
+    split_cache_tokens,
 )
 
+_CACHE_TOKENS = 32768
+
 Target = Annotated[str, typer.Option(help="A checkpoint's directory, a hub id, or `demo`.")]
-Draft = Annotated[list[str] | None, typer.Option(help="A draft model to hand out; may be repeated.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME=]CHECKPOINT",
+        help="A checkpoint's directory, a hub id, or `demo`; may be repeated. Clients choose a target by NAME (the "
+        "checkpoint's own if absent), and get the first if they name none.",
+    ),
+]
+Draft = Annotated[
+    list[str] | None,
+    typer.Option(help="A draft model, which is handed out for each target that it fits; may be repeated."),
+]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
 Quantize = Annotated[str, typer.Option(help="Quantise weights to int8 or int4, if the target's have more bits.")]
 Threads = Annotated[int, typer.Option(min=0, help="Torch threads; 0 for torch's default.")]
-CacheTokens = Annotated[int, typer.Option(min=1, help="Tokens of K/V for all sessions together.")]
+CacheTokens = Annotated[
+    list[int] | None,
+    typer.Option(
+        min=1,
+        help="Tokens of K/V for all sessions together, divided equally among targets; or one number for each target, "
+        f"in their order. [default: {_CACHE_TOKENS}]",
+    ),
+]
 
 Idle = Annotated[
     str, typer.Option(help="When sessions are verified: auto, assist, eager, patient; baselines: colocated, lockstep.")
@@ -38,12 +61,14 @@ RunAhead = Annotated[
         min=1, help="Tokens to decode beyond what the client has acknowledged; raised on links with a long round trip."
     ),
 ]
-PassTokens = Annotated[int, typer.Option(min=4, help="Most tokens of one pass.")]
+PassTokens = Annotated[int, typer.Option(min=4, help="Most tokens of one pass of a target.")]
 MaxSessions = Annotated[
-    int, typer.Option(min=1, help="Concurrent sessions; further requests are rejected with a retry time.")
+    int,
+    typer.Option(min=1, help="Concurrent sessions of all targets; further requests are rejected with a retry time."),
 ]
 MaxRunning = Annotated[
-    int | None, typer.Option(min=1, help="Answers decoded concurrently; by default as many as fit in one pass.")
+    int | None,
+    typer.Option(min=1, help="Answers that a target decodes concurrently; by default as many as fit in one pass."),
 ]
 Lease = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="How long a disconnected session is kept for resumption.")
@@ -70,35 +95,40 @@ Log = Annotated[str, typer.Option(help="text, or json: one object per line, with
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRequest:
-    """Which target, and how it runs; each field is an option."""
+class TargetsRequest:
+    """Which targets, and how they run; each field is an option."""
 
-    target: Target
+    target: Targets
     draft: Draft = None
     device: Device = "cpu"
     dtype: Dtype = "float32"
     quantize: Quantize = ""
     threads: Threads = 0
-    cache_tokens: CacheTokens = 32768
+    cache_tokens: CacheTokens = None
 
     def options(self) -> TargetOptions:
+        """Raises MisuseError for a name or a division of the cache that cannot be."""
+        named = [parse_target(target) for target in self.target or ()]
+        shares = split_cache_tokens(self.cache_tokens or [_CACHE_TOKENS], len(named)) if named else []
         return TargetOptions(
-            self.target,
+            tuple(
+                TargetRequest(checkpoint, tokens, name)
+                for (name, checkpoint), tokens in zip(named, shares, strict=True)
+            ),
             tuple(self.draft or ()),
             self.device,
             self.dtype,
             self.threads,
-            self.cache_tokens,
             self.quantize,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedTargetRequest(TargetRequest):
-    """For a doctor, which also runs where no target is named or the configuration that names it is at fault: the name
-    is empty then."""
+class CheckedTargetsRequest(TargetsRequest):
+    """For a doctor, which also runs where no target is named or the configuration that names it is at fault: there are
+    no targets then."""
 
-    target: Target = ""
+    target: Targets = None
 
 
 @dataclass(frozen=True, slots=True)

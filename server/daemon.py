@@ -32,7 +32,7 @@ async def _live(options: ServeOptions) -> None:
     gc.collect()
     gc.freeze()
     await parts.server.start()
-    running = asyncio.create_task(parts.engine.run())
+    running = [asyncio.create_task(target.engine.run()) for target in parts.targets]
     asked_to_stop = _on_signals()
     _say(f"ready on {parts.address}")
     if parts.metrics is not None:
@@ -40,21 +40,23 @@ async def _live(options: ServeOptions) -> None:
     note("serving", str(parts.ceiling), address=str(parts.address), **parts.ceiling.as_dict())
 
     stopping = asyncio.create_task(asked_to_stop.wait())
-    await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-    held = _held(parts.engine.sessions)
+    await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
+    held = [_held(target.engine.sessions) for target in parts.targets]
     if stopping.done():
         asked_to_stop.clear()
         await _drain(parts, options.drain_seconds, asked_to_stop)
-        running.cancel()
+    for each in running:
+        each.cancel()
     await parts.server.stop(0)
     if parts.metrics is not None:
         # In a thread, because a last scrape may wait for this loop.
         await asyncio.to_thread(parts.metrics.close)
-    _say(f"summary {json.dumps({**parts.engine.counters.summary(), 'held': held})}")
-    try:
-        await running
-    except asyncio.CancelledError:
-        return
+    for target, held_then in zip(parts.targets, held, strict=True):
+        summary = {"model": target.model, **target.engine.counters.summary(), "held": held_then}
+        _say(f"summary {json.dumps(summary)}")
+    for ended in await asyncio.gather(*running, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
 
 
 def _held(sessions: Sessions) -> dict[str, int]:
@@ -73,7 +75,7 @@ async def _drain(parts: Assembled, seconds: float, asked_again: asyncio.Event) -
     parts.health.go_away()
     impatient = asyncio.create_task(asked_again.wait())
     stopped = asyncio.create_task(parts.server.stop(seconds + _LAST_WORDS_SECONDS))
-    drained = asyncio.create_task(parts.engine.drain(seconds))
+    drained = asyncio.gather(*(target.engine.drain(seconds) for target in parts.targets))
     await asyncio.wait((drained, impatient), return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait((stopped, impatient), timeout=_LAST_WORDS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 

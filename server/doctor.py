@@ -4,7 +4,7 @@ It loads no weights, and writes nothing but what the hub's client keeps of a che
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,28 +121,35 @@ def _check_certificate(access: AccessOptions, now: datetime) -> Finding:
 
 
 def _check_models(asked: TargetOptions) -> list[Finding]:
-    if not asked.target:
+    if not asked.targets:
         return [Finding("target", "none is known", "name one with --target, in the configuration or the environment")]
-    try:
-        target = _find_target(asked)
-    except MisuseError as error:
-        return [Finding("target", f"{asked.target} cannot be served", str(error))]
-    family = str(target.config["model_type"])
-    method = method_of(target.config) or "plain"
-    known = target.fingerprint[:12] if target.fingerprint else "known once its weights are here"
-    findings = [Finding("target", f"{checkpoint_name(asked.target)}, {family}, {method} weights, fingerprint {known}")]
-    if target.fingerprint is None:
-        return findings
-    findings.append(_check_memory(target, asked))
-    own = shipped_family(asked.target)
-    drafts = asked.drafts or (tuple(map(str, own.drafts)) if own else ())
-    return findings + [_check_draft(draft, target, target.fingerprint) for draft in drafts]
+    findings, targets = list[Finding](), list[_Target]()
+    for request in asked.targets:
+        try:
+            target = _find_target(request.checkpoint, asked)
+        except MisuseError as error:
+            findings.append(Finding("target", f"{request.checkpoint} cannot be served", str(error)))
+            continue
+        family = str(target.config["model_type"])
+        method = method_of(target.config) or "plain"
+        known = target.fingerprint[:12] if target.fingerprint else "known once its weights are here"
+        name = request.name or checkpoint_name(request.checkpoint)
+        findings.append(Finding("target", f"{name}, {family}, {method} weights, fingerprint {known}"))
+        if target.fingerprint is not None:
+            targets.append(target)
+            findings.append(_check_memory(target, request.cache_tokens, asked))
+    return findings + [_check_draft(draft, targets) for draft in _drafts(asked) if targets]
 
 
-def _find_target(asked: TargetOptions) -> _Target:
+def _drafts(asked: TargetOptions) -> tuple[str, ...]:
+    families = [shipped_family(request.checkpoint) for request in asked.targets]
+    return asked.drafts or tuple(str(draft) for family in families if family for draft in family.drafts)
+
+
+def _find_target(checkpoint: str, asked: TargetOptions) -> _Target:
     """Raises MisuseError where anything about the checkpoint stands in the way."""
-    family = shipped_family(asked.target)
-    directory = checkpoint_directory(family.target if family else asked.target, with_weights=False)
+    family = shipped_family(checkpoint)
+    directory = checkpoint_directory(family.target if family else checkpoint, with_weights=False)
     config = read_json(directory / CONFIG)
     load_config(directory)
     fault = why_not(config, asked.quantise, asked.device)
@@ -153,23 +160,21 @@ def _find_target(asked: TargetOptions) -> _Target:
         known = fingerprint(directory)
     except CheckpointError:
         # A hub id's weights are fetched when it is served.
-        if Path(asked.target).expanduser().is_dir() or family:
+        if Path(checkpoint).expanduser().is_dir() or family:
             raise
         known = None
     return _Target(directory, config, load_tokenizer(directory), known)
 
 
-def _check_memory(target: _Target, asked: TargetOptions) -> Finding:
+def _check_memory(target: _Target, cache_tokens: int, asked: TargetOptions) -> Finding:
     sizes = load_config(target.directory)
     width = DTYPES[asked.dtype].itemsize if asked.dtype in DTYPES else 4
     stored = sum(file.stat().st_size for file in weight_files(target.directory))
     scale = 1.0 if method_of(target.config) else width / _stored_width(target.config)
     weights = stored * (BITS[asked.quantise] / 8 / width if asked.quantise else 1.0) * scale
-    cache = asked.cache_tokens * sizes.num_hidden_layers * 2 * key_width(sizes) * width
+    cache = cache_tokens * sizes.num_hidden_layers * 2 * key_width(sizes) * width
     free = free_memory_bytes(asked.device)
-    detail = (
-        f"about {format_bytes(weights)} of weights and {format_bytes(cache)} of K/V for {asked.cache_tokens:,} tokens"
-    )
+    detail = f"about {format_bytes(weights)} of weights and {format_bytes(cache)} of K/V for {cache_tokens:,} tokens"
     if not free:
         return Finding("memory", detail)
     detail += f", {format_bytes(free)} are free"
@@ -183,10 +188,16 @@ def _stored_width(config: dict[str, Any]) -> int:
     return DTYPES.get(named, torch.bfloat16).itemsize
 
 
-def _check_draft(draft: str, target: _Target, known: str) -> Finding:
-    name = checkpoint_name(draft)
-    try:
-        kind = check_fit(draft, target.directory, target.tokenizer, known)
-    except MisuseError as error:
-        return Finding("draft", f"{name} cannot draft for this target", str(error))
-    return Finding("draft", f"{name} ({kind.name}) fits the target")
+def _check_draft(draft: str, targets: Sequence[_Target]) -> Finding:
+    """Whether the draft model fits one of the targets, else why not the first."""
+    name, faults = checkpoint_name(draft), list[str]()
+    for target in targets:
+        try:
+            kind = check_fit(draft, target.directory, target.tokenizer, target.fingerprint or "")
+        except MisuseError as error:
+            faults.append(str(error))
+            continue
+        fitting = "the target" if len(targets) == 1 else checkpoint_name(str(target.directory))
+        return Finding("draft", f"{name} ({kind.name}) fits {fitting}")
+    which = "this target" if len(targets) == 1 else "any of these targets"
+    return Finding("draft", f"{name} cannot draft for {which}", faults[0])

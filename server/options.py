@@ -1,28 +1,38 @@
-"""The options of `outriderd serve` as frozen data, and how durations are written.
+"""The options of `outriderd serve` as frozen data, and how durations and targets are written.
 
 It may not know what the server does with them.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from common.address import Address
 from common.protocol.errors import MisuseError
+from common.protocol.plain import TYPEABLE, is_typeable, plain
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 
 
 @dataclass(frozen=True, slots=True)
-class TargetOptions:
-    """Which target, and how it runs."""
+class TargetRequest:
+    """One target, and its part of the memory for K/V."""
 
-    target: str  # a directory, a hub id, or the name of a shipped family
-    drafts: tuple[str, ...]  # directories or hub ids
+    checkpoint: str  # a directory, a hub id, or the name of a shipped family
+    cache_tokens: int  # slots of the K/V pool
+    name: str = ""  # by which clients choose it; empty for the checkpoint's own
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """Which targets, the first of which is the default, and how all of them run."""
+
+    targets: tuple[TargetRequest, ...]
+    drafts: tuple[str, ...]  # directories or hub ids; each is handed out for every target that it fits
     device: str
     dtype: str
     threads: int  # torch's; 0 leaves it to torch
-    cache_tokens: int  # slots of the K/V pool
     quantise: str = ""  # int8, int4, or empty for the weights as they are stored
 
 
@@ -83,6 +93,32 @@ class ServeOptions:
     access: AccessOptions
     drain_seconds: float
     report: ReportOptions = ReportOptions()
+
+
+def parse_target(text: str) -> tuple[str, str]:
+    """The name, empty if none is given, and the checkpoint in `NAME=CHECKPOINT` or `CHECKPOINT`. Raises MisuseError for
+    a name that clients could not type."""
+    name, separator, checkpoint = text.partition("=")
+    if not separator or "/" in name or Path(text).expanduser().is_dir():
+        return "", text
+    if not is_typeable(name):
+        raise MisuseError(f"a target cannot be named '{plain(name)}'; {TYPEABLE}")
+    return name, checkpoint
+
+
+def split_cache_tokens(given: Sequence[int], targets: int) -> list[int]:
+    """The K/V tokens of each target: its own number, or its part of a single one. Raises MisuseError for any other
+    count of numbers."""
+    if len(given) == targets:
+        return list(given)
+    if len(given) != 1:
+        raise MisuseError(
+            f"--cache-tokens was given {len(given)} times for {targets} targets; give it once, to be divided equally, "
+            "or once for each target"
+        )
+    if given[0] < targets:
+        raise MisuseError(f"{given[0]} tokens of K/V are too few for {targets} targets; raise --cache-tokens")
+    return [given[0] // targets] * targets
 
 
 def parse_duration(text: str) -> float:

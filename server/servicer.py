@@ -1,15 +1,18 @@
-"""The server's side of the wire, in messages: it connects each stream to the engine.
+"""The server's side of the wire, in messages: it connects each stream to the engine of its target.
 
 It may not know frames, slots or passes.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode, FromClient
+from common.protocol.messages import FailureCode, FromClient, Open
+from common.protocol.plain import plain
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService
@@ -25,23 +28,38 @@ FIRST_FRAME_SECONDS = 30.0
 """How long a stream may stay silent before its Open."""
 
 
+class ServedTarget(Protocol):
+    """A target as clients see it: its engine, and what they are told of it."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def description(self) -> ServerDescription: ...
+
+
 class Servicer(OutriderService):
     def __init__(
         self,
-        description: ServerDescription,
+        targets: Sequence[ServedTarget],
         bundle_store: BundleStore,
-        engine: Engine,
         tokens: Tokens | None = None,
         first_frame_seconds: float = FIRST_FRAME_SECONDS,
     ):
-        self._description = description
+        """The first of `targets` is the default."""
+        self._default = targets[0]
+        self._by_model = {target.description.model: target for target in targets}
+        self._by_fingerprint = {target.description.fingerprint: target for target in targets}
         self._bundle_store = bundle_store
-        self._engine = engine
         self._tokens = tokens
         self._first_frame_seconds = first_frame_seconds
 
-    def describe(self) -> ServerDescription:
-        return self._description
+    def describe(self, model: str) -> ServerDescription:
+        target = self._by_model.get(model) if model else self._default
+        if target is None:
+            known = ", ".join(self._by_model)
+            raise PeerError(f"this server has no model '{plain(model)}'; choose from: {known}", FailureCode.INVALID)
+        return target.description
 
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         return self._bundle_store.read(request)
@@ -53,26 +71,43 @@ class Servicer(OutriderService):
         """One stream. When its context is left, its session is over or on lease."""
         # The call gate has refused calls without a valid token.
         client = None if self._tokens is None else self._tokens.holder(metadata)
-        stream = OutgoingQueue(client or NOBODY)
+        stream = _Stream(OutgoingQueue(client or NOBODY), self._default.engine)
         listening = asyncio.create_task(self._listen(messages, stream))
         try:
-            yield stream
+            yield stream.outgoing
         finally:
             listening.cancel()
-            self._engine.leave(stream)
+            stream.engine.leave(stream.outgoing)
 
-    async def _listen(self, messages: AsyncIterator[FromClient], stream: OutgoingQueue) -> None:
+    async def _listen(self, messages: AsyncIterator[FromClient], stream: "_Stream") -> None:
+        outgoing = stream.outgoing
         try:
             async with asyncio.timeout(self._first_frame_seconds) as silence:
                 async for message in messages:
-                    silence.reschedule(None)
-                    self._engine.receive(stream, message)
-            self._engine.half_close(stream)
+                    if silence.when() is not None:
+                        silence.reschedule(None)
+                        stream.engine = self._engine_for(message)
+                    stream.engine.receive(outgoing, message)
+            stream.engine.half_close(outgoing)
         except TimeoutError:
-            self._engine.fail(stream, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
+            stream.engine.fail(outgoing, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
         except PeerError as error:
-            self._engine.fail(stream, error)
+            stream.engine.fail(outgoing, error)
         # Whatever fails on one stream must not reach the others.
         except Exception as error:
             _log.error("a stream failed: %s", describe_error(error))
-            self._engine.fail(stream, PeerError("the server failed on this session", FailureCode.INTERNAL))
+            stream.engine.fail(outgoing, PeerError("the server failed on this session", FailureCode.INTERNAL))
+
+    def _engine_for(self, first: FromClient) -> Engine:
+        """The engine of the target that the first frame of a stream names. The default's says what is wrong with one
+        that names none of this server's."""
+        named = self._by_fingerprint.get(first.fingerprint) if isinstance(first, Open) else None
+        return (named or self._default).engine
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A client's stream; its engine is known once its first frame has come."""
+
+    outgoing: OutgoingQueue
+    engine: Engine

@@ -8,11 +8,21 @@ LONGEST_NAME = 255
 LONGEST_LINE = 2000
 """The most characters of a line for people, whatever it quotes."""
 
+TYPEABLE = "use 1 to 64 of the letters a to z, A to Z, digits and . _ -, the first a letter or a digit"
+"""How to name something so that `is_typeable` is true, as half a sentence."""
+
+_TYPEABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
 _LONGEST_QUOTE = 60
 
 _TAB = " " * 4
 # Control characters but the newline, other line separators, and marks that change the direction of text.
 _UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def is_typeable(name: str) -> bool:
+    """Whether people can type it on any command line, where it is neither a path nor an option; see `TYPEABLE`."""
+    return _TYPEABLE.fullmatch(name) is not None
 
 
 def is_plain(text: str, longest: int = LONGEST_NAME) -> bool:

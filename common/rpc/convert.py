@@ -36,7 +36,7 @@ from common.protocol.messages import (
     StateAck,
     StateRequest,
 )
-from common.protocol.plain import LONGEST_NAME, plain
+from common.protocol.plain import LONGEST_NAME, is_plain, plain
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.description_checks import check_description
@@ -272,6 +272,7 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
         rules=description.rules,
         idle_policies=description.idle_policies,
         bundles=[_bundle_frame(bundle) for bundle in description.bundles],
+        models=description.models,
     )
 
 
@@ -290,6 +291,7 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
         rules=tuple(frame.rules),
         idle_policies=tuple(frame.idle_policies),
         bundles=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.bundles),
+        models=tuple(frame.models),
     )
 
 
@@ -305,6 +307,14 @@ def description_from_bytes(data: bytes) -> ServerDescription:
     except DecodeError as error:
         raise PeerError("what was kept of a server cannot be read") from error
     return description(frame)
+
+
+def requested_model(frame: pb.DescribeRequest) -> str:
+    """The name of the target that is to be described, empty for the server's first. Raises PeerError for what is no
+    name."""
+    if frame.model and not is_plain(frame.model):
+        raise PeerError(f"no model can be named '{plain(frame.model)}'", FailureCode.INVALID)
+    return frame.model
 
 
 def file_request_frame(request: FileRequest) -> pb.FetchBundleRequest:

@@ -7,11 +7,11 @@ from common.bundle import BundleManifest
 
 @dataclass(frozen=True, slots=True)
 class ServerDescription:
-    """What this server decides with, and what it hands out."""
+    """What this server decides with, and what it hands out, for one of its targets."""
 
     version: int  # of the protocol
     release: str  # of the server's software
-    model: str  # a name for people
+    model: str  # the target's name, by which clients choose it
     fingerprint: str  # of the target
     vocab_size: int
     context: int  # tokens of the longest sequence
@@ -20,6 +20,12 @@ class ServerDescription:
     rules: tuple[str, ...]
     idle_policies: tuple[str, ...]
     bundles: tuple[BundleManifest, ...]
+    models: tuple[str, ...] = ()  # all targets of the server, its first one first; empty where a release has but one
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The names of all targets of the server, its first one first."""
+        return self.models or (self.model,)
 
 
 @dataclass(frozen=True, slots=True)

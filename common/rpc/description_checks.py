@@ -16,7 +16,7 @@ MOST_BUNDLES = 64
 MOST_FILES = 1024  # of one bundle
 MOST_FILE_BYTES = 1 << 40
 MOST_END_TOKENS = 1024
-MOST_NAMES = 64  # of rules or idle policies
+MOST_NAMES = 64  # of rules, idle policies or targets
 MOST_TOKENS = 1 << 22  # of a vocabulary
 MOST_POSITIONS = 1 << 21  # of a context
 MOST_NODES = 1 << 16
@@ -36,10 +36,11 @@ def check_description(frame: pb.DescribeReply) -> None:
         if not 0 < number <= most:
             raise PeerError(f"the server speaks of {what} of {number}, which cannot be; 1 to {most} could")
     _check_count("end tokens", len(frame.end_tokens), MOST_END_TOKENS)
-    for what, names in (("rules", frame.rules), ("idle policies", frame.idle_policies)):
+    for what, names in (("rules", frame.rules), ("idle policies", frame.idle_policies), ("models", frame.models)):
         _check_count(what, len(names), MOST_NAMES)
         for name in names:
             _check_name(f"one of its {what}", name)
+    _check_differ("models", frame.models)
     _check_count("bundles", len(frame.bundles), MOST_BUNDLES)
     _check_differ("bundles", (bundle.draft for bundle in frame.bundles))
     for bundle in frame.bundles:

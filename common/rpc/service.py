@@ -19,6 +19,7 @@ from common.rpc.convert import (
     file_request,
     frame_from_server,
     message_from_client,
+    requested_model,
 )
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
@@ -31,7 +32,8 @@ class OutriderService(ABC):
     """The calls of an Outrider server."""
 
     @abstractmethod
-    def describe(self) -> ServerDescription: ...
+    def describe(self, model: str) -> ServerDescription:
+        """Of the target of that name, of the first where it is empty. Raises PeerError where there is none."""
 
     @abstractmethod
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
@@ -81,7 +83,11 @@ class _Servicer:
         self._service = service
 
     async def describe(self, request: pb.DescribeRequest, context: Any) -> pb.DescribeReply:
-        return description_frame(self._service.describe())
+        try:
+            return description_frame(self._service.describe(requested_model(request)))
+        except PeerError as error:
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+            raise  # which `abort` has done
 
     # Coroutines that write, not generators: gRPC leaves an abandoned generator to the garbage collector, which would
     # release the slots of its session late.

@@ -171,13 +171,14 @@ class Connection:
             state = self._channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
 
-    async def describe(self, timeout: float | None = None) -> ServerDescription:
-        """The server's description of itself. `timeout` in seconds.
+    async def describe(self, timeout: float | None = None, model: str = "") -> ServerDescription:
+        """The server's description of the target of that name, of its first where it is empty. `timeout` in seconds.
 
-        Raises LinkError, MisuseError or PeerError, as for every call.
+        Raises LinkError, MisuseError or PeerError, as for every call; PeerError where there is no such target.
         """
+        request = pb.DescribeRequest(model=model)
         try:
-            reply = await self._stub.Describe(pb.DescribeRequest(), timeout=timeout, metadata=self._metadata)
+            reply = await self._stub.Describe(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise translated(error, self._address) from error
         return description(reply)

@@ -6,7 +6,8 @@ It may not know gRPC, sessions or how a target runs.
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,20 +105,19 @@ def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, tail: Pat
     return _offer(draft.name, draft.kind.name, card, own | end | _tokenizer_sources(target))
 
 
+def check_names_differ(bundles: Iterable[OfferedBundle]) -> None:
+    """Raises MisuseError where two bundles of a target share a name."""
+    names = Counter(bundle.manifest.draft for bundle in bundles)
+    for name, count in names.items():
+        if count > 1:
+            raise MisuseError(f"two drafts are named '{name}'; rename the directory of one")
+
+
 class BundleStore:
-    """All bundles that this server hands out."""
+    """All bundles that this server hands out, of any target: an id belongs to one target's bundle alone."""
 
     def __init__(self, bundles: Iterable[OfferedBundle]):
-        """Raises MisuseError where two bundles share a name."""
         self._bundles = {bundle.manifest.id: bundle for bundle in bundles}
-        names = [manifest.draft for manifest in self.manifests]
-        for name in names:
-            if names.count(name) > 1:
-                raise MisuseError(f"two drafts are named '{name}'; rename the directory of one")
-
-    @property
-    def manifests(self) -> Sequence[BundleManifest]:
-        return [bundle.manifest for bundle in self._bundles.values()]
 
     async def read(self, request: FileRequest) -> AsyncGenerator[bytes]:
         """The file's bytes in chunks. Raises PeerError for anything that no manifest lists."""

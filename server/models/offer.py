@@ -1,5 +1,6 @@
-"""Everything that this server offers, made from the operator's options before the first client comes."""
+"""Everything that this server offers of one target, made from the operator's options before the first client comes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,8 +20,8 @@ from common.protocol.rules import RULES
 from common.protocol.terms import StateKinds, Terms, no_state
 from common.rpc.description import ServerDescription
 from server.models.bundles import (
-    BundleStore,
     OfferedBundle,
+    check_names_differ,
     checkpoint_name,
     offer_causal_lm,
     offer_lookup,
@@ -43,8 +44,9 @@ class Offer:
     draft_models: tuple[DraftModel, ...]  # the same, as they run beside the target, and last `lookup`
     lookup: OfferedBundle
 
-    def bundle_store(self) -> BundleStore:
-        return BundleStore((*self.drafts, self.lookup))
+    @property
+    def bundles(self) -> tuple[OfferedBundle, ...]:
+        return (*self.drafts, self.lookup)
 
     @property
     def needs_hidden(self) -> bool:
@@ -71,14 +73,14 @@ class Offer:
         )
 
 
-def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
+def make_offer(target: str, drafts: tuple[str, ...], name: str = "") -> Offer:
     """Reads everything but the target's weights, of which it may copy the last layers. A shipped family brings its
-    drafts.
+    drafts. An empty `name` is the checkpoint's own.
 
     Raises MisuseError where something is missing or does not fit together.
     """
     family = shipped_family(target)
-    name = checkpoint_name(target)
+    name = name or checkpoint_name(target)
     if family is not None:
         target, drafts = str(family.target), drafts or tuple(map(str, family.drafts))
     directory = checkpoint_directory(target, with_weights=True)
@@ -97,10 +99,14 @@ def make_offer(target: str, drafts: tuple[str, ...]) -> Offer:
         models.append(replace(model, tail=tail))
         bundles.append(offer_with_tail(directory, card, model, tail))
     lookup = offer_lookup(directory, card)
+    check_names_differ((*bundles, lookup))
     return Offer(directory, card, tokenizer, tuple(bundles), (*models, LOOKUP_MODEL), lookup)
 
 
-def describe(card: TargetCard, terms: Terms, bundle_store: BundleStore) -> ServerDescription:
+def describe(
+    card: TargetCard, terms: Terms, bundles: Sequence[OfferedBundle], models: Sequence[str]
+) -> ServerDescription:
+    """`models` are the names of all targets of this server."""
     return ServerDescription(
         version=PROTOCOL_VERSION,
         release=version("outrider"),
@@ -112,5 +118,6 @@ def describe(card: TargetCard, terms: Terms, bundle_store: BundleStore) -> Serve
         end_tokens=card.end_tokens,
         rules=tuple(RULES),
         idle_policies=tuple(IDLE_POLICIES),
-        bundles=tuple(bundle_store.manifests),
+        bundles=tuple(bundle.manifest for bundle in bundles),
+        models=tuple(models),
     )

@@ -48,10 +48,11 @@ def configure_logging(form: str) -> None:
     _log.setLevel(logging.INFO)
 
 
-def handle_event(event: Event) -> None:
+def handle_event(event: Event, **about: str) -> None:
+    """`about` is logged with it."""
     # Commits are too many for a log; metrics count them.
     if not isinstance(event, TokensCommitted):
-        note(_EVENTS[type(event)], _sentence(event), **asdict(event))
+        note(_EVENTS[type(event)], _sentence(event), **about, **asdict(event))
 
 
 def _sentence(event: Event) -> str:

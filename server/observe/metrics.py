@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from common.protocol.messages import FinishReason
-from server.events import AnswerFinished, Event, TokensCommitted
+from server.events import AnswerFinished, Event, EventListener, TokensCommitted
 from server.security.call_pools import CallKind, CallPools, CallRefusal
 from server.sessions.sessions import Sessions
 
@@ -77,16 +77,14 @@ def read_calls(pools: CallPools) -> CallReading:
 
 
 class Metrics:
-    """`handle_event` records durations; all else is read at each scrape."""
+    """Of all targets of a server. Durations are recorded by events; all else is read at each scrape."""
 
-    def __init__(self, registry: CollectorRegistry, model: str):
+    def __init__(self, registry: CollectorRegistry):
         self._registry = registry
-        self._model = model
         ProcessCollector(registry=registry)
 
         def durations(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            family = Histogram(name, text, [_MODEL], buckets=buckets, registry=registry)
-            return family.labels(model)
+            return Histogram(name, text, [_MODEL], buckets=buckets, registry=registry)
 
         self._first_token = durations(
             "vllm:time_to_first_token_seconds",
@@ -99,45 +97,52 @@ class Metrics:
         self._answer = durations(
             "vllm:e2e_request_latency_seconds", "From a question to the end of its answer.", _ANSWER_SECONDS
         )
+        self._counted = _Counted()
+        registry.register(self._counted)
 
-    def add_counted(self, reading: Callable[[], Reading]) -> None:
+    def listener(self, model: str) -> EventListener:
+        """Records the durations of that target's events."""
+        first_token, gap, answer = (each.labels(model) for each in (self._first_token, self._gap, self._answer))
+
+        def handle_event(event: Event) -> None:
+            match event:
+                case TokensCommitted(is_first=True):
+                    first_token.observe(event.waited)
+                case TokensCommitted():
+                    gap.observe(event.waited)
+                case AnswerFinished():
+                    answer.observe(event.seconds)
+
+        return handle_event
+
+    def add_counted(self, model: str, reading: Callable[[], Reading]) -> None:
         """`reading` may be called from any thread."""
-        self._registry.register(_Counted(self._model, reading))
+        self._counted.readings[model] = reading
 
-    def add_calls(self, reading: Callable[[], CallReading]) -> None:
-        """As `add_counted`."""
-        self._registry.register(_Calls(self._model, reading))
-
-    def handle_event(self, event: Event) -> None:
-        match event:
-            case TokensCommitted(is_first=True):
-                self._first_token.observe(event.waited)
-            case TokensCommitted():
-                self._gap.observe(event.waited)
-            case AnswerFinished():
-                self._answer.observe(event.seconds)
+    def add_calls(self, model: str, reading: Callable[[], CallReading]) -> None:
+        """As `add_counted`. Calls are of no target; their label is for dashboards, which choose by it."""
+        self._registry.register(_Calls(model, reading))
 
 
 class _Counted(Collector):
-    def __init__(self, model: str, reading: Callable[[], Reading]):
-        self._model = model
-        self._reading = reading
+    def __init__(self) -> None:
+        self.readings: dict[str, Callable[[], Reading]] = {}
 
     def collect(self) -> Iterator[Metric]:
-        reading = self._reading()
-        for name, text, value in _gauges(reading):
-            gauge = GaugeMetricFamily(name, text, labels=[_MODEL])
-            gauge.add_metric([self._model], value)
-            yield gauge
-        for name, text, value in _totals(reading.counters):
-            counter = CounterMetricFamily(name, text, labels=[_MODEL])
-            counter.add_metric([self._model], value)
-            yield counter
-        for name, text, label, values in _totals_by(reading.counters):
-            counter = CounterMetricFamily(name, text, labels=[_MODEL, label])
-            for key, value in values.items():
-                counter.add_metric([self._model, key], value)
-            yield counter
+        families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+        for model, read_model in self.readings.items():
+            reading = read_model()
+            for name, text, value in _gauges(reading):
+                gauge = families.setdefault(name, GaugeMetricFamily(name, text, labels=[_MODEL]))
+                gauge.add_metric([model], value)
+            for name, text, value in _totals(reading.counters):
+                counter = families.setdefault(name, CounterMetricFamily(name, text, labels=[_MODEL]))
+                counter.add_metric([model], value)
+            for name, text, label, values in _totals_by(reading.counters):
+                counter = families.setdefault(name, CounterMetricFamily(name, text, labels=[_MODEL, label]))
+                for key, value in values.items():
+                    counter.add_metric([model, key], value)
+        yield from families.values()
 
 
 class _Calls(Collector):

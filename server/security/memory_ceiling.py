@@ -15,19 +15,35 @@ _CALL_BYTES = 64 * 1024 + METADATA_BYTES + UNREAD_BYTES
 
 _WAITING_FOR_A_REQUEST = tuple(kind for kind in CallKind if kind not in (CallKind.REFUSED, CallKind.ENDED))
 
+_SUMMED = ("weights_bytes", "cache_bytes", "cache_tokens", "unused_tokens", "running", "own_drafters")
+
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class TargetMemory:
     """Bytes of weights and cache are on the target's device. Each server drafter holds K/V of one longest sequence."""
 
+    model: str
     weights_bytes: int
     cache_bytes: int
     cache_tokens: int
     unused_tokens: int  # that were asked for, and that no number of sessions could fill
-    sessions: int
     running: int
-    connections: int
     own_drafters: int
+
+    def __str__(self) -> str:
+        fewer = f"; {self.unused_tokens} tokens that were asked for are left out, for these sessions can use no more"
+        return (
+            f"{self.cache_tokens} tokens of K/V take {self.cache_bytes / _GB:.2g} GB beside "
+            f"{self.weights_bytes / _GB:.2g} GB of weights, at most {self.running} sessions answer at a time, "
+            f"with at most {self.own_drafters} drafters of the server's own{fewer if self.unused_tokens else ''}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    targets: tuple[TargetMemory, ...]
+    sessions: int
+    connections: int
 
     @property
     def calls(self) -> int:
@@ -40,15 +56,14 @@ class Ceiling:
         requests = sum(LIMITS[kind].calls for kind in _WAITING_FOR_A_REQUEST)
         return self.connections * CONNECTION_BYTES + self.calls * _CALL_BYTES + requests * MAX_FROM_CLIENT_BYTES
 
-    def as_dict(self) -> dict[str, int]:
-        return {**asdict(self), "calls": self.calls, "strangers_bytes": self.strangers_bytes}
+    def as_dict(self) -> dict[str, object]:
+        """With the sums over all targets."""
+        sums = {name: sum(getattr(target, name) for target in self.targets) for name in _SUMMED}
+        return {**asdict(self), **sums, "calls": self.calls, "strangers_bytes": self.strangers_bytes}
 
     def __str__(self) -> str:
-        fewer = f"; {self.unused_tokens} tokens that were asked for are left out, for these sessions can use no more"
+        targets = "; ".join(f"{target.model}: {target}" for target in self.targets)
         return (
-            f"{self.cache_tokens} tokens of K/V take {self.cache_bytes / _GB:.2g} GB beside "
-            f"{self.weights_bytes / _GB:.2g} GB of weights; at most {self.sessions} sessions, of which {self.running} "
-            f"answer at a time; at most {self.strangers_bytes / _GB:.2g} GB for {self.connections} connections and "
-            f"{self.calls} calls of no session; at most {self.own_drafters} drafters of the server's own"
-            f"{fewer if self.unused_tokens else ''}"
+            f"{targets}; at most {self.sessions} sessions; at most {self.strangers_bytes / _GB:.2g} GB for "
+            f"{self.connections} connections and {self.calls} calls of no session"
         )

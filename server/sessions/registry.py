@@ -24,7 +24,17 @@ from server.sessions.refusal import RefusalError
 
 
 class SessionRegistry:
-    def __init__(self, terms: Terms, limits: ServingLimits, pool: SlotPool, quotas: Quotas, accounting: Accounting):
+    def __init__(
+        self,
+        terms: Terms,
+        limits: ServingLimits,
+        pool: SlotPool,
+        quotas: Quotas,
+        accounting: Accounting,
+        peers: "list[SessionRegistry] | None" = None,
+    ):
+        """`peers` are the registries of the other targets of this server, with which the limits of sessions are shared;
+        this one joins them."""
         self.pass_timings = PassTimings()
         self.leases = Leases(limits.lease_seconds, accounting.forgotten)
         self._terms = terms
@@ -32,6 +42,8 @@ class SessionRegistry:
         self._pool = pool
         self._accounting = accounting
         self._admission = Admission(limits, terms.context, pool.capacity, quotas, accounting.retry_after)
+        self._peers = [] if peers is None else peers
+        self._peers.append(self)
         self._entries: dict[SessionKey, SessionEntry] = {}
         self._by_listener: dict[MessageSink, SessionEntry] = {}
 
@@ -137,15 +149,27 @@ class SessionRegistry:
 
     def _free_session(self, client: str, now: float) -> None:
         """Makes room for one more session of that client. Raises RefusalError where there is none."""
-        entry = self._admission.session_to_evict(client, self.entries, now)
-        if entry is not None and entry.is_running:
+        everywhere = [entry for registry in self._peers for entry in registry.entries]
+        entry = self._admission.session_to_evict(client, everywhere, now)
+        if entry is not None:
+            next(registry for registry in self._peers if registry.is_connected(entry))._make_way(entry, now)
+        while self._held_everywhere >= self._limits.max_sessions:
+            if not min((registry.leases for registry in self._peers), key=lambda leases: leases.next_end).drop_oldest():
+                break
+
+    @property
+    def _held_everywhere(self) -> int:
+        """Sessions of this server, those on lease included."""
+        return sum(len(registry.entries) + len(registry.leases) for registry in self._peers)
+
+    def _make_way(self, entry: SessionEntry, now: float) -> None:
+        """A running session goes on lease for another one, and one without an answer ends."""
+        if entry.is_running:
             self._evict(entry, now)
-        elif entry is not None:
-            self._accounting.left(entry)
-            self.drop(entry)
-            entry.listener.end()
-        while len(self._entries) + len(self.leases) >= self._limits.max_sessions and self.leases.drop_oldest():
-            pass
+            return
+        self._accounting.left(entry)
+        self.drop(entry)
+        entry.listener.end()
 
     def _running(self, besides: SessionEntry | None = None) -> list[SessionEntry]:
         return [each for each in self.entries if each.is_running and each is not besides]

@@ -42,14 +42,15 @@ class Sessions:
         capacity: int,
         quotas: Quotas = Quotas({}),  # noqa: B008
         on_event: EventListener = ignore_event,
+        peers: list[SessionRegistry] | None = None,
     ):
         """`capacity` is the number of K/V slots: positions and nodes of all sessions together. `on_event` is called for
-        everything that happens to sessions."""
+        everything that happens to sessions. `peers` are as `SessionRegistry` has them."""
         self.terms = terms
         self._limits = limits
         self._pool = SlotPool(capacity)
         self._accounting = Accounting(quotas, on_event)
-        self._registry = SessionRegistry(terms, limits, self._pool, quotas, self._accounting)
+        self._registry = SessionRegistry(terms, limits, self._pool, quotas, self._accounting, peers)
         self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()
         self._pass = 0  # the number of the latest plan: the clock of fairness

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -12,13 +12,13 @@ from common.protocol.client_session import ClientSession, Limits
 from common.rpc.stub import Connection
 from server.assembly import assemble
 from server.engine import Engine
-from server.options import AccessOptions, Pace, ServeOptions, SessionOptions, TargetOptions
+from server.options import AccessOptions, Pace, ServeOptions, SessionOptions, TargetOptions, TargetRequest
 
 
 def options_for(target: Path, *drafts: Path) -> ServeOptions:
     """Options for tests: float64, one thread, loopback without TLS."""
     return ServeOptions(
-        target=TargetOptions(str(target), tuple(map(str, drafts)), "cpu", "float64", 1, 8192),
+        target=TargetOptions((TargetRequest(str(target), 8192),), tuple(map(str, drafts)), "cpu", "float64", 1),
         sessions=SessionOptions("eager", 128, 256, 16, Pace()),
         access=AccessOptions(Address("127.0.0.1", 0), None, None, None, None, insecure=False),
         drain_seconds=5.0,
@@ -36,21 +36,25 @@ def with_sessions(options: ServeOptions, **changes: object) -> ServeOptions:
 @dataclass(frozen=True)
 class Running:
     address: str
-    engine: Engine
+    engine: Engine  # of the first target
+    engines: Sequence[Engine]
 
 
 @contextlib.asynccontextmanager
 async def running(options: ServeOptions) -> AsyncIterator[Running]:
     parts = assemble(options)
     await parts.server.start()
-    passes = asyncio.create_task(parts.engine.run())
+    engines = [target.engine for target in parts.targets]
+    passes = [asyncio.create_task(engine.run()) for engine in engines]
     try:
-        yield Running(str(parts.address), parts.engine)
+        yield Running(str(parts.address), engines[0], engines)
     finally:
         await parts.server.stop(0)
-        passes.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await passes
+        for each in passes:
+            each.cancel()
+        for ended in await asyncio.gather(*passes, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
 
 
 async def new_session(connection: Connection) -> ClientSession:

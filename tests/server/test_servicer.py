@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 
 from common.protocol.messages import Failed, FromClient
 from common.protocol.terms import Terms
+from common.rpc.description import ServerDescription
 from server.engine import Engine
 from server.models.bundles import BundleStore
 from server.options import Pace
@@ -23,10 +25,17 @@ async def nothing() -> AsyncGenerator[FromClient]:
     yield
 
 
+@dataclass
+class FakeServed:
+    engine: Engine
+    description: ServerDescription
+
+
 def make_servicer() -> Servicer:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
     engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), FakeTarget(), Pace())
-    return Servicer(None, BundleStore(()), engine, first_frame_seconds=0.01)  # type: ignore[arg-type]
+    description = ServerDescription(1, "0", "model", "f", VOCAB, 400, 64, (), (), (), ())
+    return Servicer([FakeServed(engine, description)], BundleStore(()), first_frame_seconds=0.01)
 
 
 async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:

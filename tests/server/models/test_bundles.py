@@ -92,7 +92,7 @@ def test_files_are_hashed_once(target: Path) -> None:
 def test_two_drafts_of_one_name_are_refused(target: Path, draft: Path, tmp_path: Path) -> None:
     twin = make_checkpoint(tmp_path / draft.name, "qwen3", layers=1, seed=6)
     with pytest.raises(MisuseError, match="named 'small'"):
-        make_offer(str(target), (str(draft), str(twin))).bundle_store()
+        make_offer(str(target), (str(draft), str(twin)))
 
 
 def test_what_is_no_checkpoint_is_refused(target: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import socket
 import urllib.request
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,16 +34,17 @@ class Observed:
 
     def __init__(self, **bounds: int):
         self.registry, self.events = CollectorRegistry(), list[Event]()
-        metrics = Metrics(self.registry, "a model")
+        metrics = Metrics(self.registry)
+        listener = metrics.listener("a model")
 
         def on_event(event: Event) -> None:
             self.events.append(event)
-            metrics.handle_event(event)
+            listener(event)
 
         self.sessions = Sessions(TERMS, ServingLimits(4, 48, **bounds), 2000, on_event=on_event)
-        metrics.add_counted(lambda: read(self.sessions))
+        metrics.add_counted("a model", lambda: read(self.sessions))
         self.pools = CallPools()
-        metrics.add_calls(lambda: read_calls(self.pools))
+        metrics.add_calls("a model", lambda: read_calls(self.pools))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, {"model_name": "a model", **labels})
@@ -114,6 +116,21 @@ def test_what_runs_what_waits_and_who_is_turned_away() -> None:
     assert seen.value("outrider_sessions_on_lease") == 1
 
 
+def test_each_target_has_its_own_values() -> None:
+    registry, fake_target = CollectorRegistry(), FakeTarget()
+    metrics = Metrics(registry)
+    for model, answers in (("one", 1), ("two", 2)):
+        sessions = Sessions(TERMS, ServingLimits(4, 48), 2000, on_event=metrics.listener(model))
+        metrics.add_counted(model, partial(read, sessions))
+        for number in range(answers):
+            client = Client(sessions, f"{number}")
+            client.say(client.session.open(prompt_of(number, 10), Settings(max_new_tokens=1)))
+        one_pass(sessions, fake_target)
+    for model, answers in (("one", 1.0), ("two", 2.0)):
+        names = ("vllm:generation_tokens_total", "vllm:time_to_first_token_seconds_count")
+        assert [registry.get_sample_value(name, {"model_name": model}) for name in names] == [answers, answers]
+
+
 def test_the_operators_page_lists_every_name_and_no_other() -> None:
     families = {family.name for family in Observed().registry.collect()}
     own = {name for name in families if name.startswith(("vllm:", "outrider_"))}
@@ -137,7 +154,7 @@ async def port() -> AsyncIterator[MetricsPort]:
     registry = CollectorRegistry()
     port = MetricsPort(ANY, registry, insecure=False)
     sessions = Sessions(TERMS, ServingLimits(4, 48), 2000)
-    Metrics(registry, "a model").add_counted(read_on(asyncio.get_running_loop(), lambda: read(sessions)))
+    Metrics(registry).add_counted("a model", read_on(asyncio.get_running_loop(), lambda: read(sessions)))
     yield port
     await asyncio.to_thread(port.close)
 

@@ -118,7 +118,7 @@ async def test_a_port_in_use_costs_no_time(host: str, target: Path, monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the port should have come first")
 
-    for slow in ("make_offer", "load_target"):
+    for slow in ("make_offers", "assemble_target"):
         monkeypatch.setattr(assembly, slow, refuse)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

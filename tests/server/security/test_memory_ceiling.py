@@ -2,12 +2,23 @@
 
 from dataclasses import replace
 
-from server.security.memory_ceiling import Ceiling
+from server.security.memory_ceiling import Ceiling, TargetMemory
 
-CEILING = Ceiling(2 * 10**9, 10**9, 32768, 0, sessions=16, running=12, connections=100, own_drafters=16)
+ONE = TargetMemory("one", 2 * 10**9, 10**9, 32768, 0, running=12, own_drafters=16)
+TWO = replace(ONE, model="two", cache_bytes=5 * 10**8, cache_tokens=8192)
+CEILING = Ceiling((ONE, TWO), sessions=16, connections=100)
 
 
-def test_it_says_what_of_the_cache_is_of_no_use():
-    assert str(CEILING).endswith("16 drafters of the server's own")
-    told = str(replace(CEILING, unused_tokens=100))
-    assert told == f"{CEILING}; 100 tokens that were asked for are left out, for these sessions can use no more"
+def test_it_says_what_of_the_cache_is_of_no_use() -> None:
+    assert str(ONE).endswith("16 drafters of the server's own")
+    told = str(replace(ONE, unused_tokens=100))
+    assert told == f"{ONE}; 100 tokens that were asked for are left out, for these sessions can use no more"
+
+
+def test_it_says_what_each_target_takes_and_sums_it_for_machines() -> None:
+    told, figures = str(CEILING), CEILING.as_dict()
+    assert told.startswith("one: 32768 tokens of K/V take 1 GB beside 2 GB of weights")
+    assert "; two: 8192 tokens of K/V take 0.5 GB beside 2 GB of weights" in told
+    assert "; at most 16 sessions; " in told
+    assert (figures["weights_bytes"], figures["cache_tokens"], figures["sessions"]) == (4 * 10**9, 40960, 16)
+    assert [target["cache_tokens"] for target in figures["targets"]] == [32768, 8192]  # type: ignore[attr-defined]

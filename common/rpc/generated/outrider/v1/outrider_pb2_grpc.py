@@ -55,7 +55,7 @@ class OutriderServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Describe(self, request, context):
-        """What this server decides with, and what it hands out.
+        """What this server decides with, and what it hands out; of one target where it has several.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

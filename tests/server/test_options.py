@@ -1,9 +1,11 @@
-"""How durations are written."""
+"""How durations and targets are written, and how the cache is divided."""
+
+from pathlib import Path
 
 import pytest
 
 from common.protocol.errors import MisuseError
-from server.options import parse_duration
+from server.options import parse_duration, parse_target, split_cache_tokens
 
 
 def test_durations_are_milliseconds_unless_they_say_otherwise() -> None:
@@ -15,3 +17,28 @@ def test_durations_are_milliseconds_unless_they_say_otherwise() -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(MisuseError, match="no duration"):
         parse_duration(text)
+
+
+def test_a_target_may_be_named(tmp_path: Path) -> None:
+    odd = tmp_path / "a=b"
+    odd.mkdir()
+    given = ("demo", "big=meta-llama/Llama-3.1-8B", "models/a=b", str(odd), "eq=x=y")
+    named = [("", "demo"), ("big", "meta-llama/Llama-3.1-8B"), ("", "models/a=b"), ("", str(odd)), ("eq", "x=y")]
+    assert [parse_target(text) for text in given] == named
+
+
+@pytest.mark.parametrize("name", ["", "two words", "-v", ".", "..", "n\u202eame", "a" * 65, "\x1b[2J"])
+def test_a_name_that_nobody_could_type_is_refused(name: str) -> None:
+    with pytest.raises(MisuseError, match="a target cannot be named '.*'; use 1 to 64 of the letters") as refused:
+        parse_target(f"{name}=checkpoint")
+    assert str(refused.value).isprintable()
+
+
+def test_the_cache_is_divided_equally_or_as_it_is_said() -> None:
+    assert split_cache_tokens([1000], 1) == [1000]
+    assert split_cache_tokens([1001], 3) == [333, 333, 333]
+    assert split_cache_tokens([700, 300], 2) == [700, 300]
+    with pytest.raises(MisuseError, match="--cache-tokens was given 2 times for 3 targets"):
+        split_cache_tokens([1, 2], 3)
+    with pytest.raises(MisuseError, match="2 tokens of K/V are too few for 3 targets"):
+        split_cache_tokens([2], 3)

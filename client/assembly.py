@@ -7,9 +7,9 @@ import asyncio
 import math
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from client.cache.bundles import Advance, bundle_directory, choose_bundle, disca
 from client.cache.known_servers import recall, remember
 from client.cache.pins import keep_pin
 from client.cache.tokenizers import tokenizer_of
+from client.cache.uses import in_use
 from client.conversation import Conversation
 from client.drafting.draft_imports import begin_imports
 from client.drafting.draft_loader import DraftChoice, DraftLoader
@@ -38,7 +39,9 @@ from common.cache import cache_directory
 from common.drafters.drafter import Drafter
 from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
-from common.protocol.messages import PROTOCOL_VERSION
+from common.protocol.errors import MisuseError, PeerError
+from common.protocol.messages import PROTOCOL_VERSION, FailureCode
+from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
 from common.rpc.errors import HungUpError, LinkError
 from common.rpc.stub import Connection
@@ -156,10 +159,17 @@ class Client:
         return opened
 
 
-async def describe(connection: Connection, seconds: float = _DESCRIBE_SECONDS) -> ServerDescription:
-    """Raises RefusedError if the server speaks another version of the protocol, LinkError if it is absent, or
-    says nothing for so many seconds."""
-    description = await connection.describe(seconds)
+async def describe(connection: Connection, seconds: float = _DESCRIBE_SECONDS, model: str = "") -> ServerDescription:
+    """The server's description of the target of that name, of its first if it is empty.
+
+    Raises MisuseError if there is no such target, RefusedError if the server speaks another version of the protocol,
+    LinkError if it is absent, or says nothing for so many seconds."""
+    try:
+        description = await connection.describe(seconds, model)
+    except PeerError as error:
+        raise (MisuseError(str(error)) if model and error.code is FailureCode.INVALID else error) from error
+    if model not in ("", description.model):  # a release that has one target, whatever it is asked for
+        raise MisuseError(f"this server has no model '{plain(model)}'; choose from: {description.model}")
     if description.version != PROTOCOL_VERSION:
         raise RefusedError(
             f"the server speaks protocol version {description.version} and this client {PROTOCOL_VERSION}; "
@@ -172,7 +182,7 @@ async def fetch_bundle(
     connection: Connection,
     address: Address,
     description: ServerDescription,
-    draft: str | None,
+    choice: DraftChoice,
     cache: Path,
     download: Download,
     *,
@@ -184,8 +194,8 @@ async def fetch_bundle(
     Raises BundleError, before anything is fetched, if the server at `address` hands out another than it did, unless
     what is new is to be trusted.
     """
-    manifest = choose_bundle(description.bundles, draft)
-    await keep_pin(cache, address, description, manifest, trust_new=trust_new)
+    manifest = choose_bundle(description.bundles, choice.draft)
+    await keep_pin(cache, address, description, manifest, choice.model, trust_new=trust_new)
     if reread:
         await discard_damaged(cache, manifest)
     if not is_complete(cache, manifest):
@@ -210,31 +220,72 @@ async def client_for(
 ) -> AsyncIterator[Client]:
     """A client of the server, ready to converse: without it too, if its bundle is at hand. Unless it `drafts`,
     nothing is imported beforehand for a drafter."""
-    where, address = cache_directory(cache), str(access.address)
-    async with access.connect() as connection:
-        kept, hitch = recall(where, address), ""
-        imported = None if kept is None or not drafts else _begin_imports(kept, choice.draft)
-        try:
-            description = await describe(connection, _DESCRIBE_SECONDS if kept is None else _KNOWN_SECONDS)
-            if imported is not None:
-                await imported  # which would delay what is timed now
-            # The first call has set up the connection, and may have waited for a server that was loading.
-            began = time.perf_counter()
-            await describe(connection, _DESCRIBE_SECONDS)
-            round_trip = time.perf_counter() - began
-            manifest, bundle = await fetch_bundle(
-                connection, access.address, description, choice.draft, where, download
+    async with (
+        access.connect() as connection,
+        _prepared(connection, access, choice, cache_directory(cache), download, drafts=drafts) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def clients_for(
+    access: Access, choice: DraftChoice, models: Sequence[str], cache: Path | None, download: Download
+) -> AsyncIterator[list[Client]]:
+    """Clients of these targets of a server, of all that it has if none is named, on one connection. Otherwise as
+    `client_for`."""
+    async with access.connect() as connection, AsyncExitStack() as stack:
+        clients = list[Client]()
+        wanted = list(models) or [""]
+        while len(clients) < len(wanted):
+            was_reached = all(client.was_reached for client in clients)
+            of_model = replace(choice, model=wanted[len(clients)])
+            prepared = _prepared(
+                connection, access, of_model, cache_directory(cache), download, was_reached=was_reached
             )
-            remember(where, address, description)
-        except LinkError as error:
-            if kept is None:
-                raise
-            description, round_trip = kept, math.inf
-            hitch = str(error) if isinstance(error, HungUpError) else ""
-            manifest = choose_bundle(kept.bundles, choice.draft)
-            bundle = bundle_directory(where, manifest)
-            if not is_complete(where, manifest):
-                raise
+            clients.append(await stack.enter_async_context(prepared))
+            if not models:
+                wanted[1:] = clients[0].description.served[1:]
+        yield clients
+
+
+@asynccontextmanager
+async def _prepared(
+    connection: Connection,
+    access: Access,
+    choice: DraftChoice,
+    where: Path,
+    download: Download,
+    *,
+    drafts: bool = True,
+    was_reached: bool = True,
+) -> AsyncIterator[Client]:
+    """A client on that connection. Unless the server `was_reached` just before, it is not asked. The bundle counts as
+    in use meanwhile."""
+    address = str(access.address)
+    kept, hitch = recall(where, address, choice.model), ""
+    imported = None if kept is None or not drafts else _begin_imports(kept, choice.draft)
+    try:
+        if not was_reached:
+            raise LinkError(f"the server at {address} cannot be reached; try again when it is back")
+        description = await describe(connection, _DESCRIBE_SECONDS if kept is None else _KNOWN_SECONDS, choice.model)
+        if imported is not None:
+            await imported  # which would delay what is timed now
+        # The first call has set up the connection, and may have waited for a server that was loading.
+        began = time.perf_counter()
+        await describe(connection, _DESCRIBE_SECONDS, choice.model)
+        round_trip = time.perf_counter() - began
+        manifest, bundle = await fetch_bundle(connection, access.address, description, choice, where, download)
+        remember(where, address, description, choice.model)
+    except LinkError as error:
+        if kept is None:
+            raise
+        description, round_trip = kept, math.inf
+        hitch = str(error) if isinstance(error, HungUpError) else ""
+        manifest = choose_bundle(kept.bundles, choice.draft)
+        bundle = bundle_directory(where, manifest)
+        if not is_complete(where, manifest):
+            raise
+    with in_use(where, manifest.id, address):
         await asyncio.to_thread(check_intact, bundle, manifest)
         with ended_by_second_interrupt():
             tokenizer = tokenizer_of(where, manifest, bundle)

@@ -34,6 +34,7 @@ PROGRAM = Program(
     (user_file("config.toml"),),
     tolerant=frozenset({"doctor"}),
     foreign=frozenset({"OUTRIDER_LINK_SERVER"}),  # what `outrider-lab link` tells its command
+    has_aliases=True,
 )
 
 
@@ -47,6 +48,7 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 def run(
     server: option.Server,
     prompt: Annotated[str, typer.Argument(help="What to ask; without it, or for -, standard input is read.")] = "",
+    model: option.Model = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -73,6 +75,7 @@ def run(
         from client.local_serve.run_client import answer_by_serve
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
+        loads["model"] = model
         asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
             unused = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
@@ -85,7 +88,7 @@ def run(
         from client.drafting.draft_loader import DraftChoice
 
         access = credentials.access_to(server)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state, model)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
             run_command(access, choice, cache_dir, question, options, offline, loaded, unused, raw=raw, as_json=as_json)
@@ -96,6 +99,7 @@ def run(
 @with_folded_options
 def chat(
     server: option.Server,
+    model: option.Model = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -119,6 +123,7 @@ def chat(
         from client.commands.chat import chat as chat_command
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
+        loads["model"] = model
         settings = ChatSettings(request, unlinked, shown)
         asked = ChatRequest(server, credentials, loads, cache_dir, settings, via_serve)
         is_well = chat_command(asked, loaded)
@@ -148,6 +153,7 @@ def serve(
     temperature: option.Temperature = 0.0,
     rule: option.Rule = None,
     idle: option.Idle = "",
+    model: option.Models = None,
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -181,13 +187,14 @@ def serve(
         listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
         choice = DraftChoice(draft, device, dtype, threads, layers, state)
         unlinked = OfflineOptions(offline_limit, offline_wait)
-        asyncio.run(serve_command(access, choice, cache_dir, defaults, unlinked, listening, loaded))
+        asyncio.run(serve_command(access, choice, model or (), cache_dir, defaults, unlinked, listening, loaded))
 
 
 @app.command()
 @with_folded_options
 def pull(
     server: option.Server,
+    model: option.PulledModel = "",
     draft: option.Draft = None,
     trust_new: Annotated[
         bool, typer.Option("--trust-new", help="Accept another target or draft model from this server than before.")
@@ -196,12 +203,37 @@ def pull(
     *,
     credentials: option.Credentials,
 ) -> None:
-    """Fetch what this machine needs for a server's target; an interrupted pull is resumed."""
+    """Fetch what this machine needs for one of a server's models; an interrupted pull is resumed."""
     import asyncio
 
     from client.commands.pull import pull as pull_command
+    from client.drafting.draft_loader import DraftChoice
 
-    asyncio.run(pull_command(credentials.access_to(server), draft, cache_dir, trust_new=trust_new))
+    choice = DraftChoice(draft, model=model)
+    asyncio.run(pull_command(credentials.access_to(server), choice, cache_dir, trust_new=trust_new))
+
+
+@app.command("list")
+def list_bundles(cache_dir: option.CacheDir = None, as_json: option.AsJson = False) -> None:
+    """Show the draft models that were fetched, each with its target."""
+    from client.commands.library import list_bundles as list_command
+
+    list_command(cache_dir, as_json=as_json)
+
+
+@app.command("rm")
+def remove_bundle(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What `outrider list` calls it, its target alone, or an alias.")],
+    cache_dir: option.CacheDir = None,
+) -> None:
+    """Remove a draft model that was fetched, unless a running command uses it."""
+    import asyncio
+
+    from client.commands.library import remove_bundle as remove_command
+    from common.programs.configuration import configured_by
+
+    asyncio.run(remove_command(cache_dir, name, configured_by(context).aliases.get(name)))
 
 
 @app.command()
@@ -209,6 +241,7 @@ def pull(
 def doctor(
     context: typer.Context,
     server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this server too.")] = None,
+    model: option.Model = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
@@ -225,7 +258,7 @@ def doctor(
         from client.commands.doctor import doctor as doctor_command
 
         reach = None if server is None else lambda: credentials.access_to(server)
-        choice = Choice(reach, draft, device, dtype, cache_dir)
+        choice = Choice(reach, model, draft, device, dtype, cache_dir)
         is_well = asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json))
     if not is_well:
         raise typer.Exit(FAILURE)

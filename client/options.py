@@ -26,7 +26,60 @@ TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="This client's 
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The key of --tls-cert (PEM).")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Send prompts in plain text off this machine.")]
 
-Draft = Annotated[str | None, typer.Option("--draft", help="Which of the server's draft models; its first by default.")]
+
+def _model(context: typer.Context, given: str) -> str:
+    from common.programs.aliases import alias_applied
+
+    return alias_applied(context, "model", given)
+
+
+def _models(context: typer.Context, given: list[str] | None) -> list[str]:
+    from common.programs.aliases import aliases_applied
+
+    return aliases_applied(context, "model", given or [])
+
+
+def _pulled(context: typer.Context, given: str) -> str:
+    """Without a name, what the other commands use."""
+    from common.programs.aliases import alias_applied
+    from common.programs.settings import value_of
+
+    return alias_applied(context, "model", given or value_of(context, "run", "model"))
+
+
+# Eager, because an alias stands for values of the other options.
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        callback=_model,
+        is_eager=True,
+        help="Which of the server's models, or an alias of the configuration; the server's first by default.",
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        callback=_models,
+        is_eager=True,
+        help="Which of the server's models to load, may be repeated, or an alias of the configuration; all by default.",
+    ),
+]
+PulledModel = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        callback=_pulled,
+        is_eager=True,
+        help="Which of the server's models, or an alias of the configuration; by default the one that `run` uses.",
+    ),
+]
+Draft = Annotated[
+    str | None, typer.Option("--draft", help="Which of the model's draft models on the server; its first by default.")
+]
 Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu or cuda.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="The number format of the drafter: float32, bfloat16, ...")]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Torch threads of the drafter; 0 for torch's default.")]

@@ -1,6 +1,6 @@
 """What a bundle is: the directory that a client needs for one draft of one target, and its `bundle.json`.
 
-What may live here: the manifest, its identity, writing and verifying it. It may not know how files travel,
+What may live here: the manifest, its identity, writing, reading and verifying it. It may not know how files travel,
 where they are cached, or how models are loaded.
 """
 
@@ -91,6 +91,21 @@ def write_bundle_file(directory: Path, bundle: Bundle) -> None:
     partial = directory / f"{MANIFEST_FILE}.part"
     partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     partial.replace(directory / MANIFEST_FILE)
+
+
+def read_bundle_file(directory: Path) -> Bundle | None:
+    """What `bundle.json` says; None where there is none, or none that says it."""
+    try:
+        content = json.loads((directory / MANIFEST_FILE).read_text(encoding="utf-8"))
+        target = content["target"]
+        card = TargetCard(**{**target, "end_tokens": tuple(target["end_tokens"])})
+        files = [BundleFile(**file) for file in content["files"]]
+        manifest = make_manifest(content["draft"], content["kind"], card.fingerprint, files)
+        is_ours = (content["format"], content["id"]) == (FORMAT, manifest.id)
+    # RecursionError is what JSON raises that is nested too deeply.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return Bundle(manifest, card) if is_ours else None
 
 
 def first_damaged(directory: Path, manifest: BundleManifest) -> str | None:

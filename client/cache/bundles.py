@@ -29,6 +29,9 @@ from common.programs.machine import format_bytes
 from common.protocol.errors import MisuseError
 from common.rpc.description import FileRequest, ServerDescription
 
+FOLDER = "bundles"
+"""Of the cache; each bundle has a folder there, whose name is its id."""
+
 Advance = Callable[[int], None]
 """Called with the bytes of the bundle that are in place now."""
 
@@ -56,7 +59,7 @@ def choose_bundle(offered: Sequence[BundleManifest], draft: str | None) -> Bundl
 
 
 def bundle_directory(cache: Path, manifest: BundleManifest) -> Path:
-    return cache / "bundles" / manifest.id
+    return cache / FOLDER / manifest.id
 
 
 def is_complete(cache: Path, manifest: BundleManifest) -> bool:

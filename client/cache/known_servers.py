@@ -1,6 +1,7 @@
 """Descriptions of servers from when they were last reached, so that a client can begin without them.
 
-One file for each address, beside the bundles: a checksum, and behind it the description. Knows no link and no bundles.
+One file for each address and each name by which a target was asked for, beside the bundles: a checksum, and behind it
+the description. Knows no link and no bundles.
 """
 
 from hashlib import sha256
@@ -15,9 +16,9 @@ _FOLDER = "servers"
 _DIGEST_BYTES = sha256().digest_size
 
 
-def remember(cache: Path, address: str, description: ServerDescription) -> None:
-    """Does nothing if the cache cannot be written."""
-    file = _file(cache, address)
+def remember(cache: Path, address: str, description: ServerDescription, model: str = "") -> None:
+    """`model` is the target's name if it was asked for by that. Does nothing if the cache cannot be written."""
+    file = _file(cache, address, model)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(".part")
@@ -28,10 +29,10 @@ def remember(cache: Path, address: str, description: ServerDescription) -> None:
         return
 
 
-def recall(cache: Path, address: str) -> ServerDescription | None:
+def recall(cache: Path, address: str, model: str = "") -> ServerDescription | None:
     """None if nothing readable was kept, or only a description of another protocol version."""
     try:
-        data = _file(cache, address).read_bytes()
+        data = _file(cache, address, model).read_bytes()
         digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         description = description_from_bytes(kept) if sha256(kept).digest() == digest else None
     except (OSError, PeerError):
@@ -40,5 +41,6 @@ def recall(cache: Path, address: str) -> ServerDescription | None:
     return description if is_spoken else None
 
 
-def _file(cache: Path, address: str) -> Path:
-    return cache / _FOLDER / sha256(address.encode()).hexdigest()[:32]
+def _file(cache: Path, address: str, model: str) -> Path:
+    asked = f"{address} {model}" if model else address
+    return cache / _FOLDER / sha256(asked.encode()).hexdigest()[:32]

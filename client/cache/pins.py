@@ -1,7 +1,7 @@
 """Pins of what servers hand out, from their first use, so that a client notices a change, as ssh does with host keys.
 
-One small file beside the bundles, by address. Servers on this machine are not pinned: during development they change
-their model daily, and behind a tunnel the tunnel vouches for who answers. Knows no link and no files of
+One small file beside the bundles, by address and target. Servers on this machine are not pinned: during development
+they change their model daily, and behind a tunnel the tunnel vouches for who answers. Knows no link and no files of
 bundles.
 """
 
@@ -34,31 +34,47 @@ Pins = Mapping[str, Pin]
 
 
 async def keep_pin(
-    cache: Path, address: Address, description: ServerDescription, manifest: BundleManifest, *, trust_new: bool = False
+    cache: Path,
+    address: Address,
+    description: ServerDescription,
+    manifest: BundleManifest,
+    model: str = "",
+    *,
+    trust_new: bool = False,
 ) -> None:
     """Remembers all that a server hands out, the first time that it does, and compares the bundle that is wanted later.
+    The server's first target is remembered apart from those that were asked for by name, in `model`, so that it cannot
+    change unnoticed by changing its name.
 
     Raises BundleError if that is not what was remembered, unless what is new is to be trusted, and if it cannot
     be remembered. To be called before anything is fetched.
     """
     if address.is_loopback:
         return
-    name = str(address).lower()
+    first = str(address).lower()
+    name = f"{first} {model}" if model else first
     offered = Pin(description.model, description.fingerprint, {each.draft: each.id for each in description.bundles})
-    known = _read(cache).get(name)
+    known = _known(_read(cache), name, first, model)
     if known is not None and not _change(address, known, offered, manifest):
         return
     try:
         async with locked(cache):
             pins = _read(cache)  # another process may have been first
-            change = _change(address, pins.get(name, offered), offered, manifest)
+            change = _change(address, _known(pins, name, first, model) or offered, offered, manifest)
             if change and not trust_new:
-                raise BundleError(f"{change}, accept it with `outrider pull --server {address} --trust-new`")
+                pull = f"outrider pull {model}".strip()
+                raise BundleError(f"{change}, accept it with `{pull} --server {address} --trust-new`")
             _write(cache, {**pins, name: offered})
     except OSError as error:
         raise BundleError(
             f"what {address} hands out cannot be remembered in {cache}: {error.strerror}; try another --cache-dir"
         ) from error
+
+
+def _known(pins: Pins, name: str, first: str, model: str) -> Pin | None:
+    """A target that is asked for by name may be known already as the server's first."""
+    default = pins.get(first)
+    return pins.get(name) or (default if default is not None and default.model == model else None)
 
 
 def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) -> str:

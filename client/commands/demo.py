@@ -134,7 +134,7 @@ async def demo_page(profile: str, models: Path | None, listen: Address) -> None:
                 link = await stack.enter_async_context(proxy)
                 address = parse_destination(await link.ready())
             access, choice = Access(address), DraftChoice(threads=HALF_THE_CORES)
-            await serve(access, choice, cache, defaults, OfflineOptions(), listening, _unheeded, LinkSwitch(link))
+            await serve(access, choice, (), cache, defaults, OfflineOptions(), listening, _unheeded, LinkSwitch(link))
 
 
 def _unheeded() -> None:

@@ -27,7 +27,8 @@ class Choice:
     """What is to be checked beside the machine. `reach` tells the server, and may raise MisuseError; None for none."""
 
     reach: Callable[[], Access] | None
-    draft: str | None  # None for the server's first
+    model: str  # empty for the server's first
+    draft: str | None  # None for the target's first
     device: str
     dtype: str
     cache: Path | None
@@ -49,12 +50,12 @@ async def doctor(context: typer.Context, program: Program, choice: Choice, *, as
     if choice.reach is None:
         findings.append(Finding("server", "none was named, so none was checked; --server HOST:PORT checks one"))
     else:
-        findings += await _check_server(choice.reach, choice.draft, directory, now)
+        findings += await _check_server(choice.reach, choice, directory, now)
     show(findings, as_json=as_json)
     return is_well(findings)
 
 
-async def _check_server(reach: Callable[[], Access], draft: str | None, cache: Path, now: datetime) -> list[Finding]:
+async def _check_server(reach: Callable[[], Access], choice: Choice, cache: Path, now: datetime) -> list[Finding]:
     try:
         access = reach()
     except MisuseError as error:
@@ -62,4 +63,4 @@ async def _check_server(reach: Callable[[], Access], draft: str | None, cache: P
     findings = await asyncio.to_thread(check_network, access.address, access.tls, now)
     if not is_well(findings):
         return findings
-    return findings + await check_server_description(access, draft, cache)
+    return findings + await check_server_description(access, choice.model, choice.draft, cache)

@@ -5,18 +5,21 @@ from pathlib import Path
 import typer
 
 from client.assembly import describe, fetch_bundle
+from client.cache.uses import in_use
+from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.cache import cache_directory
 
 
-async def pull(access: Access, draft: str | None, cache: Path | None, *, trust_new: bool) -> None:
+async def pull(access: Access, choice: DraftChoice, cache: Path | None, *, trust_new: bool) -> None:
     """Prints the bundle's directory. `trust_new`: also if it is not what this server handed out before."""
     directory = cache_directory(cache)
     async with access.connect() as connection:
-        description = await describe(connection)
+        description = await describe(connection, model=choice.model)
         manifest, bundle = await fetch_bundle(
-            connection, access.address, description, draft, directory, download_bar, trust_new=trust_new, reread=True
+            connection, access.address, description, choice, directory, download_bar, trust_new=trust_new, reread=True
         )
-    typer.echo(f"the draft {manifest.draft} for {description.model} is in place", err=True)
-    typer.echo(str(bundle))
+    with in_use(directory, manifest.id, str(access.address)):
+        typer.echo(f"the draft {manifest.draft} for {description.model} is in place", err=True)
+        typer.echo(str(bundle))

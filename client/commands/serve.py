@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import uvicorn
 
-from client.assembly import Client, client_for
+from client.assembly import Client, clients_for
 from client.drafting.draft_loader import DraftChoice
 from client.endpoint.access_checks import access_rules_for
 from client.endpoint.app import OpenAiPaths, make_app
@@ -21,6 +21,7 @@ from client.endpoint.connections import BACKLOG, TimedConnection
 from client.endpoint.conversation_pool import ConversationPool
 from client.endpoint.monitor import HealthProbe, Monitor
 from client.endpoint.page import LinkControl, PageContext, PagePaths
+from client.endpoint.served_models import ServedModels
 from client.endpoint.service import EndpointDefaults, Service
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
@@ -35,7 +36,6 @@ from common.protocol.errors import MisuseError
 
 _WAITING = 64
 _GRACE_S = 5
-_NAME_LENGTH = 12  # of fingerprints, for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class Listening:
 async def serve(
     access: Access,
     choice: DraftChoice,
+    models: Sequence[str],
     cache: Path | None,
     defaults: EndpointDefaults,
     offline: OfflineOptions,
@@ -64,19 +65,22 @@ async def serve(
     loaded: Callable[[], None],
     link_control: LinkControl | None = None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; `loaded` is called before anything is printed. Raises MisuseError for a port that
-    cannot be had."""
+    """Serves these models of the server, all if none is named, until SIGTERM or SIGINT. Their bundles are fetched and
+    loaded at once, so that no request waits for that, and all answer while the link is gone. `loaded` is called before
+    anything is printed. Raises MisuseError for a port that cannot be had."""
     with closing(bind(listening.address)) as port:
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(client_for(access, choice, cache, download_bar))
-            client.require_idle(defaults.options.idle)
+            clients = await stack.enter_async_context(clients_for(access, choice, models, cache, download_bar))
+            for client in clients:
+                client.require_idle(defaults.options.idle)
             app, parts = await _assemble(
-                stack, client, defaults, offline, listening, link_control, lambda: server.should_exit
+                stack, clients, defaults, offline, listening, link_control, lambda: server.should_exit
             )
             listener = Listener(parts, cache_directory(cache), listening.places)
             loaded()
-            if not client.was_reached:
-                _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
+            for client in clients:
+                if not client.was_reached:
+                    _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
             host, number = port.getsockname()[:2]
 
             def ready() -> None:
@@ -125,43 +129,46 @@ class _Server(uvicorn.Server):
 
 async def _assemble(
     stack: AsyncExitStack,
-    client: Client,
+    clients: Sequence[Client],
     defaults: EndpointDefaults,
     offline: OfflineOptions,
     listening: Listening,
     link_control: LinkControl | None,
     is_closing: Callable[[], bool],
-) -> tuple[Any, Loaded]:
-    make_drafter = client.load_draft() if defaults.options.policy.drafts else None
-    shared_connection = await stack.enter_async_context(SharedConnection(client.access, client.connection))
-    state = LinkState.ONLINE if client.was_reached else LinkState.OFFLINE
+) -> tuple[Any, list[Loaded]]:
+    first, policy = clients[0], defaults.options.policy
+    shared_connection = await stack.enter_async_context(SharedConnection(first.access, first.connection))
+    state = LinkState.ONLINE if first.was_reached else LinkState.OFFLINE
     monitor = Monitor(state, HealthProbe(shared_connection), lambda: pool.answering > 0)
+    loaded = [
+        Loaded(client, client.load_draft() if policy.drafts else None, shared_connection, monitor, client.choice)
+        for client in clients
+    ]
+    by_model = {each.client.description.model: each for each in loaded}
 
-    def open_conversation() -> Any:
-        drafter = None if make_drafter is None else make_drafter()
-        return monitor.counted(
-            client.converse(defaults.options.policy, drafter, defaults.options.pace, offline, shared_connection)
-        )
+    def open_conversation(model: str) -> Any:
+        drafter, client = by_model[model].drafter(policy), by_model[model].client
+        return monitor.counted(client.converse(policy, drafter, defaults.options.pace, offline, shared_connection))
 
     pool = await stack.enter_async_context(ConversationPool(open_conversation, listening.places, _WAITING))
-    service = Service(client, pool, defaults, monitor.link_changed)
+    models = ServedModels([Service(client, pool, defaults, monitor.link_changed) for client in clients])
 
     async def health() -> dict[str, Any]:
         await monitor.refresh()
         return {
             "status": "ok",
             "link": monitor.link.value,
-            "server": str(client.access.address),
-            "model": client.description.model,
+            "server": str(first.access.address),
+            "model": first.description.model,
+            "models": list(by_model),
             "answering": pool.answering,
             "waiting": pool.waiting,
         }
 
-    target, draft = client.description.fingerprint[:_NAME_LENGTH], client.manifest.id[:_NAME_LENGTH]
-    paths = OpenAiPaths(service, defaults.options.sampling, target, draft, health)
-    page = PagePaths(PageContext(client, service, monitor, defaults.options.sampling, link_control, is_closing))
+    paths = OpenAiPaths(models, defaults.options.sampling, health)
+    page = PagePaths(PageContext(first, models, monitor, defaults.options.sampling, link_control, is_closing))
     app = make_app([*paths.routes(), *page.routes()], access_rules_for(listening.address.host, listening.key))
-    return app, Loaded(client, make_drafter, shared_connection, monitor, client.choice)
+    return app, loaded
 
 
 def bind(address: Address) -> socket.socket:

@@ -26,13 +26,14 @@ _ROUND_TRIPS = 5
 _SHOWN = 12  # characters of a fingerprint, for a person
 
 
-async def check_server_description(access: Access, draft: str | None, cache: Path) -> list[Finding]:
-    """Findings up to the first that leaves nothing more to ask. `draft` is None for the server's first."""
+async def check_server_description(access: Access, model: str, draft: str | None, cache: Path) -> list[Finding]:
+    """Findings up to the first that leaves nothing more to ask. `model` is empty for the server's first target, `draft`
+    None for that target's first."""
     findings: list[Finding] = []
     try:
         async with access.connect() as connection, asyncio.timeout(_TIMEOUT_S):
             findings.append(await _check_health(connection))
-            description = await _described(connection, access, findings)
+            description = await _described(connection, access, model, findings)
     except TimeoutError:
         return [*findings, Finding("server", f"{access.address} does not answer within {_TIMEOUT_S:.0f} s", _LATER)]
     except OutriderError as error:
@@ -46,7 +47,7 @@ async def check_server_description(access: Access, draft: str | None, cache: Pat
         manifest = choose_bundle(description.bundles, draft)
     except OutriderError as error:
         return [*findings, Finding("draft", f"{draft or 'a draft'} is not to be had", str(error))]
-    findings.append(await _check_target(description, manifest, access.address, cache))
+    findings.append(await _check_target(description, manifest, access.address, model, cache))
     findings.append(await asyncio.to_thread(_check_bundle, manifest, cache))
     return findings
 
@@ -68,11 +69,13 @@ async def _check_health(connection: Connection) -> Finding:
     return Finding("health", f"the server takes sessions; {detail}")
 
 
-async def _described(connection: Connection, access: Access, findings: list[Finding]) -> ServerDescription | None:
+async def _described(
+    connection: Connection, access: Access, model: str, findings: list[Finding]
+) -> ServerDescription | None:
     """None if it does not say, and a finding says why. Raises OutriderError for what has nothing to do with who we
     are."""
     try:
-        return await connection.describe(_TIMEOUT_S)
+        return await connection.describe(_TIMEOUT_S, model)
     except MisuseError:
         given = "the one that was given is wrong" if access.token else "none was given"
         fix = "give --token-file, or --token, with what the server's operator issued"
@@ -83,21 +86,22 @@ async def _described(connection: Connection, access: Access, findings: list[Find
 def _check_version(description: ServerDescription, address: Address) -> Finding:
     theirs = f"{description.model} at {address}, release {description.release}, protocol {description.version}"
     if description.version == PROTOCOL_VERSION:
-        return Finding("server", theirs)
+        others = f"; it serves {', '.join(description.served)}" if len(description.served) > 1 else ""
+        return Finding("server", theirs + others)
     ours = f"this client speaks protocol {PROTOCOL_VERSION}"
     older = "upgrade this client" if description.version > PROTOCOL_VERSION else "have its operator upgrade the server"
     return Finding("server", f"{theirs}, but {ours}", older)
 
 
 async def _check_target(
-    description: ServerDescription, manifest: BundleManifest, address: Address, cache: Path
+    description: ServerDescription, manifest: BundleManifest, address: Address, model: str, cache: Path
 ) -> Finding:
     named = f"{description.model}, fingerprint {description.fingerprint[:_SHOWN]}"
     try:
-        await keep_pin(cache, address, description, manifest)
+        await keep_pin(cache, address, description, manifest, model)
     except OutriderError as error:
         return Finding("target", f"{named}, is not as it was", str(error))
-    known = recall(cache, str(address))
+    known = recall(cache, str(address), model)
     if known is not None and known.fingerprint != description.fingerprint:
         detail = f"{named}, but {known.fingerprint[:_SHOWN]} when it was last used; its draft model is another one too"
         return Finding("target", detail, "run `outrider pull`", is_minor=True)

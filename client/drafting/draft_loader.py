@@ -29,9 +29,9 @@ _UNREACHED_ROUND_TRIP_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DraftChoice:
-    """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch. A draft
-    that needs draft state gets it in numbers of the dtype `state`, and runs the target's last `layers` itself; None
-    chooses as many as make answers fastest."""
+    """What drafts and on what, for the target of the name `model`, empty for the server's first; `draft` is None for
+    that target's first, `threads` 0 to leave them to torch. A draft that needs draft state gets it in numbers of the
+    dtype `state`, and runs the target's last `layers` itself; None chooses as many as make answers fastest."""
 
     draft: str | None = None
     device: str = "cpu"
@@ -39,6 +39,7 @@ class DraftChoice:
     threads: int = 0
     layers: int | None = 0
     state: str = "int8"
+    model: str = ""
 
     def __post_init__(self) -> None:
         """Raises MisuseError for a dtype in which no server sends state."""

@@ -25,7 +25,7 @@ from client.endpoint.access_checks import AccessChecks, AccessRules
 from client.endpoint.faults import Fault, FaultError, internal, no_such_path, wrong
 from client.endpoint.openai_requests import CompletionRequest, RequestKind, read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, TextPiece, model, model_list
-from client.endpoint.service import Service
+from client.endpoint.served_models import ServedModels
 from client.endpoint.sse import DONE, EventStream, event, until_disconnected
 from common.protocol.sampling import Sampling
 
@@ -39,12 +39,9 @@ Health = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class OpenAiPaths:
-    """`target` and `draft` are short names of what may write an answer."""
-
-    def __init__(self, service: Service, defaults: Sampling, target: str, draft: str, health: Health):
-        self._service = service
+    def __init__(self, models: ServedModels, defaults: Sampling, health: Health):
+        self._models = models
         self._defaults = defaults
-        self._target, self._draft = target, draft
         self._health = health
         self._began = int(time.time())
         self._ending: set[asyncio.Task[Any]] = set()
@@ -69,13 +66,14 @@ class OpenAiPaths:
         return replace(self._defaults, seed=randbits(64))
 
     async def _answer(self, http: Request, request: CompletionRequest) -> ASGIApp:
-        prompt = await asyncio.to_thread(self._service.prompt, request)
-        options = self._service.options(request, prompt)
+        service = self._models.find(request.model)
+        prompt = await asyncio.to_thread(service.prompt, request)
+        options = service.options(request, prompt)
         builder = ResponseBuilder(
-            request.kind, _IDS[request.kind] + uuid4().hex, int(time.time()), request.model, self._target, self._draft
+            request.kind, _IDS[request.kind] + uuid4().hex, int(time.time()), request.model, *service.fingerprints
         )
         pieces: asyncio.Queue[TextPiece | None] = asyncio.Queue()
-        answering = self._begin(self._service.answer(prompt, options, pieces.put_nowait))
+        answering = self._begin(service.answer(prompt, options, pieces.put_nowait))
         answering.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
             if request.stream:
@@ -98,13 +96,11 @@ class OpenAiPaths:
         return task
 
     async def _list_models(self, _: Request) -> Response:
-        return JSONResponse(model_list(self._service.models, self._began))
+        return JSONResponse(model_list(self._models.contexts, self._began))
 
     async def _show_model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in self._service.models:
-            raise FaultError(Fault(404, f"the model '{name}' is not served here", parameter="model"))
-        return JSONResponse(model(name, self._began))
+        return JSONResponse(model(name, self._models.find(name).context, self._began))
 
     async def _tell_health(self, _: Request) -> Response:
         return JSONResponse(await self._health())

@@ -1,7 +1,7 @@
 """A pool of conversations: which requests are answered now, which wait, and which conversation answers which prompt.
 
-A conversation that already holds most of a prompt has only the rest of it to process. Knows conversations and tokens;
-it may not know requests or HTTP.
+A conversation that already holds most of a prompt has only the rest of it to process. Knows conversations and tokens,
+and of models their names; it may not know requests or HTTP.
 """
 
 import asyncio
@@ -18,18 +18,21 @@ _IDLE_S = 300.0
 
 _RETRY_S = 5
 
-Open = Callable[[], AbstractAsyncContextManager[Conversation]]
+Open = Callable[[str], AbstractAsyncContextManager[Conversation]]
+"""Opens a conversation with the model of that name."""
 
 
 @dataclass(eq=False, slots=True)
 class _PooledConversation:
+    model: str
     conversation: Conversation
     stack: AsyncExitStack
     expiry: asyncio.TimerHandle | None = None
 
 
 class ConversationPool:
-    """`places` requests are answered at once, at most `waiting` more wait their turn. An async context manager."""
+    """`places` requests are answered at once, at most `waiting` more wait their turn, whatever their models. An async
+    context manager."""
 
     def __init__(self, open_conversation: Open, places: int, waiting: int):
         self._open_conversation = open_conversation
@@ -50,15 +53,18 @@ class ConversationPool:
         await asyncio.gather(*self._closing)
 
     @asynccontextmanager
-    async def conversation(self, tokens: Sequence[int], *, only_once: bool = False) -> AsyncIterator[Conversation]:
-        """One to ask about `tokens`, for as long as the block lasts; `only_once` if it is not to be used again.
+    async def conversation(
+        self, model: str, tokens: Sequence[int], *, only_once: bool = False
+    ) -> AsyncIterator[Conversation]:
+        """One to ask that model about `tokens`, for as long as the block lasts; `only_once` if it is not to be used
+        again.
 
         Raises FaultError if too many wait.
         """
         await self._wait()
         self.answering += 1
         try:
-            pooled = await self._take_or_open(tokens, only_once=only_once)
+            pooled = await self._take_or_open(model, tokens, only_once=only_once)
             try:
                 yield pooled.conversation
             finally:
@@ -79,33 +85,34 @@ class ConversationPool:
         finally:
             self.waiting -= 1
 
-    async def _take_or_open(self, tokens: Sequence[int], *, only_once: bool) -> _PooledConversation:
-        if not only_once and (pooled := self._best_match(tokens)) is not None:
+    async def _take_or_open(self, model: str, tokens: Sequence[int], *, only_once: bool) -> _PooledConversation:
+        if not only_once and (pooled := self._best_match(model, tokens)) is not None:
             return pooled
         if self._is_full:
             await self._close(self._idle[0])
-        return await self._open()
+        return await self._open(model)
 
     @property
     def _is_full(self) -> bool:
         return len(self._idle) + self.answering > self._places
 
-    def _best_match(self, tokens: Sequence[int]) -> _PooledConversation | None:
-        """The one that holds most of the tokens; if no more may be opened, the longest unused."""
+    def _best_match(self, model: str, tokens: Sequence[int]) -> _PooledConversation | None:
+        """The model's one that holds most of the tokens; if no more may be opened, its longest unused."""
 
         def held(pooled: _PooledConversation) -> int:
             return common_prefix(pooled.conversation.tokens, tokens)
 
-        best = max(self._idle, key=held, default=None)
+        own = [pooled for pooled in self._idle if pooled.model == model]
+        best = max(own, key=held, default=None)
         if best is None or 2 * held(best) <= len(tokens):
-            best = self._idle[0] if self._is_full else None
+            best = own[0] if own and self._is_full else None
         if best is not None:
             self._take(best)
         return best
 
-    async def _open(self) -> _PooledConversation:
+    async def _open(self, model: str) -> _PooledConversation:
         stack = AsyncExitStack()
-        return _PooledConversation(await stack.enter_async_context(self._open_conversation()), stack)
+        return _PooledConversation(model, await stack.enter_async_context(self._open_conversation(model)), stack)
 
     def _return(self, pooled: _PooledConversation) -> None:
         self._idle.append(pooled)

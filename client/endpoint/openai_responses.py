@@ -3,7 +3,7 @@
 The field `outrider` is an extension, which clients may ignore.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,9 +101,11 @@ def extension(answer: FinishedAnswer) -> dict[str, Any]:
     return {"offline": answer.unverified > 0, "unconfirmed_tokens": answer.unverified, **answer.details}
 
 
-def model_list(names: tuple[str, ...], created: int) -> dict[str, Any]:
-    return {"object": "list", "data": [model(name, created) for name in names]}
+def model_list(contexts: Mapping[str, int], created: int) -> dict[str, Any]:
+    """`contexts` are the models' names, each with the tokens of its longest sequence."""
+    return {"object": "list", "data": [model(name, context, created) for name, context in contexts.items()]}
 
 
-def model(name: str, created: int) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": created, "owned_by": "outrider"}
+def model(name: str, context: int, created: int) -> dict[str, Any]:
+    # The length is vLLM's extension, and has its name.
+    return {"id": name, "object": "model", "created": created, "owned_by": "outrider", "max_model_len": context}

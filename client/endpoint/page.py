@@ -21,7 +21,7 @@ from client.endpoint.faults import wrong
 from client.endpoint.live_answer import Change, LiveAnswer
 from client.endpoint.monitor import Monitor
 from client.endpoint.openai_requests import read_chat
-from client.endpoint.service import Service
+from client.endpoint.served_models import ServedModels
 from client.endpoint.sse import EventStream, event
 from common.protocol.sampling import Sampling
 
@@ -59,8 +59,8 @@ class PageContext:
     """What the page is made of; `link_control` is None if the link cannot be cut from here; `is_closing` tells when
     streams are to end because the endpoint is shutting down."""
 
-    client: Client
-    service: Service
+    client: Client  # of the first model
+    models: ServedModels
     monitor: Monitor
     defaults: Sampling
     link_control: LinkControl | None
@@ -86,9 +86,10 @@ class PagePaths:
     async def _answer(self, request: Request) -> ASGIApp:
         context = self._context
         chat_request = read_chat(await read_json(request), replace(context.defaults, seed=randbits(64)))
-        prompt = await asyncio.to_thread(context.service.prompt, chat_request)
-        options = context.service.options(chat_request, prompt)
-        live = LiveAnswer(context.service, context.client.tokenizer, context.monitor, prompt, options)
+        service = context.models.find(chat_request.model)
+        prompt = await asyncio.to_thread(service.prompt, chat_request)
+        options = service.options(chat_request, prompt)
+        live = LiveAnswer(service, service.tokenizer, context.monitor, prompt, options)
         self._answering.add(live.answering)
         live.answering.add_done_callback(self._answering.discard)
         return EventStream(_events(live.changes()), live.stop)

@@ -1,4 +1,4 @@
-"""Answers one request: makes its prompt and options, runs it on a conversation of the pool, and builds the result.
+"""Answers requests to one model: makes prompt and options, runs them on a conversation of the pool, builds the result.
 
 Knows the client and its conversations; it may not know HTTP.
 """
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from client.answer import OFFLINE, Answer, TokenListener
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.conversation import Conversation
 from client.endpoint.conversation_pool import ConversationPool
-from client.endpoint.faults import Fault, FaultError, broken_off, refused, unreachable, wrong
+from client.endpoint.faults import FaultError, broken_off, refused, unreachable, wrong
 from client.endpoint.openai_requests import CompletionRequest, RequestKind
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.stream_emitter import Emit, StreamEmitter
@@ -32,9 +32,10 @@ from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason
 from common.protocol.rules import default_rule
 
-ALIAS = "outrider"
-"""A model name that stands for whatever target is served."""
+if TYPE_CHECKING:
+    from common.models.tokenizer import Tokenizer
 
+_NAME_LENGTH = 12  # of fingerprints, for people
 _RETRY_SECONDS = 5
 _CANCEL_SECONDS = 5.0  # for the server to confirm that an answer is over
 _ENDLESS_SECONDS = 86400.0  # for a person who looks on, and may stop it at any time
@@ -74,18 +75,28 @@ class Service:
         self._most_characters = most_characters(client.tokenizer, client.description.context)
 
     @property
-    def models(self) -> tuple[str, ...]:
-        return (self._client.description.model, ALIAS)
+    def model(self) -> str:
+        """Its name."""
+        return self._client.description.model
+
+    @property
+    def context(self) -> int:
+        """The tokens of the longest sequence."""
+        return self._client.description.context
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        return self._client.tokenizer
+
+    @property
+    def fingerprints(self) -> tuple[str, str]:
+        """Short names of what may write an answer: the target and the draft model."""
+        return self._client.description.fingerprint[:_NAME_LENGTH], self._client.manifest.id[:_NAME_LENGTH]
 
     def prompt(self, request: CompletionRequest) -> SplitPrompt:
-        """May take a while for a long text. Raises FaultError for a model that there is not, and for what cannot be
-        made a prompt."""
-        if request.model not in self.models:
-            known = " or ".join(f"'{name}'" for name in self.models)
-            message = f"the model '{request.model}' is not served here; ask for {known}"
-            raise FaultError(Fault(404, message, parameter="model", code="model_not_found"))
+        """May take a while for a long text. Raises FaultError for what cannot be made a prompt."""
         parameter = "messages" if request.kind is RequestKind.CHAT else "prompt"
-        characters, context = len(request.text) + sum(map(_length, request.messages)), self._client.description.context
+        characters, context = len(request.text) + sum(map(_length, request.messages)), self.context
         try:
             check_characters(characters, self._most_characters, context)
         except MisuseError as error:
@@ -103,7 +114,7 @@ class Service:
 
     def options(self, request: CompletionRequest, prompt: SplitPrompt) -> AnswerOptions:
         """Raises FaultError for options that cannot be had."""
-        room = self._client.description.context - len(prompt.tokens)
+        room = self.context - len(prompt.tokens)
         limit = room if request.max_new_tokens is None else min(request.max_new_tokens, room)
         try:
             options = replace(
@@ -122,7 +133,7 @@ class Service:
         """Raises FaultError if nothing comes of it, or not all of it. Whoever is cancelled here ends the answer on
         the server too."""
         is_private = prompt.private is not None
-        async with self._pool.conversation(prompt.tokens, only_once=is_private) as conversation:
+        async with self._pool.conversation(self.model, prompt.tokens, only_once=is_private) as conversation:
             answering = _Answering(
                 self._client, conversation, self._defaults.when_offline, options, emit, self._on_link_change
             )
@@ -139,7 +150,7 @@ class Service:
             on_link_change(state)
 
         is_private = prompt.private is not None
-        async with self._pool.conversation(prompt.tokens, only_once=is_private) as conversation:
+        async with self._pool.conversation(self.model, prompt.tokens, only_once=is_private) as conversation:
             usual = conversation.offline
             if not is_private:
                 conversation.offline = replace(usual, wait_s=_ENDLESS_SECONDS)

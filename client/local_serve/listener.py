@@ -6,7 +6,7 @@ as in `outrider run`. What a drafter was loaded with cannot be changed; a reques
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -79,7 +79,7 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What `outrider serve` runs on; `make_drafter` is None if nothing drafts."""
+    """What `outrider serve` runs on for one model; `make_drafter` is None if nothing drafts."""
 
     client: Client
     make_drafter: MakeDrafter | None
@@ -87,13 +87,24 @@ class Loaded:
     monitor: Monitor
     choice: DraftChoice
 
+    def drafter(self, policy: Policy) -> Any:
+        return self.make_drafter() if self.make_drafter is not None and policy.drafts else None
+
+    async def is_reached(self) -> bool:
+        """False if the link is offline. It is probed first if it is not online or the connection is not ready, unless
+        running answers or an open page watch it."""
+        if self.monitor.link is not LinkState.ONLINE or not self.shared_connection.current.connection.is_ready:
+            await self.monitor.refresh(max_age_s=0.0)
+        return self.monitor.link is not LinkState.OFFLINE
+
 
 class Listener:
-    """Listens from `open` to `close`, on systems with Unix sockets. At most `places` questions of `outrider run` are
-    answered at once, and beside them at most `places` chats are open."""
+    """Listens from `open` to `close`, on systems with Unix sockets. `loaded` are the models of one server. At most
+    `places` questions of `outrider run` are answered at once, and beside them at most `places` chats are open."""
 
-    def __init__(self, loaded: Loaded, cache: Path, places: int):
-        self._loaded = loaded
+    def __init__(self, loaded: Sequence[Loaded], cache: Path, places: int):
+        self._loaded = {each.client.description.model: each for each in loaded}
+        self._first = loaded[0].client
         self._cache = cache
         self._places = _Places(places)
         self._chat_places = _Places(places)
@@ -106,7 +117,7 @@ class Listener:
             return
         try:
             path = prepare_socket(self._cache, os.getpid())
-            self._running = Running(os.getpid(), own_version(), str(self._loaded.client.access.address), str(path))
+            self._running = Running(os.getpid(), own_version(), str(self._first.access.address), str(path))
             self._server = await asyncio.start_unix_server(self._accept, path, limit=messages.LONGEST_LINE_BYTES)
             path.chmod(0o600)
             announce(self._cache, self._running)
@@ -141,14 +152,17 @@ class Listener:
     async def _serve(self, request: messages.ServeRequest, connection: AsyncConnection) -> None:
         with ExitStack() as reserved:
             try:
-                options = self._check(request)
+                choice = DraftChoice(**request.choice)
+                self._check_access(request)
+                loaded = self._of_model(choice.model)
+                options = _check(request, choice, loaded)
                 if request.prompt is None:
                     reserved.enter_context(self._chat_places.reserved())
-                    tokenizer = self._chat_tokenizer()
+                    tokenizer = self._chat_tokenizer(loaded.client)
                 else:
                     reserved.enter_context(self._places.reserved())
                     # In a thread, because long texts take a while.
-                    question = await asyncio.to_thread(self._question, request, request.prompt, options)
+                    question = await asyncio.to_thread(_question, loaded.client, request, request.prompt, options)
             except _DeclinedError as declined:
                 connection.send(messages.Declined(str(declined)))
                 return
@@ -157,106 +171,103 @@ class Listener:
                 return
             connection.send(messages.Accepted())
             if request.prompt is None:
-                await self._serve_chat(connection, options.policy, tokenizer)
+                await _serve_chat(loaded, connection, options.policy, tokenizer)
             else:
-                await _until_lost(connection, self._answer(question, connection))
+                await _until_lost(connection, _answer(loaded, question, connection))
 
-    def _chat_tokenizer(self) -> Path:
+    def _of_model(self, model: str) -> Loaded:
+        """Raises _DeclinedError if it is not loaded."""
+        name = model or self._first.description.served[0]
+        if name not in self._loaded:
+            loaded = ", ".join(f"'{each}'" for each in self._loaded)
+            raise _DeclinedError(f"the running `outrider serve` has loaded {loaded}, not '{name}'")
+        return self._loaded[name]
+
+    def _check_access(self, request: messages.ServeRequest) -> None:
+        if request.version != own_version():
+            raise _DeclinedError("the running `outrider serve` is of another version")
+        paths: Fields = {name: Path(value) for name, value in request.credentials["paths"].items()}
+        credentials = Credentials(**paths, **request.credentials["values"])
+        if _resolved(credentials.access_to(request.server)) != _resolved(self._first.access):
+            raise _DeclinedError("the running `outrider serve` connects to the server with other credentials")
+
+    def _chat_tokenizer(self, client: Client) -> Path:
         """A file that the chat can read. Raises _DeclinedError if there is none."""
-        file = kept_file(self._cache, self._loaded.client.manifest)
+        file = kept_file(self._cache, client.manifest)
         if not file.exists():
             raise _DeclinedError
         return file
 
-    async def _serve_chat(self, connection: AsyncConnection, policy: Policy, tokenizer: Path) -> None:
-        loaded, drafter = self._loaded, self._drafter(policy)
-        description, draft = asdict(replace(loaded.client.description, bundles=())), loaded.client.manifest.draft
-        connection.send(messages.ChatBegun(description, draft, str(tokenizer), await self._is_reached()))
-        converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
-        async with loaded.monitor.counted(converse) as conversation:
-            router = loaded.client.privacy_router(conversation)
-            await ChatServer(router, connection, loaded.monitor.link_changed).serve()
 
-    async def _is_reached(self) -> bool:
-        """False if the link is offline. It is probed first if it is not online or the connection is not ready, unless
-        running answers or an open page watch it."""
-        monitor = self._loaded.monitor
-        if monitor.link is not LinkState.ONLINE or not self._loaded.shared_connection.current.connection.is_ready:
-            await monitor.refresh(max_age_s=0.0)
-        return monitor.link is not LinkState.OFFLINE
+async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Policy, tokenizer: Path) -> None:
+    drafter = loaded.drafter(policy)
+    description, draft = asdict(replace(loaded.client.description, bundles=())), loaded.client.manifest.draft
+    connection.send(messages.ChatBegun(description, draft, str(tokenizer), await loaded.is_reached()))
+    converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
+    async with loaded.monitor.counted(converse) as conversation:
+        router = loaded.client.privacy_router(conversation)
+        await ChatServer(router, connection, loaded.monitor.link_changed).serve()
 
-    async def _answer(self, question: _Question, connection: AsyncConnection) -> None:
-        loaded, options = self._loaded, question.options
-        unreached = unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")
-        renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
-        if not await self._is_reached():
+
+async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnection) -> None:
+    options = question.options
+    unreached = unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")
+    renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
+    if not await loaded.is_reached():
+        renderer.show_unreached()
+
+    def link_changed(state: LinkState) -> None:
+        loaded.monitor.link_changed(state)
+        if state is LinkState.OFFLINE:
             renderer.show_unreached()
 
-        def link_changed(state: LinkState) -> None:
-            loaded.monitor.link_changed(state)
-            if state is LinkState.OFFLINE:
-                renderer.show_unreached()
+    drafter = loaded.drafter(options.policy)
+    converse = loaded.client.converse(options.policy, drafter, options.pace, question.offline, loaded.shared_connection)
+    counted = loaded.monitor.counted(converse)
+    try:
+        outcome = await answer(loaded.client, counted, question.prompt, options, renderer, link_changed)
+    except OutriderError as error:
+        connection.send(messages.AnswerFailed.of(error))
+        return
+    connection.send(messages.AnswerFinished(outcome.as_dict()))
 
-        drafter = self._drafter(options.policy)
-        converse = loaded.client.converse(
-            options.policy, drafter, options.pace, question.offline, loaded.shared_connection
-        )
-        counted = loaded.monitor.counted(converse)
-        try:
-            outcome = await answer(loaded.client, counted, question.prompt, options, renderer, link_changed)
-        except OutriderError as error:
-            connection.send(messages.AnswerFailed.of(error))
-            return
-        connection.send(messages.AnswerFinished(outcome.as_dict()))
 
-    def _drafter(self, policy: Policy) -> Any:
-        make_drafter = self._loaded.make_drafter
-        return make_drafter() if make_drafter is not None and policy.drafts else None
+def _check(request: messages.ServeRequest, choice: DraftChoice, loaded: Loaded) -> AnswerOptions:
+    """The options of the answer. Raises _DeclinedError, and LookupError, TypeError, AttributeError or OutriderError
+    for fields that cannot be used."""
+    options = AnswerRequest(**request.answer).options(request.pace_draft_ms / 1000)
+    _check_choice(choice, options, loaded)
+    loaded.client.require_rule(options.rule)
+    loaded.client.require_idle(options.idle)
+    return options
 
-    def _check(self, request: messages.ServeRequest) -> AnswerOptions:
-        """The options of the answer. Raises _DeclinedError, and LookupError, TypeError, AttributeError or OutriderError
-        for fields that cannot be used."""
-        client = self._loaded.client
-        if request.version != own_version():
-            raise _DeclinedError("the running `outrider serve` is of another version")
-        self._check_access(request)
-        options = AnswerRequest(**request.answer).options(request.pace_draft_ms / 1000)
-        self._check_choice(DraftChoice(**request.choice), options)
-        client.require_rule(options.rule)
-        client.require_idle(options.idle)
-        return options
 
-    def _question(self, request: messages.ServeRequest, prompt: str, options: AnswerOptions) -> _Question:
-        """Raises as `_check` does."""
-        return _Question(
-            prompt_of(self._loaded.client, prompt, raw=request.is_raw),
-            options,
-            OfflineRequest(**request.offline).options(),
-            is_shown=request.is_shown,
-            is_live=request.is_live,
-        )
+def _question(client: Client, request: messages.ServeRequest, prompt: str, options: AnswerOptions) -> _Question:
+    """Raises as `_check` does."""
+    return _Question(
+        prompt_of(client, prompt, raw=request.is_raw),
+        options,
+        OfflineRequest(**request.offline).options(),
+        is_shown=request.is_shown,
+        is_live=request.is_live,
+    )
 
-    def _check_access(self, request: messages.ServeRequest) -> None:
-        paths: Fields = {name: Path(value) for name, value in request.credentials["paths"].items()}
-        credentials = Credentials(**paths, **request.credentials["values"])
-        if _resolved(credentials.access_to(request.server)) != _resolved(self._loaded.client.access):
-            raise _DeclinedError("the running `outrider serve` connects to the server with other credentials")
 
-    def _check_choice(self, requested: DraftChoice, options: AnswerOptions) -> None:
-        loaded, client = self._loaded.choice, self._loaded.client
-        if not options.policy.drafts:
-            return
-        if self._loaded.make_drafter is None:
-            raise _DeclinedError("the running `outrider serve` drafts nothing")
-        draft = requested.draft or choose_bundle(client.description.bundles, None).draft
-        if draft != client.manifest.draft:
-            raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
-        # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
-        same = replace(requested, draft=loaded.draft, threads=requested.threads or loaded.threads)
-        names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state")]
-        other = [name for name in names if getattr(same, name[2:]) != getattr(loaded, name[2:])]
-        if other:
-            raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")
+def _check_choice(requested: DraftChoice, options: AnswerOptions, loaded: Loaded) -> None:
+    own, client = loaded.choice, loaded.client
+    if not options.policy.drafts:
+        return
+    if loaded.make_drafter is None:
+        raise _DeclinedError("the running `outrider serve` drafts nothing")
+    draft = requested.draft or choose_bundle(client.description.bundles, None).draft
+    if draft != client.manifest.draft:
+        raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
+    # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
+    same = replace(requested, draft=own.draft, threads=requested.threads or own.threads)
+    names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state")]
+    other = [name for name in names if getattr(same, name[2:]) != getattr(own, name[2:])]
+    if other:
+        raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")
 
 
 async def _until_lost(connection: AsyncConnection, work: Awaitable[None]) -> None:

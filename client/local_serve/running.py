@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-FORMAT = 3
+FORMAT = 4
 """The version of the messages on the socket, and of the file."""
 
 _FOLDER = "serving"

@@ -15,27 +15,33 @@ from typer.core import TyperOption
 
 from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
+from common.protocol.plain import TYPEABLE, is_typeable, plain
 
 SECRETS = frozenset({"token"})
 """Options whose values are never shown."""
+
+ALIASES = "aliases"
+"""The table of aliases in the file."""
 
 _OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The content of the file: `shared` options of all commands and `tables` of options of one command each, both by
-    option name with dashes. `path` is None if there is no file; `fault` says what is wrong with it."""
+    """The content of the file: `shared` options of all commands, `tables` of options of one command each, and tables of
+    options by `aliases` (see `aliases.py`), all by option name with dashes. `path` is None if there is no file; `fault`
+    says what is wrong with it."""
 
     path: Path | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    aliases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fault: str = ""
 
     @property
     def tells_a_secret(self) -> bool:
         """Whether the file holds a secret and other users of this machine may read it."""
-        secrets = set(self.shared).union(*self.tables.values()) & SECRETS
+        secrets = set(self.shared).union(*self.tables.values(), *self.aliases.values()) & SECRETS
         return bool(secrets and self.path and self.path.stat().st_mode & _OTHERS_MAY_READ)
 
 
@@ -55,9 +61,11 @@ def options_of(command: Any) -> dict[str, TyperOption]:
     return dict(named)
 
 
-def read_file(path: Path, commands: Mapping[str, Options]) -> Configured:
-    """Raises MisuseError for a file that cannot be read, or whose keys no option of these commands has."""
+def read_file(path: Path, commands: Mapping[str, Options], *, has_aliases: bool) -> Configured:
+    """Raises MisuseError for a file that cannot be read, or whose keys no option of these commands has. Only a program
+    that `has_aliases` takes a table of them."""
     content = read_toml(path, "configuration file")
+    aliases = content.pop(ALIASES, {}) if has_aliases else {}
     every = {name for options in commands.values() for name in options}
     shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}
@@ -73,7 +81,21 @@ def read_file(path: Path, commands: Mapping[str, Options]) -> Configured:
         path,
         _by_option(path, "", shared, every),
         {name: _by_option(path, f"[{name}] ", table, set(commands[name])) for name, table in tables.items()},
+        _read_aliases(path, aliases, every),
     )
+
+
+def _read_aliases(path: Path, aliases: Any, every: set[str]) -> dict[str, dict[str, Any]]:
+    if not isinstance(aliases, dict):
+        raise MisuseError(f"{path}: {ALIASES} is a table; write [{ALIASES}.NAME]")
+    found = {}
+    for name, table in aliases.items():
+        if not is_typeable(name):
+            raise MisuseError(f"{path}: [{ALIASES}] an alias cannot be named '{plain(name)}'; {TYPEABLE}")
+        if not isinstance(table, dict) or not table:
+            raise MisuseError(f"{path}: the alias '{name}' stands for nothing; give [{ALIASES}.{name}] options")
+        found[name] = _by_option(path, f"[{ALIASES}.{name}] ", table, every)
+    return found
 
 
 def _by_option(path: Path, where: str, table: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
@@ -106,7 +128,7 @@ def defaults_of(
                 continue
             where = f"{configured.path}: [{command}] {name}" if name in own else f"{configured.path}: {name}"
             try:
-                values[command][options[name].name] = _checked(context, configured, options[name], where, value)
+                values[command][options[name].name] = checked_value(context, configured, options[name], where, value)
                 fit.add(name)
             except MisuseError as error:
                 if name in own or command == context.invoked_subcommand:
@@ -114,10 +136,14 @@ def defaults_of(
                 unfit[name] = error
     for name in unfit.keys() - fit:
         raise unfit[name]
+    for alias, table in configured.aliases.items():
+        for name, value in table.items():
+            option = next(options[name] for options in commands.values() if name in options)
+            checked_value(context, configured, option, f"{configured.path}: [{ALIASES}.{alias}] {name}", value)
     return values
 
 
-def _checked(context: typer.Context, configured: Configured, option: TyperOption, where: str, value: Any) -> Any:
+def checked_value(context: typer.Context, configured: Configured, option: TyperOption, where: str, value: Any) -> Any:
     """The value as the command takes it. Raises MisuseError, which begins with `where`, if it does not fit."""
     assert configured.path is not None
     values = value if option.multiple and isinstance(value, list) else [value]

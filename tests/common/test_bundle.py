@@ -10,9 +10,9 @@ from common.bundle import (
     describe_file,
     first_damaged,
     make_manifest,
+    read_bundle_file,
     write_bundle_file,
 )
-from tests.bundles import read_bundle_file
 
 CARD = TargetCard("model", "f" * 64, 300, 2048, (0, 2))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from common.bundle import read_bundle_file
 from server.cli import main
-from tests.bundles import read_bundle_file
 from tests.drafts import make_moa_draft
 
 

@@ -29,7 +29,7 @@ def test_a_target_may_be_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "two words", "-v", ".", "..", "n\u202eame", "a" * 65, "\x1b[2J"])
 def test_a_name_that_nobody_could_type_is_refused(name: str) -> None:
-    with pytest.raises(MisuseError, match="a target cannot be named '.*'; use 1 to 64 of the letters") as refused:
+    with pytest.raises(MisuseError, match=r"a target cannot be named '.*'; use 1 to 64 of the letters") as refused:
         parse_target(f"{name}=checkpoint")
     assert str(refused.value).isprintable()
 

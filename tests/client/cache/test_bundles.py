@@ -10,11 +10,10 @@ import pytest
 
 from client.cache.bundles import choose_bundle, discard_damaged, is_complete, pull
 from client.errors import BundleError
-from common.bundle import BundleFile, first_damaged, make_manifest
+from common.bundle import BundleFile, first_damaged, make_manifest, read_bundle_file
 from common.protocol.errors import MisuseError
 from common.rpc.description import ServerDescription
 from common.rpc.errors import LinkError
-from tests.bundles import read_bundle_file
 
 CONTENTS = {
     "config.json": b"{}",

@@ -35,7 +35,7 @@ class Server(OutriderService):
     def __init__(self, description: ServerDescription):
         self.description = description
 
-    def describe(self) -> ServerDescription:
+    def describe(self, model: str) -> ServerDescription:
         return self.description
 
     async def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
@@ -83,8 +83,8 @@ async def serving(
         await server.stop(None)
 
 
-async def found(address: Address, cache: Path, *, token: str | None = None, draft: str | None = None):
-    findings = await check_server_description(Access(address, token=token), draft, cache)
+async def found(address: Address, cache: Path, *, token: str | None = None, model: str = "", draft: str | None = None):
+    findings = await check_server_description(Access(address, token=token), model, draft, cache)
     return {finding.subject: finding for finding in findings}
 
 

@@ -24,7 +24,7 @@ class FakeServer:
         self.open = 0
 
     @asynccontextmanager
-    async def converse(self):
+    async def converse(self, model):
         self.open += 1
         self.opened.append(Conversation())
         yield self.opened[-1]
@@ -36,8 +36,8 @@ def fake_server() -> FakeServer:
     return FakeServer()
 
 
-async def talk(pool: ConversationPool, tokens, **how) -> Conversation:
-    async with pool.conversation(tokens, **how) as conversation:
+async def talk(pool: ConversationPool, tokens, model="a", **how) -> Conversation:
+    async with pool.conversation(model, tokens, **how) as conversation:
         conversation.tokens = tuple(tokens)
         return conversation
 
@@ -63,7 +63,7 @@ async def test_who_finds_no_place_waits_and_then_is_served_in_turn(fake_server):
     leave = asyncio.Event()
 
     async def sit(number):
-        async with pool.conversation([number]):
+        async with pool.conversation("a", [number]):
             served.append(number)
             await leave.wait()
 
@@ -84,7 +84,7 @@ async def test_who_finds_no_place_waits_and_then_is_served_in_turn(fake_server):
 
 async def test_who_stops_waiting_leaves_no_gap(fake_server):
     async with ConversationPool(fake_server.converse, places=1, waiting=1) as pool:
-        async with pool.conversation([1]):
+        async with pool.conversation("a", [1]):
             waiting = asyncio.create_task(talk(pool, [2]))
             await asyncio.sleep(0)
             waiting.cancel()
@@ -96,7 +96,7 @@ async def test_who_stops_waiting_leaves_no_gap(fake_server):
 @pytest.mark.parametrize("spoil", ["only once", "unsound"])
 async def test_what_nobody_may_go_on_with_is_closed(fake_server, spoil):
     async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
-        async with pool.conversation([1, 2], only_once=spoil == "only once") as conversation:
+        async with pool.conversation("a", [1, 2], only_once=spoil == "only once") as conversation:
             conversation.tokens = (1, 2)
             conversation.is_sound = spoil != "unsound"
         assert fake_server.open == 0
@@ -113,7 +113,7 @@ async def test_private_prompts_too_keep_to_the_seats(fake_server):
     async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
         for first in (1, 10):
             await talk(pool, range(first, first + 5))
-        async with pool.conversation([7], only_once=True):
+        async with pool.conversation("a", [7], only_once=True):
             assert fake_server.open == 2
 
 
@@ -128,7 +128,7 @@ async def test_an_answer_that_fails_leaves_its_place(fake_server):
     async with ConversationPool(fake_server.converse, places=1, waiting=0) as pool:
         for _ in range(3):
             with pytest.raises(RuntimeError):
-                async with pool.conversation([1]):
+                async with pool.conversation("a", [1]):
                     raise RuntimeError
         await talk(pool, [1])
     assert fake_server.open == 0
@@ -141,3 +141,20 @@ async def test_a_conversation_that_nobody_goes_on_with_is_closed(fake_server, mo
         assert fake_server.open == 1
         while fake_server.open:
             await asyncio.sleep(0.005)
+
+
+async def test_a_conversation_answers_its_own_model_alone(fake_server):
+    async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
+        of_a, of_b = await talk(pool, range(10)), await talk(pool, range(10), "b")
+        assert of_a is not of_b
+        assert await talk(pool, [*range(10), 99], "b") is of_b
+        assert await talk(pool, [*range(10), 99]) is of_a
+
+
+async def test_a_full_pool_closes_the_longest_unused_conversation_of_any_model(fake_server):
+    async with ConversationPool(fake_server.converse, places=2, waiting=0) as pool:
+        of_a, kept = await talk(pool, [1, 2]), await talk(pool, [3, 4])
+        of_b = await talk(pool, [1, 2], "b")
+        assert fake_server.open == 2
+        assert await talk(pool, [3, 4]) is kept
+        assert await talk(pool, [1, 2]) not in (of_a, of_b)

@@ -29,10 +29,13 @@ CHOICE = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 1, "lay
 async def opened(tmp_path) -> AsyncIterator[Listener]:
     """With one place, on a client that drafts nothing."""
     client = SimpleNamespace(
-        access=Access(parse_address(ADDRESS)), require_rule=lambda _: None, require_idle=lambda _: None
+        access=Access(parse_address(ADDRESS)),
+        description=SimpleNamespace(model="model", served=("model",)),
+        require_rule=lambda _: None,
+        require_idle=lambda _: None,
     )
     parts = SimpleNamespace(client=client, make_drafter=None, choice=DraftChoice(**CHOICE))
-    listener = Listener(parts, tmp_path, places=1)  # type: ignore[arg-type]
+    listener = Listener([parts], tmp_path, places=1)  # type: ignore[arg-type]
     await listener.open()
     yield listener
     await listener.close()
@@ -56,11 +59,11 @@ async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_
         assert may_go_on.wait(60)
         return SplitPrompt((1,))
 
-    async def answer_none(question, connection) -> None:
+    async def answer_none(loaded, question, connection) -> None:
         connection.send(AnswerFinished({}))
 
     monkeypatch.setattr(listener, "prompt_of", tokenise)
-    monkeypatch.setattr(opened, "_answer", answer_none)
+    monkeypatch.setattr(listener, "_answer", answer_none)
     first = await connection(tmp_path, "first")
     await asyncio.wait_for(tokenising["first"].wait(), 60)
     second = await connection(tmp_path, "second")

@@ -22,7 +22,7 @@ class Endless(OutriderService):
 
     closed = False
 
-    def describe(self) -> ServerDescription:
+    def describe(self, model: str) -> ServerDescription:
         raise NotImplementedError
 
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:

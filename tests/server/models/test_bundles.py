@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.bundle import TOKENIZER_FOLDER, first_damaged
+from common.bundle import TOKENIZER_FOLDER, first_damaged, read_bundle_file
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError, PeerError
@@ -14,7 +14,6 @@ from common.rpc.description import FileRequest
 from common.rpc.stub import connect
 from server.models.bundles import CHUNK_BYTES, write_bundle
 from server.models.offer import make_offer
-from tests.bundles import read_bundle_file
 from tests.families import make_checkpoint, make_tokenizer
 from tests.server.harness import options_for, running
 

@@ -1,0 +1,97 @@
+"""The library: the bundles in this user's cache by the names that people give and read, and their removal.
+
+A bundle's name is MODEL/DRAFT. Knows files and no server.
+"""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from client.cache.bundles import FOLDER
+from client.cache.directory_lock import locked
+from client.cache.uses import InUseError, LastUse, last_use, unused
+from client.errors import BundleError
+from common.bundle import MANIFEST_FILE, read_bundle_file
+from common.programs.nearest import did_you_mean
+from common.protocol.errors import MisuseError
+from common.protocol.plain import plain
+
+_SHOWN = 8  # characters of an id, for a person
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBundle:
+    """`target` and `draft` are empty for a bundle of which not all has arrived; `last_use` is None if it was only
+    fetched, by a release that noted nothing."""
+
+    id: str
+    name: str
+    target: str
+    draft: str
+    bytes: int
+    last_use: LastUse | None
+
+
+def kept_bundles(cache: Path) -> list[KeptBundle]:
+    """All bundles of the cache, by name. Two of one name, of different servers or times, have the beginnings of their
+    ids in their names."""
+    folder = cache / FOLDER
+    found = [_kept(cache, directory) for directory in folder.iterdir() if directory.is_dir()] if folder.is_dir() else []
+    names = Counter(bundle.name for bundle in found)
+    unique = [
+        replace(bundle, name=f"{bundle.name}@{bundle.id[:_SHOWN]}") if names[bundle.name] > 1 else bundle
+        for bundle in found
+    ]
+    return sorted(unique, key=lambda bundle: bundle.name)
+
+
+def find_bundle(kept: Sequence[KeptBundle], name: str) -> KeptBundle:
+    """The bundle of that name, or the only one of the target of that name. Raises MisuseError if there is none, or more
+    than one."""
+    found = [bundle for bundle in kept if bundle.name == name]
+    found = found or [bundle for bundle in kept if name in (bundle.target, f"{bundle.target}/{bundle.draft}")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(bundle.name for bundle in found)
+        raise MisuseError(f"'{plain(name)}' is the name of {len(found)} bundles; choose one: {names}")
+    meant = did_you_mean(name, [bundle.name for bundle in kept])
+    raise MisuseError(f"there is no bundle '{plain(name)}' here; {meant or '`outrider list` shows all'}")
+
+
+async def remove_bundle(cache: Path, bundle: KeptBundle) -> None:
+    """Raises MisuseError if a running process uses or fetches it, BundleError if it cannot be removed."""
+    directory = cache / FOLDER / bundle.id
+    try:
+        with unused(cache, bundle.id):
+            async with locked(directory, waits=False):
+                # First, so that what an interruption leaves counts as incomplete.
+                (directory / MANIFEST_FILE).unlink(missing_ok=True)
+                shutil.rmtree(directory)
+    except InUseError as error:
+        raise MisuseError(f"'{bundle.name}' is in use; end the `outrider` that uses it first") from error
+    except TimeoutError as error:
+        raise MisuseError(f"'{bundle.name}' is being fetched; end that first") from error
+    except OSError as error:
+        raise BundleError(f"'{bundle.name}' cannot be removed from {cache}: {error.strerror}") from error
+
+
+def _kept(cache: Path, directory: Path) -> KeptBundle:
+    identity, read = directory.name, read_bundle_file(directory)
+    use, size = last_use(cache, identity), _size_bytes(directory.rglob("*"))
+    if read is None or read.manifest.id != identity:
+        return KeptBundle(identity, plain(identity[:_SHOWN]), "", "", size, use)
+    target, draft = plain(read.target.model), plain(read.manifest.draft)
+    return KeptBundle(identity, f"{target}/{draft}", target, draft, size, use)
+
+
+def _size_bytes(files: Iterable[Path]) -> int:
+    size = 0
+    for file in files:
+        with suppress(OSError):  # it may be renamed while it is being fetched
+            size += os.stat(file).st_size if file.is_file() else 0
+    return size

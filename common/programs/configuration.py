@@ -89,8 +89,8 @@ def configure(context: typer.Context, program: Program, chosen: Path | None) -> 
 
 
 def configured_by(context: typer.Context) -> Configured:
-    """What `configure` has read."""
-    found: Configured = context.meta[_META]
+    """What `configure` has read; nothing while it is checking that."""
+    found: Configured = context.meta.get(_META, Configured())
     return found
 
 

@@ -143,11 +143,11 @@ async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tm
                 async with client_for(access, DraftChoice(), cache, download_bar):
                     raise AssertionError("the server was believed")
             with pytest.raises(BundleError, match=sentence):
-                await pull(access, None, cache, trust_new=False)
+                await pull(access, DraftChoice(), cache, trust_new=False)
             assert bundles() == known
             assert {each.name for each in (cache / "bundles").iterdir()} == known  # nor an empty directory
             assert recall(cache, str(access.address)) == said
-            await pull(access, None, cache, trust_new=True)
+            await pull(access, DraftChoice(), cache, trust_new=True)
             async with client_for(access, DraftChoice(), cache, download_bar):
                 assert len(bundles()) == len(known) + 1
             known, said = bundles(), recall(cache, str(access.address))

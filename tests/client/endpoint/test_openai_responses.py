@@ -5,7 +5,7 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from client.endpoint.openai_requests import RequestKind
-from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, TextPiece, model_list
+from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, TextPiece
 
 WRITTEN = FinishedAnswer("Hello", "stop", 3, 4)
 ALONE = FinishedAnswer("Hello", "length", 3, 4, unverified=2, details={"private": False})
@@ -57,8 +57,3 @@ def test_what_the_draft_wrote_alone_is_marked_in_each_chunk_and_at_the_end(kind)
     whole = builder(kind).whole(ALONE)
     assert whole["outrider"] == end["outrider"]
     assert whole["system_fingerprint"] == "fp_offline_draft"
-
-
-def test_models_are_a_list():
-    listed = model_list(("a", "b"), 17)
-    assert [each["id"] for each in listed["data"]] == ["a", "b"]

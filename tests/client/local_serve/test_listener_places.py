@@ -3,9 +3,10 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -41,11 +42,11 @@ async def opened(tmp_path) -> AsyncIterator[Listener]:
     await listener.close()
 
 
-async def connection(cache: Path, prompt: str) -> AsyncConnection:
+async def connection(cache: Path, prompt: str, choice: Mapping[str, Any] = CHOICE) -> AsyncConnection:
     """On which a question has been sent."""
     (running,) = find_running(cache)
     connection = AsyncConnection(*await asyncio.open_unix_connection(running.socket))
-    options = RequestOptions(Credentials(), AnswerRequest(policy="cloud"), OfflineRequest(), CHOICE)
+    options = RequestOptions(Credentials(), AnswerRequest(policy="cloud"), OfflineRequest(), choice)
     connection.send(options.request(ADDRESS, prompt))
     return connection
 
@@ -103,3 +104,9 @@ async def test_a_line_does_not_stand_within_an_answer_that_is_not_shown_either()
     assert await ends[1].receive() == Accepted()
     for each in ends:
         each.close()
+
+
+async def test_a_model_that_is_not_loaded_is_left_to_the_one_who_asks(opened, tmp_path) -> None:
+    asked = await connection(tmp_path, "first", {**CHOICE, "model": "other"})
+    assert await asked.receive() == Declined("the running `outrider serve` has loaded 'model', not 'other'")
+    asked.close()

@@ -1,0 +1,123 @@
+"""Aliases of a configuration file: a name that stands for options of the command to which it is given."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+
+from common.programs.aliases import alias_applied, aliases_applied
+from common.programs.command_line import run
+from common.programs.configuration import ConfigFile, Program, configure
+
+Tool = Callable[..., tuple[int, dict[str, Any], str]]
+
+
+def one(context: typer.Context, given: str) -> str:
+    return alias_applied(context, "model", given)
+
+
+def many(context: typer.Context, given: list[str] | None) -> list[str]:
+    return aliases_applied(context, "model", given or [])
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("TOOL_CONFIG", raising=False)
+    return tmp_path / "tool.toml"
+
+
+@pytest.fixture
+def tool(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tool:
+    """Runs the program; returns the exit code, the arguments of its command, and its output."""
+
+    def invoke(*arguments: str) -> tuple[int, dict[str, Any], str]:
+        heard: dict[str, Any] = {}
+        app, program = typer.Typer(add_completion=False), Program("tool", (file,), has_aliases=True)
+
+        @app.callback()
+        def configured(context: typer.Context, config: ConfigFile = None) -> None:
+            configure(context, program, config)
+
+        @app.command()
+        def ask(
+            server: Annotated[str, typer.Option("--server")],
+            model: Annotated[str, typer.Option("--model", callback=one, is_eager=True)] = "",
+            ca: Annotated[Path | None, typer.Option("--ca")] = None,
+            count: Annotated[int, typer.Option("--count", min=1)] = 1,
+        ) -> None:
+            heard.update(server=server, model=model, ca=ca, count=count)
+
+        @app.command()
+        def offer(
+            model: Annotated[list[str] | None, typer.Option("--model", callback=many, is_eager=True)] = None,
+            server: Annotated[str, typer.Option("--server")] = "none",
+        ) -> None:
+            heard.update(server=server, model=model)
+
+        monkeypatch.setattr(sys, "argv", ["tool", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            run(app, "tool")
+        written = capsys.readouterr()
+        return int(ended.value.code or 0), heard, written.out + written.err
+
+    return invoke
+
+
+def test_an_alias_stands_for_options_before_the_environment_and_the_file_and_after_flags(
+    tool: Tool, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = 'server = "usual"\ncount = 2\n[ask]\ncount = 3\n'
+    file.write_text(shared + '[aliases.work]\nserver = "there"\nmodel = "llama"\nca = "ca.pem"\n')
+    monkeypatch.setenv("TOOL_SERVER", "environment")
+    assert tool("ask")[1] == {"server": "environment", "model": "", "ca": None, "count": 3}
+    named = {"server": "there", "model": "llama", "ca": file.parent / "ca.pem", "count": 3}
+    assert tool("ask", "--model", "work")[1] == named
+    assert tool("ask", "--server", "flag", "--model", "work")[1] == {**named, "server": "flag"}
+    assert tool("ask", "--model", "llama")[1]["server"] == "environment"
+    monkeypatch.setenv("TOOL_MODEL", "work")
+    assert tool("ask")[1] == named
+
+
+def test_the_file_may_name_the_alias_that_is_usual(tool: Tool, file: Path) -> None:
+    file.write_text('model = "work"\n[aliases.work]\nserver = "there"\n')
+    assert tool("ask")[1] == {"server": "there", "model": "", "ca": None, "count": 1}
+    assert tool("offer")[1] == {"server": "there", "model": None}
+
+
+def test_an_alias_is_not_looked_up_in_another_one(tool: Tool, file: Path) -> None:
+    file.write_text('[aliases.a]\nserver = "one"\nmodel = "b"\n[aliases.b]\nserver = "two"\nmodel = "a"\n')
+    assert tool("ask", "--model", "a")[1]["model"] == "b"
+    assert tool("ask", "--model", "b")[1] == {"server": "two", "model": "a", "ca": None, "count": 1}
+
+
+def test_an_alias_stands_alone_where_several_names_may_be_given(tool: Tool, file: Path) -> None:
+    file.write_text('[aliases.work]\nserver = "there"\nmodel = "llama"\n')
+    assert tool("offer", "--model", "work")[1] == {"server": "there", "model": ["llama"]}
+    assert tool("offer", "--model", "x", "--model", "y")[1] == {"server": "none", "model": ["x", "y"]}
+    code, _, said = tool("offer", "--model", "x", "--model", "work")
+    assert (code, said) == (2, "tool: 'work' is an alias, which may name a server of its own; give it alone\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("aliases = 3", "aliases is a table; write [aliases.NAME]"),
+        ("[aliases]\nwork = 3", "the alias 'work' stands for nothing; give [aliases.work] options"),
+        ("[aliases.work]", "the alias 'work' stands for nothing"),
+        ('[aliases."a b"]\nserver = "x"', "[aliases] an alias cannot be named 'a b'; use 1 to 64 of the letters"),
+        ('[aliases."--model"]\nserver = "x"', "an alias cannot be named '--model'"),
+        ('[aliases.work]\nsever = "x"', "[aliases.work] there is no option 'sever'; did you mean 'server'?"),
+        ('[aliases.work]\ncount = "many"', "[aliases.work] count must be a whole number, not 'many'"),
+        ("[aliases.work]\ncount = 0", "[aliases.work] count does not fit"),
+    ],
+)
+def test_what_is_no_alias_is_told_before_any_is_used(tool: Tool, file: Path, content: str, sentence: str) -> None:
+    file.write_text(content + "\n")
+    code, heard, said = tool("ask", "--server", "x")
+    assert (code, heard) == (2, {})
+    assert f"{file}: " in said
+    assert sentence in said
+    assert said.count("\n") == 1

@@ -187,7 +187,8 @@ class Listener:
 
     async def _answer(self, question: _Question, connection: AsyncConnection) -> None:
         loaded, options = self._loaded, question.options
-        unreached = unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")
+        draft = loaded.client.manifest.draft if options.policy.drafts else None
+        unreached = unreached_line(str(loaded.client.access.address), draft, "")
         renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
         if not await self._is_reached():
             renderer.show_unreached()

@@ -90,8 +90,9 @@ def _copy_layer(ours: DecoderLayer, theirs: Any, model: Any) -> None:
     if not hasattr(attention, "q_norm"):
         _copy(ours.q_proj, getattr(attention, "q_proj", None), model)
         _copy(ours.k_proj, getattr(attention, "k_proj", None), model)
-    parts = [getattr(feed, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
-    if not all(isinstance(part, nn.Module) for part in parts):
+    named = (getattr(feed, name, None) for name in ("gate_proj", "up_proj", "down_proj"))
+    parts = [part for part in named if isinstance(part, nn.Module)]
+    if len(parts) < 3:
         return
     gate, up, down = (plain_weight(each, model) for each in parts)
     norms = gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)

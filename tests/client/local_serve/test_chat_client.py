@@ -392,7 +392,7 @@ async def test_why_another_serve_declined_is_said_when_the_draft_is_loaded(capsy
     async def load() -> SimpleNamespace:
         return SimpleNamespace(description=description)
 
-    client = SocketChatClient(opened, None, lambda: "it has no place", load)  # type: ignore[arg-type]
+    client = SocketChatClient(opened, None, lambda: Declined("it has no place"), load)  # type: ignore[arg-type]
     (await client.connected()).close()
     theirs.close()
     assert await client.connected() is None

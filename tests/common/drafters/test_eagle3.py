@@ -1,6 +1,7 @@
 """The eagle3 drafter computes what its network does row by row, whatever state has arrived, and keeps the answer
 exact."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -141,6 +142,9 @@ def test_an_embedding_equal_to_the_targets_is_not_kept_twice(tmp_path):
     theirs = scene.target.get_input_embeddings()
     assert eagle3_source(scene.draft, theirs, KEPT).embedding is scene.draft.embedding
     scene.draft.embedding.weight.copy_(theirs.weight)
+    scaled = copy.deepcopy(theirs)
+    scaled.register_forward_hook(lambda _, given, found: found * 3)
+    assert eagle3_source(scene.draft, scaled, KEPT).embedding is scene.draft.embedding
     assert eagle3_source(scene.draft, theirs, KEPT).embedding is theirs
     assert scene.draft.embedding is None
 

@@ -144,7 +144,7 @@ def test_a_request_that_is_declined_has_a_reason(tmp_path, fake, capsys, reason)
 
 def test_nobody_is_there_to_ask(tmp_path, capsys) -> None:
     assert asked(tmp_path) == (Declined(""), [])
-    assert asked(tmp_path, server="no address") == ("", [])
+    assert asked(tmp_path, server="no address") == (Declined(""), [])
     assert capsys.readouterr() == ("", "")
 
 

@@ -69,7 +69,7 @@ def run(
     r"""Ask once and show the answer as it is committed.
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
-    question, unused = _read_prompt(prompt, private_file), None
+    question, declined = _read_prompt(prompt, private_file), None
     if via_serve:
         from client.local_serve.request import RequestOptions
         from client.local_serve.run_client import answer_by_serve
@@ -78,8 +78,8 @@ def run(
         loads["model"] = model
         asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
-            unused = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
-        if unused is None:
+            declined = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
+        if declined is None:
             return
     with loading() as loaded:
         import asyncio
@@ -91,7 +91,9 @@ def run(
         choice = DraftChoice(draft, device, dtype, threads, layers, state, model)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
-            run_command(access, choice, cache_dir, question, options, offline, loaded, unused, raw=raw, as_json=as_json)
+            run_command(
+                access, choice, cache_dir, question, options, offline, loaded, declined, raw=raw, as_json=as_json
+            )
         )
 
 

@@ -128,6 +128,7 @@ def inspect_draft(
     --target."""
     from common.models.source import checkpoint_directory
 
+    # What is not there is told before seconds go by that it takes to import what would read it.
     checkpoint_directory(draft, with_weights=False)
     from common.programs.findings import is_well, show
     from server.models.bundles import checkpoint_name

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import torch
 import typer
 from transformers import PreTrainedTokenizerBase
 
@@ -19,10 +18,8 @@ from common.cache import cache_directory
 from common.certificate import read_pem
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.errors import CheckpointError
-from common.models.families import key_width
 from common.models.fingerprint import fingerprint
-from common.models.placement import DTYPES
-from common.models.quantised import BITS, method_of, why_not
+from common.models.quantised import method_of, why_not
 from common.models.shipped import shipped_family
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
 from common.programs.configuration import Program
@@ -34,14 +31,13 @@ from common.programs.machine import (
     check_folder,
     check_packages,
     check_python,
-    format_bytes,
-    free_memory_bytes,
 )
 from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
 from server.models.bundles import checkpoint_name
 from server.models.inspect import check_fit
+from server.models.memory_needed import REMEDY, memory_needed
 from server.options import AccessOptions, TargetOptions
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
@@ -167,25 +163,8 @@ def _find_target(checkpoint: str, asked: TargetOptions) -> _Target:
 
 
 def _check_memory(target: _Target, cache_tokens: int, asked: TargetOptions) -> Finding:
-    sizes = load_config(target.directory)
-    width = DTYPES[asked.dtype].itemsize if asked.dtype in DTYPES else 4
-    stored = sum(file.stat().st_size for file in weight_files(target.directory))
-    scale = 1.0 if method_of(target.config) else width / _stored_width(target.config)
-    weights = stored * (BITS[asked.quantise] / 8 / width if asked.quantise else 1.0) * scale
-    cache = cache_tokens * sizes.num_hidden_layers * 2 * key_width(sizes) * width
-    free = free_memory_bytes(asked.device)
-    detail = f"about {format_bytes(weights)} of weights and {format_bytes(cache)} of K/V for {cache_tokens:,} tokens"
-    if not free:
-        return Finding("memory", detail)
-    detail += f", {format_bytes(free)} are free"
-    if weights + cache < free:
-        return Finding("memory", detail)
-    return Finding("memory", detail, "choose --dtype bfloat16 or --quantize, lower --cache-tokens, or a larger device")
-
-
-def _stored_width(config: dict[str, Any]) -> int:
-    named = str(config.get("dtype") or config.get("torch_dtype"))
-    return DTYPES.get(named, torch.bfloat16).itemsize
+    needed = memory_needed(target.directory, asked.device, asked.dtype, cache_tokens, asked.quantise)
+    return Finding("memory", str(needed), "" if needed.fits else REMEDY)
 
 
 def _check_draft(draft: str, targets: Sequence[_Target]) -> Finding:

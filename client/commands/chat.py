@@ -17,6 +17,7 @@ from client.chat.lines import Lines, PlainLines
 from client.chat.loop import converse
 from client.chat.settings import ChatSettings
 from client.local_serve.chat_client import Load, SocketChatClient, chat_client_of_serve
+from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions, loaded_here_line
 from client.options import Credentials
 from client.terminal.render import unreached_line
@@ -56,18 +57,18 @@ def chat(request: ChatRequest, loaded: Callable[[], None]) -> bool:
             return await clients.enter_async_context(_client_here(request))
 
         try:
-            by_serve = _client_of_serve(stack, request, load) if request.via_serve else ""
-            client = runner.run(load()) if isinstance(by_serve, str) else by_serve
+            asked = _client_of_serve(stack, request, load) if request.via_serve else Declined("")
+            client = runner.run(load()) if isinstance(asked, Declined) else asked
             chat_session = runner.run(_begin(stack, client, request.settings))
             loaded()
-            if isinstance(by_serve, str) and by_serve and request.settings.answer.options().policy.drafts:
-                sys.stderr.write(loaded_here_line(by_serve) + "\n")
+            if isinstance(asked, Declined) and asked.reason and request.settings.answer.options().policy.drafts:
+                sys.stderr.write(loaded_here_line(asked) + "\n")
             return _talk(client, chat_session, request, runner)
         finally:
             runner.run(stack.aclose())
 
 
-def _client_of_serve(stack: AsyncExitStack, request: ChatRequest, load: Load) -> SocketChatClient | str:
+def _client_of_serve(stack: AsyncExitStack, request: ChatRequest, load: Load) -> SocketChatClient | Declined:
     settings = request.settings
     options = RequestOptions(request.credentials, settings.answer, settings.offline, request.choice)
     client = chat_client_of_serve(request.cache, request.server, options, load)
@@ -102,7 +103,8 @@ def _talk(
     console, notes = PlainConsole(), PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
     display = Display(console, notes)
     if not client.was_reached:
-        display.note(unreached_line(str(parse_destination(request.server)), client.draft, client.hitch))
+        draft = client.draft if request.settings.answer.options().policy.drafts else None
+        display.note(unreached_line(str(parse_destination(request.server)), draft, client.hitch))
     if console.is_terminal:
         greeting = (
             f"{client.description.model}, draft {client.draft}; /help says what can be typed; while "

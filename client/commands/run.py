@@ -10,6 +10,7 @@ from client.assembly import client_for
 from client.drafting.draft_loader import DraftChoice
 from client.link.offline import OfflineOptions
 from client.link.stream import Access
+from client.local_serve.messages import Declined
 from client.local_serve.request import loaded_here_line
 from client.one_answer import answer, prompt_of
 from client.terminal.outcome import show_outcome
@@ -26,13 +27,13 @@ async def run(
     options: AnswerOptions,
     offline: OfflineOptions,
     loaded: Callable[[], None],
-    unused_serve: str | None,
+    declined: Declined | None,
     *,
     raw: bool,
     as_json: bool,
 ) -> None:
     """Shows the answer as it is committed, or prints one JSON object when it is over; `loaded` is called before
-    anything is shown. `unused_serve` is the reason why no running `outrider serve` answers, if there is one to give.
+    anything is shown. `declined` is why no running `outrider serve` answers, None where none was asked.
 
     Raises BrokenOffError after showing what was committed.
     """
@@ -43,10 +44,11 @@ async def run(
         asked = prompt_of(client, prompt, raw=raw)
         drafter = client.load_drafter() if options.policy.drafts else None
         loaded()
-        if unused_serve and drafter is not None:
-            notes.print(loaded_here_line(unused_serve), markup=False)
+        if declined is not None and declined.reason and drafter is not None:
+            notes.print(loaded_here_line(declined), markup=False)
         if not client.was_reached:
-            unreached = unreached_line(str(access.address), client.manifest.draft, client.hitch)
+            draft = None if drafter is None else client.manifest.draft
+            unreached = unreached_line(str(access.address), draft, client.hitch)
             notes.print(unreached, style="dim", markup=False)
         renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)
         converse = client.converse(options.policy, drafter, options.pace, offline)

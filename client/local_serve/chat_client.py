@@ -21,7 +21,7 @@ from client.drafting.policies import Policy
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.local_serve import messages
-from client.local_serve.messages import AsyncConnection, BlockingConnection, ConnectionLostError
+from client.local_serve.messages import AsyncConnection, BlockingConnection, ConnectionLostError, Declined
 from client.local_serve.request import RequestOptions, loaded_here_line, send_request
 from client.private.spans import SplitPrompt
 from client.stats import Meter, Stats, per
@@ -46,13 +46,13 @@ class _OpenedChat:
 
 def chat_client_of_serve(
     cache: Path | None, server: str, options: RequestOptions, load: Load
-) -> "SocketChatClient | str":
-    """A client whose conversations a running `outrider serve` of this user holds; otherwise the reason why none does,
-    empty if the user does not have to know. `load` makes a client in this process."""
+) -> "SocketChatClient | Declined":
+    """A client whose conversations a running `outrider serve` of this user holds, otherwise why none does. `load` makes
+    a client in this process."""
 
-    def open_chat() -> _OpenedChat | str:
+    def open_chat() -> _OpenedChat | Declined:
         connection = send_request(cache, server, options, prompt=None)
-        if isinstance(connection, str):
+        if isinstance(connection, Declined):
             return connection
         with suppress(ConnectionLostError):
             begun = connection.receive()
@@ -60,15 +60,15 @@ def chat_client_of_serve(
                 connection.socket.settimeout(None)
                 return _OpenedChat(connection, begun)
         connection.close()
-        return ""
+        return Declined("")
 
     opened = open_chat()
-    if isinstance(opened, str):
+    if isinstance(opened, Declined):
         return opened
     tokenizer = read_kept(Path(opened.begun.tokenizer))
     if tokenizer is None:
         opened.connection.close()
-        return ""
+        return Declined("")
     return SocketChatClient(opened, tokenizer, open_chat, load)
 
 
@@ -76,7 +76,7 @@ class SocketChatClient:
     """As `Client`, as far as a chat needs it. `open_chat` opens another connection."""
 
     def __init__(
-        self, opened: _OpenedChat, tokenizer: "Tokenizer", open_chat: Callable[[], _OpenedChat | str], load: Load
+        self, opened: _OpenedChat, tokenizer: "Tokenizer", open_chat: Callable[[], _OpenedChat | Declined], load: Load
     ):
         self.description = _description(opened.begun)
         self.draft, self.was_reached = opened.begun.draft, opened.begun.was_reached
@@ -86,7 +86,7 @@ class SocketChatClient:
         self._open_chat = open_chat
         self._load = load
         self._loaded: ChatClient | None = None
-        self._reason = GONE
+        self._declined = Declined(GONE)
 
     def require_rule(self, rule: str) -> None:
         """As `Client.require_rule`."""
@@ -118,8 +118,8 @@ class SocketChatClient:
         opened, self._unused = self._unused, None
         if opened is None and self._loaded is None:
             another = await asyncio.to_thread(self._open_chat)
-            if isinstance(another, str):
-                self._reason = another or GONE
+            if isinstance(another, Declined):
+                self._declined = another if another.reason else Declined(GONE)
             else:
                 opened = another
         if opened is None:
@@ -138,7 +138,7 @@ class SocketChatClient:
             client = await self._load()
             _check_same(self.description, client.description)
             self._loaded = client
-            sys.stderr.write(loaded_here_line(self._reason) + "\n")
+            sys.stderr.write(loaded_here_line(self._declined) + "\n")
             sys.stderr.flush()
         return self._loaded
 

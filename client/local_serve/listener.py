@@ -211,7 +211,8 @@ async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Polic
 
 async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnection) -> None:
     options = question.options
-    unreached = unreached_line(str(loaded.client.access.address), loaded.client.manifest.draft, "")
+    draft = loaded.client.manifest.draft if options.policy.drafts else None
+    unreached = unreached_line(str(loaded.client.access.address), draft, "")
     renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
     if not await loaded.is_reached():
         renderer.show_unreached()

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from client.local_serve.messages import (
     Accepted,
@@ -22,18 +22,21 @@ from common.address import parse_destination
 from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
+if TYPE_CHECKING:
+    from client.options import AnswerRequest, Credentials, OfflineRequest
+
 _ACCEPT_S = 5.0  # for each reply before an answer begins; a slower `outrider serve` is not used
 
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """The options of a command that a running `outrider serve` has to know: option groups as dataclasses, and `choice`,
-    which a drafter is loaded with."""
+    """The options of a command that a running `outrider serve` has to know; `choice` are those that a drafter is loaded
+    with."""
 
-    credentials: Any
-    answer: Any
-    offline: Any
-    choice: Mapping[str, Any]
+    credentials: "Credentials"
+    answer: "AnswerRequest"
+    offline: "OfflineRequest"
+    choice: Mapping[str, str | int | None]
     pace_draft_ms: float = 0.0
 
     def request(self, server: str, prompt: str | None, **shown: bool) -> ServeRequest:
@@ -59,16 +62,15 @@ class RequestOptions:
 
 def send_request(
     cache: Path | None, server: str, options: RequestOptions, prompt: str | None, **shown: bool
-) -> BlockingConnection | str:
+) -> BlockingConnection | Declined:
     """Sends a request (see `RequestOptions.request`) to a running `outrider serve` for this server. Returns the
-    connection on which it was accepted, with a time limit for what it receives; otherwise the reason why not, empty if
-    the user does not have to know."""
+    connection on which it was accepted, with a time limit for what it receives; otherwise why not."""
     try:
         server = str(parse_destination(server))
     except MisuseError:
-        return ""  # reported when the command uses the address itself
+        return Declined("")  # reported when the command uses the address itself
     found = _find(cache_directory(cache), server)
-    if isinstance(found, str):
+    if isinstance(found, Declined):
         return found
     connection = BlockingConnection(found)
     try:
@@ -79,22 +81,22 @@ def send_request(
     if isinstance(reply, Accepted):
         return connection
     connection.close()
-    return reply.reason if isinstance(reply, Declined) else ""
+    return reply if isinstance(reply, Declined) else Declined("")
 
 
-def loaded_here_line(reason: str) -> str:
+def loaded_here_line(declined: Declined) -> str:
     """What a person must know if a running `outrider serve` was not used."""
-    return f"{reason}; the draft is loaded here"
+    return f"{declined.reason}; the draft is loaded here"
 
 
-def _find(cache: Path, server: str) -> socket.socket | str:
-    """A connection; otherwise the reason why there is none, empty if no `outrider serve` runs."""
+def _find(cache: Path, server: str) -> socket.socket | Declined:
+    """A connection; otherwise why there is none, without a reason if no `outrider serve` runs."""
     try:
         running, ours = find_running(cache), own_version()
     except UnsafeError as error:
-        return f"no running `outrider serve` is asked, because {error}"
+        return Declined(f"no running `outrider serve` is asked, because {error}")
     except OSError:
-        return ""
+        return Declined("")
     for each in running:
         if (each.version, each.server) == (ours, server):
             connection = connected(each, _ACCEPT_S)
@@ -104,8 +106,8 @@ def _find(cache: Path, server: str) -> socket.socket | str:
         connection = connected(each, _ACCEPT_S)
         if connection is not None:
             connection.close()
-            return _difference(each, ours, server)
-    return ""
+            return Declined(_difference(each, ours, server))
+    return Declined("")
 
 
 def _difference(running: Running, version: str, server: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from client.errors import BrokenOffError
 from client.local_serve import messages
-from client.local_serve.messages import BlockingConnection, ConnectionLostError
+from client.local_serve.messages import BlockingConnection, ConnectionLostError, Declined
 from client.local_serve.request import RequestOptions, send_request
 from common.protocol.errors import OutriderError
 
@@ -28,19 +28,19 @@ def answer_by_serve(
     *,
     raw: bool,
     as_json: bool,
-) -> str | None:
-    """None if a running `outrider serve` of this user has answered; otherwise the reason, empty if the user does not
-    have to know. `loaded` is called before anything is shown.
+) -> Declined | None:
+    """None if a running `outrider serve` of this user has answered, otherwise why not. `loaded` is called before
+    anything is shown.
 
     Raises OutriderError if no answer comes, or not all of it.
     """
     is_live = not as_json and sys.stdout.isatty()
     connection = send_request(cache, server, options, prompt, is_raw=raw, is_shown=not as_json, is_live=is_live)
-    if isinstance(connection, str):
+    if isinstance(connection, Declined):
         return connection
     with closing(connection):
         connection.socket.settimeout(None)
-        return None if _AnswerDisplay(connection, loaded, as_json=as_json).show() else ""
+        return None if _AnswerDisplay(connection, loaded, as_json=as_json).show() else Declined("")
 
 
 class _AnswerDisplay:

@@ -167,10 +167,11 @@ def lossy_line(rule: str) -> str:
     return f"{rule}: lossy, not the target's own distribution"
 
 
-def unreached_line(address: str, draft: str, hitch: str) -> str:
-    """What a person must know who begins without the server; `hitch` is why, if the server is there."""
+def unreached_line(address: str, draft: str | None, hitch: str) -> str:
+    """What a person must know who begins without the server; `hitch` is why, if the server is there. `draft`: the model
+    that drafts, None where none does."""
     why = hitch or f"the server at {address} cannot be reached"
-    return f"{why}; the draft model '{draft}' writes alone until it answers"
+    return f"{why}; " + (f"the draft model '{draft}' writes alone until it answers" if draft else "it is tried again")
 
 
 def private_line(tokens: int, stats: Stats) -> str:

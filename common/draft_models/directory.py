@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from common.draft_kinds import DRAFT_KINDS, TRAINED_KINDS, DraftKind
-from common.draft_models.layouts import check_pickled, recognise, weights_file
+from common.draft_models.layouts import recognise
 from common.models.errors import CheckpointError
 from common.models.families import key_width
-from common.models.source import CONFIG, WEIGHTS, read_json
+from common.models.source import CONFIG, WEIGHTS, read_json, refuse_pickled
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -63,7 +62,7 @@ def read_draft_kind(directory: Path) -> DraftKind:
     """
     config = read_json(directory / CONFIG)
     if KIND_KEY not in config:
-        check_pickled(directory)
+        refuse_pickled(directory)
         layout = recognise(directory)
         return DRAFT_KINDS["independent" if layout is None else layout.kind]
     kind = str(config[KIND_KEY])
@@ -157,16 +156,6 @@ def read_accept_lengths(directory: Path) -> dict[int, float]:
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{directory / CONFIG} has broken '{ACCEPT_KEY}'; fetch or train it again.") from error
     return lengths
-
-
-def read_tensors(directory: Path, name: str | None = None) -> dict[str, torch.Tensor]:
-    """The tensors of a file by name, by default of the draft's weights. Raises CheckpointError where it is missing or
-    broken."""
-    file = weights_file(directory) if name is None else directory / name
-    try:
-        return load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{file} is missing or broken; fetch or train the draft again.") from error
 
 
 def load_into(module: torch.nn.Module, tensors: Tensors, directory: Path) -> None:

@@ -13,10 +13,12 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, read_tensors, save_draft
+from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
-from common.draft_models.layouts import read_layer_shape, recognise, rename
+from common.draft_models.layouts import recognise, rename
+from common.draft_models.published_layers import layer_settings, read_layer_shapes
 from common.draft_models.vocabulary import KEPT_TOKENS
+from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
 
@@ -34,13 +36,18 @@ class EagleConfig:
     def hidden(self) -> int:
         return self.layer.hidden
 
+    @property
+    def layers(self) -> tuple[LayerShape, ...]:
+        """All layers that attend."""
+        return (self.layer,)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Raises KeyError or TypeError where a field is missing or of another type."""
-        return cls(LayerShape(**content["layer"]), bool(content["bias"]))
+        """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
+        return cls(LayerShape.from_json(content["layer"]), bool(content["bias"]))
 
 
 class EagleDraft(nn.Module):
@@ -91,7 +98,8 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
         if layout is None or layout.kind != KIND:
             raise CheckpointError(f"{directory} holds no EAGLE draft; name another directory.")
         tensors = rename(layout, tensors, directory)
-        config = EagleConfig(read_layer_shape(layout, tensors, directory), bias="fc.bias" in tensors)
+        (layer,) = read_layer_shapes(layer_settings(layout, directory), tensors, directory)
+        config = EagleConfig(layer, bias="fc.bias" in tensors)
     draft = EagleDraft(config)
     load_into(draft, tensors, directory)
     return draft, kept
@@ -106,5 +114,5 @@ def read_facts(directory: Path) -> DraftFacts:
 def _own_config(directory: Path) -> EagleConfig:
     try:
         return EagleConfig.from_json(read_config(directory, KIND))
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} describes no EAGLE draft; fetch or train it again.") from error

@@ -1,5 +1,5 @@
-"""EAGLE-3's draft (Li et al. 2025, arXiv 2503.01840): one decoder layer that continues hidden states of three of the
-target's layers, fused into one vector, and reading it from the layouts in which such drafts are published.
+"""EAGLE-3's draft (Li et al. 2025, arXiv 2503.01840): one decoder layer, or several, that continue hidden states of
+three of the target's layers, fused into one vector, and reading it from the layouts in which such drafts are published.
 
 What may live here: the network, its configuration, its files. It may not know caches, trees, losses or which states
 have arrived. Fusing is the server's part, all else the client's. Our directories are in the layout of EAGLE-3's
@@ -7,16 +7,18 @@ authors, except that the weights that fuse lie in the exporter's file.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from common.draft_models.directory import EXPORTER_WEIGHTS, KIND_KEY, DraftFacts, load_into, read_tensors, save_draft
+from common.draft_models.directory import EXPORTER_WEIGHTS, KIND_KEY, DraftFacts, load_into, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
-from common.draft_models.layouts import EAGLE3, Layout, published_names, read_layer_shape, recognise, rename
+from common.draft_models.layouts import EAGLE3, SERVER_PREFIX, published_names, recognise, rename
+from common.draft_models.published_layers import count_layers, layer_settings, read_layer_shapes
+from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
 
@@ -27,25 +29,36 @@ KIND = "eagle3"
 TAPS = 3
 """The target's layers whose hidden states are fused."""
 
-_FUSE = "fuse."
 _TAPS_KEY = "eagle_aux_hidden_state_layer_ids"
 _NORM_FIRST_KEY = "norm_before_residual"
+_NORM_OUTPUT_KEY = "norm_output"
+_EAGLE_KEY = "eagle_config"
+"""Where some publishers put what only EAGLE's drafts have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eagle3Config:
     """`vocabulary`: tokens of the target; `draft_vocabulary`: those that the draft's head knows. `norm_first`: the
-    residual is the normalised feature. `own_embedding`: it brings an embedding, in place of the target's."""
+    residual is the normalised feature. `norm_output`: it continues its output after the final norm, in place of before.
+    `own_embedding`: it brings an embedding, in place of the target's. `further`: layers behind the first, of Llama's
+    form."""
 
     layer: LayerShape
     vocabulary: int
     draft_vocabulary: int
     norm_first: bool = False
+    norm_output: bool = False
     own_embedding: bool = False
+    further: tuple[LayerShape, ...] = ()
 
     @property
     def hidden(self) -> int:
         return self.layer.hidden
+
+    @property
+    def layers(self) -> tuple[LayerShape, ...]:
+        """All layers that attend."""
+        return self.layer, *self.further
 
 
 class Eagle3Draft(nn.Module):
@@ -60,6 +73,7 @@ class Eagle3Draft(nn.Module):
         self.embedding_norm = RmsNorm(hidden, epsilon)
         self.feature_norm = RmsNorm(hidden, epsilon)
         self.layer = DecoderLayer(config.layer, read_vectors=2)
+        self.further = nn.ModuleList(DecoderLayer(shape) for shape in config.further)
         self.norm = RmsNorm(hidden, epsilon)
         self.head = nn.Linear(hidden, config.draft_vocabulary, bias=False)
 
@@ -68,18 +82,25 @@ class Eagle3Draft(nn.Module):
         return torch.cat([self.embedding_norm(embedded), features], dim=-1)
 
     def keys_values(self, entered: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """`[B, K, S, D]` each: a row's depend on its own input alone."""
+        """`[B, K, S, D]` each, of the first layer: a row's depend on its own input alone."""
         return self.layer.keys_values(self._normed(entered)[1], rows)
 
-    def forward(self, entered: torch.Tensor, rows: torch.Tensor, attention: Attention) -> torch.Tensor:
-        """The outputs `[B, T, E]` of rows `[B, T]`, counted from 0 at the second token, before the final norm."""
+    def forward(
+        self, entered: torch.Tensor, rows: torch.Tensor, attention: Attention, *further: Attention
+    ) -> torch.Tensor:
+        """The outputs `[B, T, E]` of rows `[B, T]`, counted from 0 at the second token; `further` is the attention of
+        each layer behind the first."""
         residual, normed = self._normed(entered)
         out: torch.Tensor = self.layer.attend(residual, normed, rows, attention)
+        for layer, attends in zip(self.further, further, strict=True):
+            out = layer(out, rows, attends)
+        if self.config.norm_output:
+            out = self.norm(out)
         return out
 
     def logits(self, out: torch.Tensor) -> torch.Tensor:
         """`[..., D]` of outputs `[..., E]`."""
-        logits: torch.Tensor = self.head(self.norm(out))
+        logits: torch.Tensor = self.head(out if self.config.norm_output else self.norm(out))
         return logits
 
     def _normed(self, entered: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,6 +108,32 @@ class Eagle3Draft(nn.Module):
         embedded, feature = torch.split(entered, self.config.hidden, dim=-1)
         normed = self.feature_norm(feature)
         return normed if self.config.norm_first else feature, torch.cat([embedded, normed], dim=-1)
+
+
+class Fuse(nn.Linear):
+    """The server's half: `[..., 3 * E_t]`, the states at the taps, to `[..., E]`. `norm_all` normalises them as one
+    vector before, `norm_each` each of them, as drafts of speculators may (their `norm_before_fc` and `fc_norm`)."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        bias: bool = False,
+        norm_all: bool = False,
+        norm_each: bool = False,
+        epsilon: float = 1e-5,
+    ):
+        super().__init__(inputs, outputs, bias=bias)
+        self.input_norm = RmsNorm(inputs, epsilon) if norm_all else nn.Identity()
+        self.tap_norms = nn.ModuleList(RmsNorm(inputs // TAPS, epsilon) for _ in range(TAPS if norm_each else 0))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        states = self.input_norm(states)
+        if self.tap_norms:
+            parts = zip(self.tap_norms, states.chunk(TAPS, dim=-1), strict=True)
+            states = torch.cat([norm(part) for norm, part in parts], dim=-1)
+        return super().forward(states)
 
 
 def default_taps(layers: int) -> tuple[int, ...]:
@@ -101,32 +148,37 @@ def save_eagle3(
     directory: Path,
     fingerprint: str,
     draft: Eagle3Draft,
-    fuse: nn.Linear,
+    fuse: Fuse,
     taps: Sequence[int],
     kept: torch.Tensor | None = None,
 ) -> None:
     """`fuse` maps `[3 * E_t]` to `[E]`. `kept`: the tokens of the head's rows, int64 `[D]`; None for all."""
     config, shape = draft.config, draft.config.layer
+    windows = [each.sliding_window for each in config.layers]
     content = {
         "architectures": [EAGLE3.architecture],
         "model_type": "llama",
         "hidden_act": "silu",
         "hidden_size": shape.hidden,
         "intermediate_size": shape.intermediate,
-        "num_hidden_layers": 1,
+        "num_hidden_layers": len(config.layers),
         "num_attention_heads": shape.heads,
         "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
         "rms_norm_eps": shape.epsilon,
         "rope_theta": shape.rope_base,
+        "rope_scaling": None if shape.rope_scaling is None else asdict(shape.rope_scaling),
+        "sliding_window": next(filter(None, windows), None),
+        "layer_types": ["full_attention" if each is None else "sliding_attention" for each in windows],
         "vocab_size": config.vocabulary,
         "draft_vocab_size": config.draft_vocabulary,
         _NORM_FIRST_KEY: config.norm_first,
+        _NORM_OUTPUT_KEY: config.norm_output,
         _TAPS_KEY: list(taps),
     }
-    names = published_names(EAGLE3)
+    names = published_names(EAGLE3, layers=len(config.layers))
     own = {names[name]: tensor for name, tensor in draft.state_dict().items()}
-    fusing = {names[_FUSE + name]: tensor for name, tensor in fuse.state_dict().items()}
+    fusing = {names[SERVER_PREFIX + name]: tensor for name, tensor in fuse.state_dict().items()}
     save_draft(directory, KIND, fingerprint, content, own | _maps(config, kept), fusing)
 
 
@@ -139,9 +191,10 @@ def load_eagle3(directory: Path) -> tuple[Eagle3Draft, torch.Tensor | None]:
     return _draft(config, tensors, directory), kept
 
 
-def load_fuse(directory: Path) -> nn.Linear:
-    """The server's half, frozen: `[3 * E_t]` to `[E]`. Raises CheckpointError where it is not there or broken."""
-    return _fuse(_read(directory, with_exporter=True)[1], directory)
+def load_fuse(directory: Path) -> Fuse:
+    """The server's half, frozen. Raises CheckpointError where it is not there or broken."""
+    config, tensors, _ = _read(directory, with_exporter=True)
+    return _fuse(config, tensors, directory)
 
 
 def read_taps(directory: Path, layers: int) -> tuple[int, ...]:
@@ -156,7 +209,7 @@ def read_facts(directory: Path) -> DraftFacts:
     """Raises CheckpointError where `directory` holds no EAGLE-3 draft, or one that is broken."""
     config, tensors, kept = _read(directory, with_exporter=True)
     _draft(config, tensors, directory)
-    fuse = _fuse(tensors, directory)
+    fuse = _fuse(config, tensors, directory)
     hidden = fuse.in_features // TAPS
     if fuse.out_features != config.hidden or (hidden != config.hidden and not config.own_embedding):
         raise CheckpointError(f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again.")
@@ -170,16 +223,27 @@ def read_facts(directory: Path) -> DraftFacts:
 
 def _draft(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Eagle3Draft:
     draft = Eagle3Draft(config)
-    load_into(draft, {name: tensor for name, tensor in tensors.items() if not name.startswith(_FUSE)}, directory)
+    load_into(
+        draft, {name: tensor for name, tensor in tensors.items() if not name.startswith(SERVER_PREFIX)}, directory
+    )
     return draft
 
 
-def _fuse(tensors: Mapping[str, torch.Tensor], directory: Path) -> nn.Linear:
-    own = {name.removeprefix(_FUSE): tensor for name, tensor in tensors.items() if name.startswith(_FUSE)}
+def _fuse(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Fuse:
+    own = {
+        name.removeprefix(SERVER_PREFIX): tensor for name, tensor in tensors.items() if name.startswith(SERVER_PREFIX)
+    }
     outputs, inputs = own["weight"].shape if own["weight"].ndim == 2 else (0, 0)
     if not outputs or not inputs or inputs % TAPS:
         raise CheckpointError(f"the weights in {directory} fuse no hidden states of {TAPS} layers; fetch it again.")
-    fuse = nn.Linear(inputs, outputs, bias="bias" in own)
+    fuse = Fuse(
+        inputs,
+        outputs,
+        bias="bias" in own,
+        norm_all="input_norm.weight" in own,
+        norm_each="tap_norms.0.weight" in own,
+        epsilon=config.layer.epsilon,
+    )
     load_into(fuse, own, directory)
     return fuse
 
@@ -189,7 +253,7 @@ def _named_taps(directory: Path) -> tuple[int, ...]:
     enter, as in vLLM and speculators; under `eagle_config`, the one that they leave, as in SGLang."""
     config = read_json(directory / CONFIG)
     try:
-        left = (config.get("eagle_config") or {}).get(_TAPS_KEY) or ()
+        left = (config.get(_EAGLE_KEY) or {}).get(_TAPS_KEY) or ()
         taps = tuple(int(each) for each in config.get(_TAPS_KEY) or ()) or tuple(int(each) + 1 for each in left)
     except (AttributeError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} has broken '{_TAPS_KEY}'; fetch it again.") from error
@@ -209,25 +273,29 @@ def _read(
     tensors = read_tensors(directory)
     if with_exporter and KIND_KEY in content:
         tensors |= read_tensors(directory, EXPORTER_WEIGHTS)
-    elsewhere = ("fuse.weight",) if KIND_KEY in content and not with_exporter else ()
-    renamed = rename(layout, tensors, directory, elsewhere)
+    # A bundle has no weights that fuse.
+    elsewhere = () if with_exporter else (f"{SERVER_PREFIX}weight",)
+    settings = layer_settings(layout, directory)
+    layers = count_layers(settings, tensors, directory)
+    renamed = rename(layout, tensors, directory, elsewhere, layers=layers)
     kept = _kept(renamed, directory)
-    return _config(layout, content, renamed, kept, directory), renamed, kept
+    shapes = read_layer_shapes(settings, renamed, directory, layers)
+    return _config(content, settings, shapes, renamed, kept, directory), renamed, kept
 
 
 def _config(
-    layout: Layout,
     content: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    shapes: Sequence[LayerShape],
     tensors: Mapping[str, torch.Tensor],
     kept: torch.Tensor | None,
     directory: Path,
 ) -> Eagle3Config:
-    shape = read_layer_shape(layout, tensors, directory)
-    sizes = content.get(layout.layer_key, content) if layout.layer_key else content
     rows = len(tensors["head.weight"])
     embedding = tensors.get("embedding.weight")
     try:
-        vocabulary = rows if kept is None else int(sizes["vocab_size"])
+        vocabulary = rows if kept is None else int(settings["vocab_size"])
+        of_eagle = dict(content.get(_EAGLE_KEY) or {}) | dict(content)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again.") from error
     if kept is not None and (len(kept) != rows or not rows or int(kept.min()) < 0 or int(kept.max()) >= vocabulary):
@@ -235,11 +303,13 @@ def _config(
     if embedding is not None and len(embedding) != vocabulary:
         raise CheckpointError(f"the embedding in {directory} is not of {vocabulary} tokens; fetch it again.")
     return Eagle3Config(
-        shape,
+        shapes[0],
         vocabulary,
         rows,
-        norm_first=bool(content.get(_NORM_FIRST_KEY, False)),
+        norm_first=bool(of_eagle.get(_NORM_FIRST_KEY, False)),
+        norm_output=bool(of_eagle.get(_NORM_OUTPUT_KEY, False)),
         own_embedding=embedding is not None,
+        further=tuple(shapes[1:]),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from common.draft_models.eagle3 import load_fuse, read_taps
+from common.draft_models.eagle3 import Fuse, load_fuse, read_taps
 from common.draft_models.lsa import StateMixer
 from common.draft_models.moa import load_lsa, read_moa_config
 from common.models.key_values import KeyValuePool
@@ -67,7 +67,7 @@ class FusedExporter:
 
     kind = FUSED
 
-    def __init__(self, fuse: torch.nn.Linear, taps: Sequence[int]):
+    def __init__(self, fuse: Fuse, taps: Sequence[int]):
         """`taps`: the pool's, in the order in which `fuse` takes them."""
         self.shape: tuple[int, ...] = (fuse.out_features,)
         self._fuse = fuse

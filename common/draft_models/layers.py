@@ -4,13 +4,16 @@ What may live here: RMSNorm, rotary positions, grouped-query attention, SwiGLU, 
 know caches, slots, trees or which network it is part of.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, Self
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+from common.models.rope import RopeScaling, inverse_frequencies
 
 # Shape letters: B rows, T queries, S sources, E features, H query heads, K key/value heads, D head dimension.
 
@@ -20,7 +23,8 @@ Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """Sizes and variants of one decoder layer."""
+    """Sizes and variants of one decoder layer. `head_norms`: the heads of queries and keys are normalised before they
+    are turned, as in Qwen3. `sliding_window`: a row sees so many rows, its own last; None for all."""
 
     hidden: int
     heads: int
@@ -31,6 +35,16 @@ class LayerShape:
     epsilon: float = 1e-5
     input_norm: bool = True
     attention_bias: bool = False  # of queries, keys and values
+    output_bias: bool = False  # of the projection of what attention returns
+    head_norms: bool = False
+    rope_scaling: RopeScaling | None = None
+    sliding_window: int | None = None
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """From what `dataclasses.asdict` made. Raises KeyError, TypeError or ValueError where it is none."""
+        scaling = content.get("rope_scaling")
+        return cls(**{**content, "rope_scaling": None if scaling is None else RopeScaling.from_json(scaling)})
 
 
 class RmsNorm(nn.Module):
@@ -60,7 +74,9 @@ class DecoderLayer(nn.Module):
         self.q_proj = nn.Linear(read, shape.heads * dim, bias=shape.attention_bias)
         self.k_proj = nn.Linear(read, shape.kv_heads * dim, bias=shape.attention_bias)
         self.v_proj = nn.Linear(read, shape.kv_heads * dim, bias=shape.attention_bias)
-        self.o_proj = nn.Linear(shape.heads * dim, hidden, bias=False)
+        self.o_proj = nn.Linear(shape.heads * dim, hidden, bias=shape.output_bias)
+        self.q_norm = RmsNorm(dim, shape.epsilon) if shape.head_norms else nn.Identity()
+        self.k_norm = RmsNorm(dim, shape.epsilon) if shape.head_norms else nn.Identity()
         self.post_norm = RmsNorm(hidden, shape.epsilon)
         self.gate_proj = nn.Linear(hidden, shape.intermediate, bias=False)
         self.up_proj = nn.Linear(hidden, shape.intermediate, bias=False)
@@ -90,7 +106,7 @@ class DecoderLayer(nn.Module):
     ) -> torch.Tensor:
         """As `forward`, with what queries, keys and values read: `normed [B, T, read_vectors * E]`."""
         turn = self._turn(positions)
-        queries = turn(_split(self.q_proj(normed), self.shape.head_dim))
+        queries = turn(self.q_norm(_split(self.q_proj(normed), self.shape.head_dim)))
         keys, values = self._keys_values(normed, turn) if keys_values is None else keys_values
         x = x + self.o_proj(attention(queries, keys, values))
         normed = self.post_norm(x)
@@ -99,7 +115,7 @@ class DecoderLayer(nn.Module):
 
     def _keys_values(self, normed: torch.Tensor, turn: "_Turn") -> tuple[torch.Tensor, torch.Tensor]:
         dim = self.shape.head_dim
-        return turn(_split(self.k_proj(normed), dim)), _split(self.v_proj(normed), dim)
+        return turn(self.k_norm(_split(self.k_proj(normed), dim))), _split(self.v_proj(normed), dim)
 
     def _turn(self, positions: torch.Tensor) -> "_Turn":
         return _Turn(positions, self.shape)
@@ -137,8 +153,10 @@ class _Turn:
     """Rotary positions (Su et al. 2021) in Llama's layout, of heads `[B, H, T, D]` at `positions [B, T]`."""
 
     def __init__(self, positions: torch.Tensor, shape: LayerShape):
-        angles = positions[:, None, :, None].float() * _frequencies(shape.head_dim, shape.rope_base, positions.device)
-        self._cos, self._sin = angles.cos(), angles.sin()
+        frequencies = _frequencies(shape.head_dim, shape.rope_base, shape.rope_scaling, positions.device)
+        angles = positions[:, None, :, None].float() * frequencies
+        magnitude = 1.0 if shape.rope_scaling is None else shape.rope_scaling.magnitude
+        self._cos, self._sin = angles.cos() * magnitude, angles.sin() * magnitude
 
     def __call__(self, heads: torch.Tensor) -> torch.Tensor:
         cos, sin = self._cos.to(heads.dtype), self._sin.to(heads.dtype)
@@ -146,12 +164,11 @@ class _Turn:
 
 
 @cache
-def _frequencies(head_dim: int, base: float, device: torch.device) -> torch.Tensor:
+def _frequencies(head_dim: int, base: float, scaling: RopeScaling | None, device: torch.device) -> torch.Tensor:
     """Of each number of a head, `[D]`: the first half turns the other way than the second."""
-    half = head_dim // 2
     # Cached, so it must not be an inference tensor: it may be made while drafting and used in training.
     with torch.inference_mode(False):
-        frequencies = base ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
+        frequencies = inverse_frequencies(base, head_dim, scaling).to(device)
         return torch.cat([-frequencies, frequencies])
 
 

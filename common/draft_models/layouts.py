@@ -1,7 +1,6 @@
 """Published layouts of draft models: how each is recognised, and one table from its names of tensors to ours.
 
-What may live here: the layouts as plain data, renaming by them, and reading a published layer's sizes. It may not know
-any network, nor run anything.
+What may live here: the layouts as plain data, and renaming by them. It may not know any network, nor run anything.
 
 Sources: EAGLE-1/2 and EAGLE-3 as in github.com/SafeAILab/EAGLE (`cnets1.py`, `cnets.py`), Medusa as in
 github.com/FasterDecoding/Medusa (`medusa_model.py`), and the two of github.com/vllm-project/speculators.
@@ -12,17 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 
-from common.draft_models.layers import LayerShape
+from common.draft_models.weight_files import tensor_names
 from common.models.errors import CheckpointError
-from common.models.source import CONFIG, WEIGHTS, read_json
+from common.models.source import CONFIG, read_json
 
-MEDUSA_WEIGHTS = "medusa_lm_head.safetensors"
-WEIGHT_FILES = (WEIGHTS, MEDUSA_WEIGHTS)
-"""The names under which a draft's weights are published; the first that is there counts."""
-
-_PICKLED_WEIGHTS = ("pytorch_model.bin", "medusa_lm_head.pt")
+SERVER_PREFIX = "fuse."
+"""How our names of tensors begin that only the server computes with."""
 
 _SPECULATORS_TYPE = "speculators_model_type"
 
@@ -36,17 +31,22 @@ _LLAMA_LAYER = {
     "mlp.down_proj.weight": "down_proj.weight",
     "post_attention_layernorm.weight": "post_norm.weight",
 }
-_LLAMA_BIASES = {f"self_attn.{name}.bias": f"{name}.bias" for name in ("q_proj", "k_proj", "v_proj")}
+_LAYER_OPTIONAL = {
+    **{f"self_attn.{name}.bias": f"{name}.bias" for name in ("q_proj", "k_proj", "v_proj", "o_proj")},
+    **{f"self_attn.{name}.weight": f"{name}.weight" for name in ("q_norm", "k_norm")},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """One published layout. `names` maps every tensor that it must hold to ours, `optional` those that it may hold;
-    `unused` are those that a draft needs nothing of here.
+    `unused` are those that a draft needs nothing of here. Where both sides of a line say `{head}` and `{block}`, it
+    stands for one of each; `{layer}` counts layers behind the first from 1, `{further}` from 0.
 
     It is recognised by the first of these that applies: `speculators_type` in its configuration, one of
     `config_keys` in it, `architecture`, or a tensor whose name begins as one of `marks`. A `prefix` of names is left
-    out. `layer_key` is where the configuration has the layer's sizes, None for its top.
+    out; where some begin with it, all others are the target's. `layer_key` is where the configuration has the layers'
+    sizes, None for its top.
     """
 
     title: str
@@ -61,20 +61,28 @@ class Layout:
     prefix: str = ""
     layer_key: str | None = None
 
+    @property
+    def embedding(self) -> str | None:
+        """The name of the draft's own embedding, None where it has none."""
+        return next((name for name, ours in self.optional.items() if ours == "embedding.weight"), None)
 
-def _layer(published: str) -> dict[str, str]:
-    return {f"{published}.{name}": f"layer.{ours}" for name, ours in _LLAMA_LAYER.items()}
+    def is_for_client(self, name: str) -> bool:
+        """Whether a client needs the tensor: not where only the server computes with it, or nobody does."""
+        ours = {**self.names, **self.optional}.get(name, name)
+        return name not in self.unused and not ours.startswith(SERVER_PREFIX)
 
 
-def _biases(published: str) -> dict[str, str]:
-    return {f"{published}.{name}": f"layer.{ours}" for name, ours in _LLAMA_BIASES.items()}
+def _lines(names: Mapping[str, str], published: str, ours: str = "layer") -> dict[str, str]:
+    return {f"{published}.{name}": f"{ours}.{own}" for name, own in names.items()}
 
 
 def _eagle3(layer: str) -> dict[str, str]:
     return {
-        **_layer(layer),
+        **_lines(_LLAMA_LAYER, layer),
         f"{layer}.input_layernorm.weight": "embedding_norm.weight",
         f"{layer}.hidden_norm.weight": "feature_norm.weight",
+        **_lines(_LLAMA_LAYER, "layers.{layer}", "further.{further}"),
+        "layers.{layer}.input_layernorm.weight": "further.{further}.input_norm.weight",
         "fc.weight": "fuse.weight",
         "norm.weight": "norm.weight",
         "lm_head.weight": "head.weight",
@@ -83,7 +91,9 @@ def _eagle3(layer: str) -> dict[str, str]:
 
 def _eagle3_optional(layer: str) -> dict[str, str]:
     own = {"fc.bias": "fuse.bias", "embed_tokens.weight": "embedding.weight", "d2t": "d2t", "t2d": "t2d"}
-    return own | _biases(layer)
+    norms = {f"fc_norm.{tap}.weight": f"fuse.tap_norms.{tap}.weight" for tap in range(3)}
+    layers = _lines(_LAYER_OPTIONAL, layer) | _lines(_LAYER_OPTIONAL, "layers.{layer}", "further.{further}")
+    return own | norms | {"input_norm.weight": "fuse.input_norm.weight"} | layers
 
 
 SPECULATORS_EAGLE3 = Layout(
@@ -98,8 +108,8 @@ SPECULATORS_EAGLE3 = Layout(
 SPECULATORS_EAGLE = Layout(
     title="an EAGLE draft in the layout of speculators",
     kind="eagle",
-    names={"fusion_fc.weight": "fc.weight", **_layer("transformer")},
-    optional={"fusion_fc.bias": "fc.bias", **_biases("transformer")},
+    names={"fusion_fc.weight": "fc.weight", **_lines(_LLAMA_LAYER, "transformer")},
+    optional={"fusion_fc.bias": "fc.bias", **_lines(_LAYER_OPTIONAL, "transformer")},
     unused=frozenset({"embed_tokens.weight", "lm_head.weight"}),
     speculators_type="eagle",
     marks=("fusion_fc.",),
@@ -128,8 +138,8 @@ MEDUSA = Layout(
 EAGLE = Layout(
     title="an EAGLE-1/2 draft as its authors publish it",
     kind="eagle",
-    names={"fc.weight": "fc.weight", **_layer("layers.0")},
-    optional={"fc.bias": "fc.bias", **_biases("layers.0")},
+    names={"fc.weight": "fc.weight", **_lines(_LLAMA_LAYER, "layers.0")},
+    optional={"fc.bias": "fc.bias", **_lines(_LAYER_OPTIONAL, "layers.0")},
     unused=frozenset({"embed_tokens.weight"}),
     marks=("fc.",),
 )
@@ -152,44 +162,11 @@ def recognise(directory: Path) -> Layout | None:
     if kind is not None:
         known = ", ".join(str(layout.speculators_type) for layout in LAYOUTS if layout.speculators_type)
         raise CheckpointError(f"{directory} holds a speculators draft of type '{kind}'; of these are read: {known}.")
-    architectures, names = config.get("architectures") or (), _tensor_names(directory)
+    architectures, names = config.get("architectures") or (), tensor_names(directory)
     for layout in LAYOUTS:
         if any(key in config for key in layout.config_keys) or layout.architecture in architectures:
             return layout
     return next((layout for layout in LAYOUTS if any(name.startswith(layout.marks) for name in names)), None)
-
-
-def weights_file(directory: Path) -> Path:
-    """Where a draft's weights lie. Raises CheckpointError where there are none, or only as pickle."""
-    for name in WEIGHT_FILES:
-        if (directory / name).is_file():
-            return directory / name
-    check_pickled(directory)
-    raise CheckpointError(f"{directory} has no weights as safetensors; put its {WEIGHTS} there.")
-
-
-def check_pickled(directory: Path) -> None:
-    """Raises CheckpointError where weights are there as pickle alone, with how to convert them."""
-    for name in _PICKLED_WEIGHTS:
-        if (directory / name).is_file() and not any(directory.glob("*.safetensors")):
-            raise CheckpointError(
-                f"{directory} holds its weights as {name}, which can run code when it is read; convert it there with "
-                f'`python -c "import torch, safetensors.torch as s; s.save_file({{k: v.clone() for k, v in '
-                f"torch.load('{name}', map_location='cpu', weights_only=True).items()}}, '{WEIGHTS}')\"`, which reads "
-                "tensors alone."
-            )
-
-
-def _tensor_names(directory: Path) -> set[str]:
-    """Those of a draft's weights; none where there is no such file, or a broken one, which loading it tells."""
-    file = next((directory / name for name in WEIGHT_FILES if (directory / name).is_file()), None)
-    try:
-        if file is not None:
-            with safe_open(file, framework="pt") as source:
-                return set(source.keys())
-    except (OSError, SafetensorError):
-        pass
-    return set()
 
 
 def rename(
@@ -197,15 +174,15 @@ def rename(
     tensors: Mapping[str, torch.Tensor],
     directory: Path,
     elsewhere: Collection[str] = (),
-    **fields: int,
+    **counts: int,
 ) -> dict[str, torch.Tensor]:
     """The tensors under our names, without those that are not used. Of `elsewhere`, ours, none has to be there;
-    `fields` are the sizes by which a table of many heads is written out.
+    `counts` of `heads`, `blocks` and `layers` are what the table is written out for.
 
     Raises CheckpointError where one is missing, or one is there that the layout does not know.
     """
-    table = _expand(layout.names, **fields)
-    known = table | dict(layout.optional)
+    table = _expand(layout.names, **counts)
+    known = table | _expand(layout.optional, **counts)
     found = {name.removeprefix(layout.prefix): tensor for name, tensor in tensors.items()}
     strange = [name for name in found if name not in known and name not in layout.unused]
     if strange:
@@ -218,53 +195,24 @@ def rename(
     return {known[name]: tensor for name, tensor in found.items() if name in known}
 
 
-def published_names(layout: Layout) -> dict[str, str]:
-    """The layout's name for each of our tensors."""
-    return {ours: name for name, ours in {**layout.names, **layout.optional}.items()}
+def published_names(layout: Layout, **counts: int) -> dict[str, str]:
+    """The layout's name for each of our tensors; `counts` as for `rename`."""
+    return {ours: name for name, ours in _expand({**layout.names, **layout.optional}, **counts).items()}
 
 
-def _expand(names: Mapping[str, str], heads: int = 1, blocks: int = 1) -> dict[str, str]:
-    """A table with a line for each head and block that it mentions."""
+def _expand(names: Mapping[str, str], heads: int = 1, blocks: int = 1, layers: int = 1) -> dict[str, str]:
+    """A table with a line for each head, block and layer behind the first that it mentions."""
     return {
-        name.format(head=head, block=block, blocks=blocks): ours.format(head=head, block=block)
+        name.format(head=head, block=block, blocks=blocks, layer=layer): ours.format(
+            head=head, block=block, further=layer - 1
+        )
         for head in range(heads)
         for block in range(blocks)
         for name, ours in names.items()
+        for layer in range(1, layers if "{layer}" in name else 2)
     }
 
 
 def _listed(names: Collection[str], most: int = 3) -> str:
     shown = [f"'{name}'" for name in list(names)[:most]]
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def read_layer_shape(layout: Layout, tensors: Mapping[str, torch.Tensor], directory: Path) -> LayerShape:
-    """The sizes of a published layer, without input norm; biases are read off `tensors`, which have our names. What a
-    configuration leaves out is Llama's default.
-
-    Raises CheckpointError where sizes are missing, or rotary positions are scaled.
-    """
-    content = read_json(directory / CONFIG)
-    if layout.layer_key is not None:
-        content = content.get(layout.layer_key, content)
-    try:
-        rope = content.get("rope_parameters") or {}
-        scaling = content.get("rope_scaling") or rope
-        scaled = scaling.get("rope_type", scaling.get("type", "default")) != "default"
-        hidden, heads = int(content["hidden_size"]), int(content["num_attention_heads"])
-        shape = LayerShape(
-            hidden=hidden,
-            heads=heads,
-            kv_heads=int(content.get("num_key_value_heads") or heads),
-            head_dim=int(content.get("head_dim") or hidden // heads),
-            intermediate=int(content["intermediate_size"]),
-            rope_base=float(content.get("rope_theta") or rope.get("rope_theta") or 10_000.0),
-            epsilon=float(content.get("rms_norm_eps", 1e-6)),
-            input_norm=False,
-            attention_bias="layer.q_proj.bias" in tensors,
-        )
-    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise CheckpointError(f"{directory / CONFIG} lacks the sizes of a Llama layer; fetch it again.") from error
-    if scaled:
-        raise CheckpointError(f"the draft in {directory} scales its rotary positions; name one that does not.")
-    return shape

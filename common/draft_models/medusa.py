@@ -14,8 +14,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, read_tensors, save_draft
-from common.draft_models.layouts import recognise, rename
+from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, save_draft
+from common.draft_models.layouts import MEDUSA, recognise, rename
+from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
 
@@ -143,11 +144,12 @@ def save_medusa(directory: Path, fingerprint: str, draft: MedusaDraft, accuracie
 
 
 def load_medusa(directory: Path) -> MedusaDraft:
-    """The heads, frozen, as they were saved. Takes our directories and published ones.
+    """The heads, frozen, as they were saved. Takes our directories and published ones, which may hold the whole model
+    that they were trained with (Medusa-2); of such a one only the heads are read.
 
     Raises CheckpointError where the directory holds none.
     """
-    content, tensors = read_json(directory / CONFIG), read_tensors(directory)
+    content, tensors = read_json(directory / CONFIG), read_tensors(directory, prefix=MEDUSA.prefix)
     try:
         if KIND_KEY in content:
             config = MedusaConfig.from_json(read_config(directory, KIND))

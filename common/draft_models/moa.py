@@ -13,10 +13,11 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from common.draft_models.directory import EXPORTER_WEIGHTS, DraftFacts, load_into, read_config, read_tensors, save_draft
+from common.draft_models.directory import EXPORTER_WEIGHTS, DraftFacts, load_into, read_config, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS, StateMixer
 from common.draft_models.vocabulary import KEPT_TOKENS
+from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 
@@ -45,15 +46,15 @@ class MoaConfig:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Raises KeyError or TypeError where a field is missing or of another type."""
+        """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
         return cls(
             hidden=int(content["hidden"]),
             target_layers=int(content["target_layers"]),
             state_width=int(content["state_width"]),
             depths=tuple(int(depth) for depth in content["depths"]),
-            lsa=LayerShape(**content["lsa"]),
-            sa=LayerShape(**content["sa"]),
-            ca=LayerShape(**content["ca"]),
+            lsa=LayerShape.from_json(content["lsa"]),
+            sa=LayerShape.from_json(content["sa"]),
+            ca=LayerShape.from_json(content["ca"]),
             mixer=str(content["mixer"]),
             final_norm=bool(content["final_norm"]),
         )
@@ -118,7 +119,7 @@ def read_moa_config(directory: Path) -> MoaConfig:
     """Raises CheckpointError where `directory` holds no moa draft."""
     try:
         return MoaConfig.from_json(read_config(directory, KIND))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
 
 

@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from common.draft_models.layouts import MEDUSA
 from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
 from common.models.parts import layers_of
@@ -27,6 +28,8 @@ from common.models.quantised import method_of, plain_tensors
 from common.models.source import CONFIG, QUANTISATION, WEIGHTS, read_json, weight_files
 
 _LAYER = re.compile(r"((?:\w+\.)*?(?:layers|h|blocks))\.(\d+)\.(.*)")
+_NOT_THE_TARGETS = MEDUSA.prefix
+"""How the names of tensors begin that a Medusa-2 checkpoint holds beside its model's."""
 _MENTIONED_LAYER = re.compile(r"(layers\\?\.)(\d+)")
 _HIDDEN_LAYERS = "num_hidden_layers"
 _COUNTED = ("max_window_layers", "first_k_dense_replace")
@@ -121,7 +124,9 @@ def _metadata_of(metadata: Mapping[str, str], first: int) -> dict[str, str]:
 
 
 def _renumbered(name: str, first: int) -> str | None:
-    """The tensor's name in the tail, None where it belongs to an earlier layer."""
+    """The tensor's name in the tail, None where it belongs to an earlier layer or to a draft model."""
+    if name.startswith(_NOT_THE_TARGETS):
+        return None
     layer = _LAYER.fullmatch(name)
     if layer is None:
         return name

@@ -31,6 +31,14 @@ def eagle3_source(draft: Eagle3Draft, embedding: nn.Module, kept: torch.Tensor |
     """`embedding` is the target's; the draft's own, where it brings one that differs, takes its place. `kept`: the
     tokens of the head's rows, None for the target's vocabulary."""
     own = draft.embedding
-    if own is not None and torch.equal(own.weight, embedding.get_parameter("weight")):
+    if own is not None and _is_same(own, embedding):
         draft.embedding = own = None  # one in memory is enough
     return FeatureSource(KIND, FUSED, draft, embedding if own is None else own, draft.logits, kept)
+
+
+@torch.inference_mode()
+def _is_same(own: nn.Embedding, target: nn.Module) -> bool:
+    """Whether both give the same for every token: some families scale what they look up."""
+    theirs = target.get_parameter("weight")
+    first = torch.zeros(1, dtype=torch.long, device=theirs.device)
+    return torch.equal(own.weight, theirs) and torch.equal(own(first), target(first))

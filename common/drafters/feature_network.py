@@ -2,12 +2,14 @@
 from its own predictions of them (EAGLE-1/2, Li et al. 2024, arXiv 2401.15077 and 2406.16858; EAGLE-3, Li et al. 2025,
 arXiv 2503.01840).
 
-It may know slots and one decoder layer, not which kind of draft it is, trees, sessions or how state travels.
+It may know slots and decoder layers, not which kind of draft it is, trees, sessions or how state travels.
 
-Row i stands for token i + 1, so the first token of a sequence has none. A row's keys and values depend on its own
-input alone, as there is one layer: when a state arrives, the K/V of the row after it are written anew, and only rows
-after the newest state are run again. The prediction of a row inside a gap may thus be older than the K/V that it
-attends to; it serves as a feature until the gap is filled.
+Row i stands for token i + 1, so the first token of a sequence has none. In the first layer a row's keys and values
+depend on its own input alone: when a state arrives, the K/V of the row after it are written anew, and of a draft of one
+layer only rows after the newest state are run again. The prediction of a row inside a gap may thus be older than the
+K/V that it attends to; it serves as a feature until the gap is filled. In further layers they depend on the rows before
+as well. There the rows of states that are newer than all others are run again, and when no gap is left, all rows behind
+the first state that came late.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +36,7 @@ token would be too slow."""
 class FeatureDraft(Protocol):
     """What `FeatureNetwork` runs; a feature is a vector `[E]` of a token.
 
-    `config` has the layer's shape as `layer`, and as `hidden` the E of features."""
+    `config` has the layers' shapes as `layers`, and as `hidden` the E of features."""
 
     @property
     def config(self) -> Any: ...
@@ -44,11 +46,12 @@ class FeatureDraft(Protocol):
         ...
 
     def keys_values(self, entered: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """`[B, K, S, D]` each, of the rows' inputs alone."""
+        """`[B, K, S, D]` each, of the first layer, and of the rows' inputs alone."""
         ...
 
-    def __call__(self, entered: torch.Tensor, rows: torch.Tensor, attention: Attention) -> torch.Tensor:
-        """The predicted features `[B, T, E]` of rows `[B, T]`, counted from 0 at the second token."""
+    def __call__(self, entered: torch.Tensor, rows: torch.Tensor, *attention: Attention) -> torch.Tensor:
+        """The predicted features `[B, T, E]` of rows `[B, T]`, counted from 0 at the second token; `attention` is that
+        of each layer."""
         ...
 
 
@@ -81,8 +84,9 @@ class FeatureNetwork:
         self._embedding = source.embedding
         self._head = source.head
         self._options = len(weights) if self.columns is None else len(self.columns)
-        self._layer = PackedLayer(source.draft.config.layer, self.capacity, weights)
+        self._layers = [PackedLayer(shape, self.capacity, weights) for shape in source.draft.config.layers]
         self._newest = NOTHING
+        self._first_late = self.capacity  # the first position whose state came after a newer one
         self._known_CE = weights.new_zeros(self.capacity, source.draft.config.hidden)
         self._arrived_C = torch.zeros(self.capacity, dtype=torch.bool, device=weights.device)
         self._predicted_SE = torch.zeros_like(self._known_CE)
@@ -90,11 +94,18 @@ class FeatureNetwork:
 
     @torch.inference_mode()
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+        before = self._newest
         for state in states:
             if state.kind == self._state_kind:
                 values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._known_CE)
+                self._first_late = min(self._first_late, state.start if state.start <= before else self.capacity)
                 self._take(state.start, values, past_slots)
-        return min(self._newest + 1, max(0, len(past_slots) - 1))
+        changed = self._newest + 1
+        if len(self._layers) > 1:
+            changed = min(changed, before + 2)
+            if bool(self._arrived_C[: self._newest + 1].all()):
+                changed, self._first_late = min(changed, self._first_late + 1), self.capacity
+        return min(changed, max(0, len(past_slots) - 1))
 
     def forget(self, keep: int) -> None:
         self._arrived_C[keep:] = False
@@ -110,7 +121,8 @@ class FeatureNetwork:
             # A first token has no row: all next tokens are equally likely.
             uniform = self._known_CE.new_full((len(segment.wanted), self._options), 1.0 / self._options)
             return uniform.float().log()
-        plan = self._layer.plan(rows)
+        plan = self._layers[0].plan(rows)
+        attention = [layer.attention(plan) for layer in self._layers]
         numbers, slots = plan.positions[0], plan.attention.written_slots
         self._remember(plan.token_ids[0], slots)
         arrived, known = self._arrived_C[numbers], self._known_CE[numbers]
@@ -119,7 +131,7 @@ class FeatureNetwork:
         for _ in range(min(max(runs) + 1, _PASSES)):
             features = torch.where(arrived[:, None], known, self._predicted_SE[parents])
             entered = self._draft.enter(embedded, features[None])
-            out = self._draft(entered, plan.positions, self._layer.attention(plan))[0]
+            out = self._draft(entered, plan.positions, *attention)[0]
             self._predicted_SE.index_copy_(0, slots, out)
         logits: torch.Tensor = self._head(out.index_select(0, plan.wanted_rows))
         return logits
@@ -136,7 +148,7 @@ class FeatureNetwork:
             embedded = self._embedding(self._tokens_S[slots])
             entered = self._draft.enter(embedded, values[: len(slots)])[None]
             rows = torch.arange(start, start + len(slots), device=values.device)[None]
-            self._layer.write(slots, *self._draft.keys_values(entered, rows))
+            self._layers[0].write(slots, *self._draft.keys_values(entered, rows))
 
     def _remember(self, tokens: torch.Tensor, slots: torch.Tensor) -> None:
         """Predictions begin from nothing, except of a token that is run again in its slot."""

@@ -108,7 +108,7 @@ class MoaNetwork:
 
     def _through_tail(self, plan: PassPlan, hidden: torch.Tensor) -> torch.Tensor:
         context = PassContext(self._tail_values.spare_arrived(plan), self._tail_values.pool)
-        out = run_layers(self._tail, context, plan.positions, hidden)
+        out = run_layers(self._tail, context, plan.positions, hidden)[0]
         return out.index_select(0, plan.wanted_rows)
 
 

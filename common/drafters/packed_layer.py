@@ -19,7 +19,7 @@ class PackedLayer:
         width = shape.kv_heads * shape.head_dim
         keys, values = (embedding.new_zeros(capacity, width) for _ in range(2))
         self._pool = KeyValuePool((keys,), (values,))
-        self._scoring = Scoring(shape.head_dim**-0.5)
+        self._scoring = Scoring(shape.head_dim**-0.5, shape.sliding_window)
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=len(embedding),

@@ -19,7 +19,7 @@ from common.models.parts import layers_of, stack_of
 from common.models.plan import AttentionPlan, Group
 
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
-# values, S slots, B segments of a group, Q queries and C context entries per segment of it, X = heads * D.
+# values, S slots, B segments of a group, Q queries and C context entries per segment of it, X = heads * D, R = F * Q.
 # ruff: noqa: N803, N806
 
 ATTENTION = "outrider_tree"
@@ -64,7 +64,7 @@ def attend(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls: `Attends.attend`, its result as `[1, N, H, V]`.
+    """What transformers calls: `Attends.attend`, its result as `[B, Q, H, V]`.
 
     Raises `TypeError` when the model is called without a pass.
     """
@@ -72,7 +72,7 @@ def attend(
     window, chunk = _reach(getattr(module, "config", None), layer, sliding_window)
     scoring = Scoring(query.shape[-1] ** -0.5 if scaling is None else scaling, window, chunk, softcap, s_aux)
     result_NX = running_attention().attend(layer, query, key, value, scoring)
-    return result_NX.view(1, *result_NX.shape[:1], query.shape[1], -1), None
+    return result_NX.view(query.shape[0], query.shape[2], query.shape[1], -1), None
 
 
 def _reach(config: Any, layer: int, sliding_window: int | None) -> tuple[int | None, int | None]:
@@ -107,21 +107,34 @@ def _attend_group(
     query_BKRD = query_BKFQD.reshape(segments, kv_heads, -1, dim)
     key_BKCD, value_BKCV = key_BCKD.transpose(1, 2), value_BCKV.transpose(1, 2)
     mask = group.mask(shared, scoring.sliding_window, scoring.chunk)
-    if scoring.softcap is None and scoring.sinks_H is None:
-        result = scaled_dot_product_attention(query_BKRD, key_BKCD, value_BKCV, attn_mask=mask, scale=scoring.scaling)
-    else:
-        sinks_K1R1 = None
-        if scoring.sinks_H is not None:
-            sinks_K1R1 = scoring.sinks_H.view(kv_heads, shared, 1).expand(-1, -1, queries).reshape(kv_heads, -1, 1)
-        result = _weights(query_BKRD, key_BKCD, mask, scoring, sinks_K1R1) @ value_BKCV
+    sinks_K1R1 = None
+    if scoring.sinks_H is not None:
+        sinks_K1R1 = scoring.sinks_H.view(kv_heads, shared, 1).expand(-1, -1, queries).reshape(kv_heads, -1, 1)
+    result = weigh(query_BKRD, key_BKCD, value_BKCV, mask, scoring, sinks_K1R1)
     result_BKFQV = result.reshape(segments, kv_heads, shared, queries, -1)
     return result_BKFQV.permute(0, 3, 1, 2, 4).reshape(segments * queries, -1)
+
+
+def weigh(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scoring: Scoring,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
+    """`[B, K, R, V]`: what `query [B, K, R, D]` gets of `value [B, K, C, V]` behind `key [B, K, C, D]`. `mask` is added
+    to the scores, broadcast to `[B, K, R, C]`; `sinks [K, R or 1, 1]` are those of the layer's heads. Of `scoring`, the
+    window and the chunk are the mask's affair."""
+    if scoring.softcap is None and sinks is None:
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scoring.scaling)
+    return _weights(query, key, mask, scoring, sinks) @ value
 
 
 def _weights(
     query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scoring: Scoring, sinks: torch.Tensor | None
 ) -> torch.Tensor:
-    """`[B, K, F * Q, C]`: the softmax of scores that are capped (Gemma 2, arXiv 2408.00118) or have sinks (gpt-oss,
+    """`[B, K, R, C]`: the softmax of scores that are capped (Gemma 2, arXiv 2408.00118) or have sinks (gpt-oss,
     arXiv 2508.10925), which no fused kernel computes."""
     scores = query @ key.transpose(2, 3) * scoring.scaling
     if scoring.softcap is not None:
@@ -129,13 +142,14 @@ def _weights(
     if mask is not None:
         scores = scores + mask
     if sinks is not None:
-        scores = torch.cat([scores, sinks.to(scores.dtype).expand(len(scores), -1, -1, -1)], dim=-1)
+        scores = torch.cat([scores, sinks.to(scores.dtype).expand(*scores.shape[:-1], 1)], dim=-1)
     weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(query.dtype)
     return weights if sinks is None else weights[..., :-1]
 
 
 def run_layers(model: CausalLm, attends: Attends, positions: torch.Tensor, entering: torch.Tensor) -> torch.Tensor:
-    """`[N, E]`: last hidden states, after the final norm, from `entering [1, N, E]`, what the first layer gets."""
+    """`[B, Q, E]`: last hidden states, after the final norm, from `entering [B, Q, E]`, what the first layer gets, at
+    `positions [B, Q]`. A pass is one row, B = 1."""
 
     # A family may scale its embeddings, or add positions to them, before its first layer.
     def enter(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -149,7 +163,7 @@ def run_layers(model: CausalLm, attends: Attends, positions: torch.Tensor, enter
             output = stack_of(model)(inputs_embeds=entering, position_ids=positions, use_cache=False)
     finally:
         hook.remove()
-    hidden: torch.Tensor = output.last_hidden_state[0]
+    hidden: torch.Tensor = output.last_hidden_state
     return hidden
 
 

@@ -8,7 +8,6 @@ completely, and leaves every other one, and every complaint, to transformers.
 It may not know K/V pools, slots or drafts, and may not import transformers.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch.nn.functional import silu
 
 from common.models.layer_attention import Scoring, running_attention
 from common.models.placement import parse_device, parse_dtype
+from common.models.rope import RopeScaling, inverse_frequencies, read_rope
 from common.models.source import CONFIG, QUANTISATION, read_json, weight_files
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class DecoderConfig:
     attention_bias: tuple[bool, bool]
     """Of the projections to queries, keys and values, and of the projection of what attention returns."""
     mlp_bias: bool
-    rope: Mapping[str, Any]
+    rope_base: float
+    rope_scaling: RopeScaling | None
     sliding_windows: tuple[int | None, ...]
     """Of each layer, None where it sees everything."""
 
@@ -210,7 +211,8 @@ def load_decoder(
         if parsed.tie_word_embeddings:
             weights[_HEAD] = weights[_EMBEDDING]
         decoder.load_state_dict(weights, assign=True)
-        decoder.model.inverse_frequencies = _inverse_frequencies(parsed).to(chosen_device)
+        frequencies = inverse_frequencies(parsed.rope_base, parsed.head_dim, parsed.rope_scaling)
+        decoder.model.inverse_frequencies = frequencies.to(chosen_device)
     # Whatever is wrong here is told by transformers, which loads it next.
     except Exception:
         return None
@@ -257,6 +259,7 @@ def _parse(config: Mapping[str, Any]) -> DecoderConfig:
         head_dim = hidden // heads
     has_bias = {"qwen2": True, "mistral": False}.get(family, config.get("attention_bias", False))
     has_mlp_bias = config.get("mlp_bias", False) if family == "llama" else False
+    base, scaling = _rope(config)
     parsed = DecoderConfig(
         model_type=family,
         hidden_size=hidden,
@@ -270,7 +273,8 @@ def _parse(config: Mapping[str, Any]) -> DecoderConfig:
         tie_word_embeddings=config.get("tie_word_embeddings", False),
         attention_bias=(has_bias, has_bias and family != "qwen2"),
         mlp_bias=has_mlp_bias,
-        rope=_rope(config),
+        rope_base=base,
+        rope_scaling=scaling,
         sliding_windows=_sliding_windows(config, family, layers),
     )
     sizes = (parsed.intermediate_size, parsed.num_key_value_heads, parsed.head_dim, parsed.vocab_size, hidden, heads)
@@ -284,17 +288,15 @@ def _parse(config: Mapping[str, Any]) -> DecoderConfig:
     return parsed
 
 
-def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What transformers calls `rope_parameters`, from where older checkpoints say it too."""
-    said = config.get("rope_parameters")
-    if said is None:
-        said = dict(config.get("rope_scaling") or {}) | {"rope_theta": config["rope_theta"]}
-        said["rope_type"] = said.get("rope_type") or said.get("type") or "default"
-    if not isinstance(said, Mapping) or said.get("partial_rotary_factor", 1.0) != 1.0:
+def _rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
+    """The base of rotary positions and how they are scaled, where that is as transformers does to the last bit."""
+    said = config.get("rope_parameters") or config
+    if not isinstance(said["rope_theta"], int | float):
         raise _NotPlainError
-    if said["rope_type"] not in _INVERSE_FREQUENCIES or not isinstance(said["rope_theta"], int | float):
+    base, scaling = read_rope(config)
+    if scaling is not None and scaling.rope_type == "yarn":
         raise _NotPlainError
-    return said
+    return base, scaling
 
 
 def _sliding_windows(config: Mapping[str, Any], family: str, layers: int) -> tuple[int | None, ...]:
@@ -314,36 +316,6 @@ def _sliding_windows(config: Mapping[str, Any], family: str, layers: int) -> tup
     if len(types) != layers or type(window) is not int:
         raise _NotPlainError
     return tuple(window if kind == _SLIDING else None for kind in types)
-
-
-def _default_frequencies(base: float, dim: int, _: Mapping[str, Any]) -> torch.Tensor:
-    exponents = torch.arange(0, dim, 2, dtype=torch.float) / dim
-    frequencies: torch.Tensor = 1.0 / (base**exponents)
-    return frequencies
-
-
-def _linear_frequencies(base: float, dim: int, rope: Mapping[str, Any]) -> torch.Tensor:
-    frequencies: torch.Tensor = _default_frequencies(base, dim, rope) / rope["factor"]
-    return frequencies
-
-
-def _llama3_frequencies(base: float, dim: int, rope: Mapping[str, Any]) -> torch.Tensor:
-    plain = _default_frequencies(base, dim, rope)
-    factor, low, high = rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"]
-    context = rope["original_max_position_embeddings"]
-    wavelength = 2 * math.pi / plain
-    scaled = torch.where(wavelength > context / low, plain / factor, plain)
-    smooth = (context / wavelength - low) / (high - low)
-    smoothed = (1 - smooth) * scaled / factor + smooth * scaled
-    is_medium = ~(wavelength < context / high) * ~(wavelength > context / low)
-    return torch.where(is_medium, smoothed, scaled)
-
-
-_INVERSE_FREQUENCIES = {"default": _default_frequencies, "linear": _linear_frequencies, "llama3": _llama3_frequencies}
-
-
-def _inverse_frequencies(config: DecoderConfig) -> torch.Tensor:
-    return _INVERSE_FREQUENCIES[config.rope["rope_type"]](config.rope["rope_theta"], config.head_dim, config.rope)
 
 
 def _rotated(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

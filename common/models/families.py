@@ -77,3 +77,10 @@ def key_width(config: Any) -> int:
     if getattr(config, "qk_nope_head_dim", None):  # latent attention, whose keys are kept as the attention gets them
         return int(heads) * int(config.qk_nope_head_dim + config.qk_rope_head_dim)
     return int(heads) * head_size(config)
+
+
+def value_width(config: Any) -> int:
+    """Numbers of one layer's values of one token; those of latent attention are of another width than its keys."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    own = getattr(config, "v_head_dim", None)
+    return int(heads) * int(own) if own else key_width(config)

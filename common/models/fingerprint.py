@@ -39,7 +39,7 @@ def fingerprint(path_or_id: str | Path) -> str:
     config = read_json(directory / CONFIG)
     tensors: dict[str, list[Any]] = {}
     for path in weight_files(directory):
-        tensors.update(_describe_tensors(path))
+        tensors.update(describe_tensors(path))
     described = {
         "config": {key: value for key, value in config.items() if key not in VOLATILE_CONFIG_KEYS},
         "vocabulary": hashlib.sha256(vocabulary_file(directory).read_bytes()).hexdigest(),
@@ -48,7 +48,9 @@ def fingerprint(path_or_id: str | Path) -> str:
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
-def _describe_tensors(path: Path) -> dict[str, list[Any]]:
+def describe_tensors(path: Path) -> dict[str, list[Any]]:
+    """Of each tensor of a safetensors file its stored dtype, shape and the sha256 of its first 1024 bytes. Raises
+    `CheckpointError` where the file cannot be read or is not whole."""
     try:
         with path.open("rb") as file:
             return _read_tensors(file)

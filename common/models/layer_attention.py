@@ -11,7 +11,8 @@ from typing import Protocol
 
 import torch
 
-# Shape letters: N packed rows, H query heads, K key/value heads, D head dimension, V dimension of a head's values.
+# Shape letters: B rows, Q tokens of each, H query heads, K key/value heads, D head dimension, V dimension of a head's
+# values.
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,7 +35,8 @@ class Attends(Protocol):
     def attend(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scoring: Scoring
     ) -> torch.Tensor:
-        """From `query [1, H, N, D]`, `key [1, K, N, D]` and `value [1, K, N, V]` to `[N, H * V]`."""
+        """From `query [B, H, Q, D]`, `key [B, K, Q, D]` and `value [B, K, Q, V]` to `[B * Q, H * V]`. A pass is
+        one row, B = 1."""
         ...
 
 

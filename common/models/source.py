@@ -5,6 +5,7 @@ that a misspelt name is reported at once.
 """
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ QUANTISATION = "quantization_config"
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """Files with a vocabulary: transformers builds the tokenizer from the first that exists."""
 
-_WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors", "medusa_lm_head.safetensors")
+MEDUSA_WEIGHTS = "medusa_lm_head.safetensors"
+"""Medusa's heads alone, as their authors name them."""
+
+_WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors", MEDUSA_WEIGHTS)
 """A checkpoint's weights, a draft's server half, and published Medusa heads. Some repositories hold the same weights
 again under other names."""
 
@@ -79,13 +83,7 @@ def weight_files(directory: Path) -> list[Path]:
     if (directory / WEIGHTS).is_file():
         return [directory / WEIGHTS]
     if not (directory / SHARD_INDEX).is_file():
-        pickled = next((name for pattern in _PICKLED for name in sorted(directory.glob(pattern))), None)
-        if pickled is not None:
-            raise CheckpointError(
-                f"the weights in {directory} are pickled ({pickled.name}), which could run code when they are loaded; "
-                "read them with torch.load(FILE, weights_only=True), which runs none, and write them with "
-                "safetensors.torch.save_file."
-            )
+        refuse_pickled(directory)
         raise CheckpointError(f"{directory} has no weights; put its {WEIGHTS} there.")
     shard_of_tensor = read_json(directory / SHARD_INDEX).get("weight_map")
     if not isinstance(shard_of_tensor, dict):
@@ -95,6 +93,22 @@ def weight_files(directory: Path) -> list[Path]:
         if not shard.is_file():
             raise CheckpointError(f"{directory} lacks {shard.name}; fetch the checkpoint again.")
     return shards
+
+
+def refuse_pickled(directory: Path) -> None:
+    """Raises `CheckpointError` where weights are there as pickle alone, with how to convert them."""
+    if any(directory.glob("*.safetensors")):
+        return
+    name = next((file.name for pattern in _PICKLED for file in sorted(directory.glob(pattern))), None)
+    if name is None:
+        return
+    pattern = _PICKLED[0] if fnmatch(name, _PICKLED[0]) else name
+    raise CheckpointError(
+        f"{directory} holds its weights as {name}, which can run code when it is read; convert it there with "
+        f'`python -c "import glob, torch, safetensors.torch as s; s.save_file({{k: v.clone() for f in '
+        f"sorted(glob.glob('{pattern}')) for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}}, "
+        f"'{WEIGHTS}', {{'format': 'pt'}})\"`, which reads tensors alone."
+    )
 
 
 def vocabulary_file(directory: Path) -> Path:

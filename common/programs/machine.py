@@ -88,11 +88,17 @@ def format_bytes(size: float) -> str:
 
 
 def free_memory_bytes(device: str) -> int:
-    """Free memory of the device, or of the machine for the CPU; 0 if it is unknown."""
+    """Free memory of the device, or for the CPU what programs can get of the machine's; 0 if it is unknown."""
     import torch
 
     if device.startswith("cuda"):
         return torch.cuda.mem_get_info(device)[0] if torch.cuda.is_available() else 0
+    try:
+        # Free pages alone leave out the files that the system keeps in memory until a program needs it.
+        told = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+        return int(told["MemAvailable"].removesuffix("kB")) * 1024
+    except (KeyError, OSError, ValueError):
+        pass
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):

@@ -24,7 +24,6 @@ from common.bundle import (
     write_bundle_file,
 )
 from common.draft_kinds import LOOKUP, DraftKind
-from common.draft_models.layouts import weights_file
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
 from common.protocol.errors import MisuseError, PeerError
@@ -95,12 +94,13 @@ def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
     return directory
 
 
-def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, tail: Path) -> OfferedBundle:
-    """The bundle of a draft that runs on the target's own embedding, last layers and head, which lie in `tail`.
+def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, client_half: Path, tail: Path) -> OfferedBundle:
+    """The bundle of a draft that runs on the target's own embedding, last layers and head, which lie in `tail`; of the
+    draft itself it has what lies in `client_half`.
 
     Raises MisuseError where a file is missing.
     """
-    own = {CONFIG: draft.directory / CONFIG, WEIGHTS: weights_file(draft.directory)}
+    own = {name: client_half / name for name in (CONFIG, WEIGHTS)}
     end = {f"{TAIL_FOLDER}/{name}": tail / name for name in (CONFIG, WEIGHTS)}
     return _offer(draft.name, draft.kind.name, card, own | end | _tokenizer_sources(target))
 

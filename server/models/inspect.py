@@ -82,7 +82,7 @@ def inspect_draft(draft: str) -> DraftReport:
         facts, title = _facts_of_causal_lm(directory, config), _CAUSAL_LM
     else:
         facts, title = network_of(kind).read_facts(directory), "" if layout is None else layout.title
-    tensors = _headers(directory)
+    tensors = _headers(directory, "" if layout is None else layout.prefix)
     if KEPT_TOKENS in tensors:
         facts = replace(facts, proposable=prod(tensors[KEPT_TOKENS].shape))
     return DraftReport(
@@ -167,8 +167,9 @@ def _facts_of_causal_lm(directory: Path, config: dict[str, Any]) -> DraftFacts:
     return DraftFacts(proposable=config["vocab_size"])
 
 
-def _headers(directory: Path) -> dict[str, TensorHeader]:
-    """Of all tensors by name. Raises CheckpointError where a file is broken."""
+def _headers(directory: Path, prefix: str) -> dict[str, TensorHeader]:
+    """Of a draft's tensors by name; where some begin with `prefix`, all others are the target's. Raises CheckpointError
+    where a file is broken."""
     headers: dict[str, TensorHeader] = {}
     for file in sorted(directory.glob("*.safetensors")):
         try:
@@ -178,7 +179,8 @@ def _headers(directory: Path) -> dict[str, TensorHeader]:
                     headers[name] = TensorHeader(found.get_dtype(), tuple(found.get_shape()))
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{file} cannot be read; fetch or train the draft again.") from error
-    return headers
+    own = {name: header for name, header in headers.items() if name.startswith(prefix)}
+    return own or headers
 
 
 def _named_target(config: dict[str, Any]) -> str | None:

@@ -27,6 +27,7 @@ from server.models.bundles import (
     offer_lookup,
     offer_with_tail,
 )
+from server.models.client_halves import keep_client_half
 from server.models.draft_models import LOOKUP_MODEL, DraftModel, needed_taps, needs_hidden, read_draft_model
 from server.models.tails import keep_tail
 from server.models.target_card import read_card
@@ -97,7 +98,8 @@ def make_offer(target: str, drafts: tuple[str, ...], name: str = "") -> Offer:
         model = read_draft_model(checkpoint_name(draft), kind, where, directory, card.fingerprint)
         tail = keep_tail(directory, card.fingerprint, max(model.depths), cache_directory())
         models.append(replace(model, tail=tail))
-        bundles.append(offer_with_tail(directory, card, model, tail))
+        client_half = keep_client_half(where, tail, cache_directory())
+        bundles.append(offer_with_tail(directory, card, model, client_half, tail))
     lookup = offer_lookup(directory, card)
     check_names_differ((*bundles, lookup))
     return Offer(directory, card, tokenizer, tuple(bundles), (*models, LOOKUP_MODEL), lookup)

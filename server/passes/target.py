@@ -6,6 +6,7 @@ Blocking torch code, called from one worker thread. It may not know sessions or 
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -20,6 +21,7 @@ from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.sampling.logit_rows import LogitRows, UnusableLogitsError
 from server.fault_isolation import describe_error
+from server.models.memory_needed import check_memory
 from server.passes.batch import PassOutcome
 
 _log = logging.getLogger(__name__)
@@ -112,10 +114,12 @@ def load_target(
 
     `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`.
 
-    Raises CheckpointError where something is amiss, passes do not agree, or the target does not fit on the device.
+    Raises CheckpointError where something is amiss, passes do not agree, or the target does not fit on the device;
+    what cannot fit is told before it is loaded.
     """
     if threads:
         torch.set_num_threads(threads)
+    check_memory(Path(path), device, dtype, capacity, quantise)
     model = load_causal_lm(path, device, dtype, quantise)
     try:
         check_agreement(model)

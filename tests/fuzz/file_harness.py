@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save
 
 from client.text import chat_tokens, decode, raw_tokens
-from common.draft_models.directory import read_accept_lengths, read_draft_kind, read_tensors
+from common.draft_models.directory import read_accept_lengths, read_draft_kind
+from common.draft_models.weight_files import read_tensors
 from common.models.checkpoint import load_tokenizer
 from common.protocol.errors import MisuseError
 from tests.families import make_checkpoint

@@ -18,7 +18,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.families import key_width
 from common.models.fingerprint import fingerprint
-from common.models.parts import head_of
+from common.models.parts import head_of, stack_of
 from common.models.shipped import shipped_family
 from common.models.source import checkpoint_directory
 from training.draft_models.recipe import Batch, FeatureNeeds, Features
@@ -102,7 +102,7 @@ def features(target: FrozenTarget, batch: Batch, needs: FeatureNeeds) -> Feature
         return Features()
     # Without the configuration, because with it a layer with a sliding window would drop what left the window.
     cache = DynamicCache() if needs.key_values else None
-    body: Any = target.model.base_model
+    body: Any = stack_of(target.model)
     output = body(
         input_ids=batch.ids,
         past_key_values=cache,

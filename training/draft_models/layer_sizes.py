@@ -6,6 +6,7 @@ from typing import Any
 
 from common.draft_models.layers import LayerShape
 from common.models.families import head_size
+from common.models.parts import layers_of
 from training.draft_models.features import FrozenTarget
 
 
@@ -13,7 +14,9 @@ def target_layer(target: FrozenTarget, *, input_norm: bool = True) -> LayerShape
     """The shape of a decoder layer with the target's sizes."""
     config = target.config
     rope = getattr(config, "rope_parameters", None) or {}
-    causal_lm: Any = target.model
+    # A family may have neither these norms nor this projection.
+    attention: Any = getattr(layers_of(target.model)[0], "self_attn", None)
+    epsilon = getattr(config, "rms_norm_eps", None) or getattr(config, "layer_norm_eps", None) or 1e-5
     return LayerShape(
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
@@ -21,9 +24,9 @@ def target_layer(target: FrozenTarget, *, input_norm: bool = True) -> LayerShape
         head_dim=head_size(config),
         intermediate=config.intermediate_size,
         rope_base=float(rope.get("rope_theta", 10_000.0)),
-        epsilon=float(config.rms_norm_eps),
+        epsilon=float(epsilon),
         input_norm=input_norm,
-        attention_bias=causal_lm.model.layers[0].self_attn.q_proj.bias is not None,
+        attention_bias=getattr(getattr(attention, "q_proj", None), "bias", None) is not None,
     )
 
 

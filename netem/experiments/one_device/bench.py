@@ -20,8 +20,8 @@ from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
 from common.draft_kinds import Weights
 from common.draft_models.exporters import StateExporter
-from common.draft_models.layouts import weights_file
 from common.draft_models.tail import write_tail
+from common.draft_models.weight_files import draft_weight_files
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, load_drafter
@@ -29,7 +29,7 @@ from common.drafters.lookup import LookupDrafter
 from common.drafters.ranking import Rank, ranking_for
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.packed import PackedModel
-from common.models.source import CONFIG, WEIGHTS
+from common.models.source import CONFIG, SHARD_INDEX
 from common.protocol.messages import StateRequest
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.rounds import Rounds, RoundsAnswer, StateChannel
@@ -180,8 +180,8 @@ def _write_bundles(
             continue
         bundles[own] = folder / str(len(bundles))
         bundles[own].mkdir()
-        for name, file in ((CONFIG, own / CONFIG), (WEIGHTS, weights_file(own))):
-            (bundles[own] / name).symlink_to(file.resolve())
+        for file in (own / CONFIG, *own.glob(SHARD_INDEX), *draft_weight_files(own)):
+            (bundles[own] / file.name).symlink_to(file.resolve())
         (bundles[own] / TAIL_FOLDER).symlink_to(tail)
     return bundles
 

@@ -28,6 +28,7 @@ from client.link.reconnecting_stream import ignore_link_changes
 from client.link.stream import Access
 from client.local_serve import chat_client, messages
 from client.local_serve.chat_client import GONE, SocketChatClient, chat_client_of_serve
+from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import BEGIN, END
@@ -360,7 +361,7 @@ async def test_as_many_chats_as_places(serve, tap, cache, capsys) -> None:
     async with AsyncExitStack() as stack:
         for _ in range(4):
             await stack.enter_async_context(chatting(tap, cache))
-        assert chat_client_of_serve(cache, tap.address, options, never) == ""
+        assert chat_client_of_serve(cache, tap.address, options, never) == Declined("")
     assert capsys.readouterr().err == ""
 
 
@@ -391,7 +392,7 @@ async def test_why_another_serve_declined_is_said_when_the_draft_is_loaded(capsy
     async def load() -> SimpleNamespace:
         return SimpleNamespace(description=description)
 
-    client = SocketChatClient(opened, None, lambda: "it has no place", load)  # type: ignore[arg-type]
+    client = SocketChatClient(opened, None, lambda: Declined("it has no place"), load)  # type: ignore[arg-type]
     (await client.connected()).close()
     theirs.close()
     assert await client.connected() is None

@@ -91,7 +91,7 @@ def fake(tmp_path) -> Callable[..., Fake]:
     return make
 
 
-def asked(cache: Path, *, as_json: bool = False, server: str = SERVER) -> tuple[str | None, list[str]]:
+def asked(cache: Path, *, as_json: bool = False, server: str = SERVER) -> tuple[Declined | None, list[str]]:
     """Why it was not answered, and what was called."""
     calls: list[str] = []
     choice = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 0, "layers": None, "state": "int8"}
@@ -128,9 +128,9 @@ def test_what_is_worth_knowing_before_the_answer_is_shown(tmp_path, fake, capsys
 @pytest.mark.parametrize("about", ["version", "server"])
 def test_another_version_or_server_is_the_reason_and_nothing_is_requested(tmp_path, fake, capsys, about) -> None:
     running = fake(*WHOLE, **{about: "another:1"})
-    reason, _ = asked(tmp_path)
-    assert reason is not None
-    assert "another:1" in reason
+    declined, _ = asked(tmp_path)
+    assert declined is not None
+    assert "another:1" in declined.reason
     assert capsys.readouterr() == ("", ""), "the draft is not loaded yet"
     assert running.requests == []
 
@@ -138,22 +138,22 @@ def test_another_version_or_server_is_the_reason_and_nothing_is_requested(tmp_pa
 @pytest.mark.parametrize("reason", ["", "it drafts otherwise"])
 def test_a_request_that_is_declined_has_a_reason(tmp_path, fake, capsys, reason) -> None:
     fake(Declined(reason))
-    assert asked(tmp_path) == (reason, [])
+    assert asked(tmp_path) == (Declined(reason), [])
     assert capsys.readouterr() == ("", "")
 
 
 def test_nobody_is_there_to_ask(tmp_path, capsys) -> None:
-    assert asked(tmp_path) == ("", [])
-    assert asked(tmp_path, server="no address") == ("", [])
+    assert asked(tmp_path) == (Declined(""), [])
+    assert asked(tmp_path, server="no address") == (Declined(""), [])
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_folder_that_is_open_to_others_is_not_used(tmp_path, fake) -> None:
     running = fake(*WHOLE, AnswerFinished(OUTCOME))
     (tmp_path / "serving").chmod(0o755)
-    reason, _ = asked(tmp_path)
-    assert reason is not None
-    assert reason.endswith("is open to other users of this machine")
+    declined, _ = asked(tmp_path)
+    assert declined is not None
+    assert declined.reason.endswith("is open to other users of this machine")
     assert running.requests == []
 
 
@@ -163,7 +163,7 @@ def test_a_folder_that_is_open_to_others_is_not_used(tmp_path, fake) -> None:
 )
 def test_one_that_ends_before_anything_was_shown_leaves_it_to_us(tmp_path, fake, capsys, events) -> None:
     fake(*events)
-    assert asked(tmp_path)[0] == ""
+    assert asked(tmp_path)[0] == Declined("")
     assert capsys.readouterr() == ("", "")
 
 
@@ -177,7 +177,7 @@ def test_one_that_ends_in_mid_answer_is_told_and_nothing_is_shown_twice(tmp_path
 
 def test_one_that_ends_before_the_object_leaves_it_to_us(tmp_path, fake, capsys) -> None:
     fake(WHOLE[0])
-    assert asked(tmp_path, as_json=True)[0] == ""
+    assert asked(tmp_path, as_json=True)[0] == Declined("")
     assert capsys.readouterr() == ("", "")
 
 
@@ -249,4 +249,4 @@ def test_a_chat_waits_for_a_bounded_time_for_one_that_accepts_and_says_nothing(t
     monkeypatch.setattr(request, "_ACCEPT_S", 0.2)
     Silent(tmp_path)
     options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), {})
-    assert chat_client_of_serve(tmp_path, SERVER, options, lambda: pytest.fail("it loads")) == ""
+    assert chat_client_of_serve(tmp_path, SERVER, options, lambda: pytest.fail("it loads")) == Declined("")

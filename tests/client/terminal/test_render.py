@@ -129,3 +129,7 @@ def test_a_server_that_is_there_and_will_not_talk_is_no_outage():
         unreached_line("a:1", "small", "it hung up")
         == "it hung up; the draft model 'small' writes alone until it answers"
     )
+
+
+def test_where_nothing_drafts_nothing_writes_alone():
+    assert unreached_line("a:1", None, "") == "the server at a:1 cannot be reached; it is tried again"

@@ -11,8 +11,11 @@ from common.draft_models.directory import read_draft_kind
 from common.draft_models.eagle import EagleConfig, EagleDraft, load_eagle, save_eagle
 from common.draft_models.layers import LayerShape, masked_attention
 from common.models.errors import CheckpointError
+from common.models.rope import RopeScaling
+from tests.sharded import shard
 
 HIDDEN, HEADS, INTERMEDIATE = 32, 4, 40
+HEAD_NORMS = {f"layers.0.self_attn.{name}_norm.weight": (HIDDEN // HEADS,) for name in "qk"}
 LLAMA_2 = {"num_key_value_heads": 4, "rms_norm_eps": 1e-6}
 LLAMA_3 = {"num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 500_000.0}
 
@@ -87,9 +90,15 @@ def published_output(tensors, special, embedded, features):
 
     def heads(name):
         bias = weight.get(f"self_attn.{name}_proj.bias")
-        return linear(x, weight[f"self_attn.{name}_proj.weight"], bias).view(length, -1, dim).transpose(0, 1)
+        out = linear(x, weight[f"self_attn.{name}_proj.weight"], bias).view(length, -1, dim).transpose(0, 1)
+        if f"self_attn.{name}_norm.weight" not in weight:
+            return out
+        scale = (out.pow(2).mean(-1, keepdim=True) + special["rms_norm_eps"]).rsqrt()
+        return out * scale * weight[f"self_attn.{name}_norm.weight"]
 
     frequencies = special.get("rope_theta", 10_000.0) ** (-torch.arange(0, dim, 2).double() / dim)
+    if special.get("rope_scaling"):
+        frequencies = frequencies / special["rope_scaling"]["factor"]
     angles = torch.arange(length).double()[:, None] * frequencies
     cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([angles, angles], -1).sin()
 
@@ -115,12 +124,16 @@ def published_output(tensors, special, embedded, features):
         (LLAMA_3, {"fc_bias": False}),
         (LLAMA_3, {"attention_bias": True}),
         ({**LLAMA_3, "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}, {}),
+        ({**LLAMA_3, "rope_scaling": {"type": "linear", "factor": 2.0}}, {"extra": HEAD_NORMS}),
     ],
 )
-def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, special, biases, speculators):
+@pytest.mark.parametrize("sharded", [False, True], ids=["one file", "shards"])
+def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, special, biases, speculators, sharded):
     tensors = write_published(tmp_path / "eagle", special, **biases)
     if speculators:
         as_speculators(tmp_path / "eagle", tensors)
+    if sharded:
+        shard(tmp_path / "eagle")
     assert read_draft_kind(tmp_path / "eagle").name == "eagle"
     draft, kept = load_eagle(tmp_path / "eagle")
     assert kept is None
@@ -134,7 +147,8 @@ def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, s
 
 def test_a_draft_of_ours_is_read_as_it_was_written(tmp_path):
     torch.manual_seed(0)
-    draft = EagleDraft(EagleConfig(LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False), bias=False))
+    layer = LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False, rope_scaling=RopeScaling("linear", 2.0))
+    draft = EagleDraft(EagleConfig(layer, bias=False))
     kept = torch.tensor([1, 5, 7])
     save_eagle(tmp_path, "f" * 64, draft, kept)
     assert read_draft_kind(tmp_path).name == "eagle"
@@ -161,7 +175,9 @@ def test_pickled_weights_are_refused_in_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("special", "extra", "message"),
     [
-        ({**LLAMA_3, "rope_scaling": {"type": "linear", "factor": 2.0}}, {}, "scales its rotary positions"),
+        ({**LLAMA_3, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, {}, "scales its rotary positions in a way"),
+        ({**LLAMA_3, "rope_scaling": {"type": "llama3", "factor": 2.0}}, {}, "scales its rotary positions in a way"),
+        ({**LLAMA_3, "hidden_act": "gelu"}, {}, "another activation than SiLU"),
         (LLAMA_3, {"layers.1.self_attn.q_proj.weight": (4, 4)}, r"layers\.1\.self_attn\.q_proj\.weight"),
         ({**LLAMA_3, "hidden_size": None}, {}, "lacks the sizes"),
         ({**LLAMA_3, "intermediate_size": 8}, {}, "do not fit"),

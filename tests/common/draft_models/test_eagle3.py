@@ -1,17 +1,18 @@
 """EAGLE-3 drafts on disk: ours, as their authors publish them, and in the layout of speculators."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from torch.nn.functional import linear, scaled_dot_product_attention, silu
+from safetensors.torch import load_file
 from transformers import PreTrainedConfig
 
 from common.draft_models.directory import check_sizes, read_draft_kind
 from common.draft_models.eagle3 import (
     Eagle3Config,
     Eagle3Draft,
+    Fuse,
     default_taps,
     load_eagle3,
     load_fuse,
@@ -21,122 +22,62 @@ from common.draft_models.eagle3 import (
 )
 from common.draft_models.layers import LayerShape, masked_attention
 from common.models.errors import CheckpointError
+from common.models.rope import RopeScaling
+from tests.common.draft_models.published_eagle3 import (
+    HIDDEN,
+    KEPT,
+    LAYOUTS,
+    VOCAB,
+    published_fusion,
+    published_step,
+    tensors_of,
+    write,
+)
+from tests.sharded import shard
 
-HIDDEN, HEADS, KV_HEADS, INTERMEDIATE, VOCAB = 32, 4, 2, 40, 60
-KEPT = [1, 4, 5, 9, 22, 23, 58]
-DIM = HIDDEN // HEADS
-LAYOUTS = ("authors", "speculators")
-LAYER = {"authors": "midlayer", "speculators": "layers.0"}
-
-
-def tensors_of(layout, *, bias=False, embedding=False, trimmed=True, target_hidden=HIDDEN, seed=3):
-    layer = LAYER[layout]
-    shapes = {
-        "fc.weight": (HIDDEN, 3 * target_hidden),
-        "norm.weight": (HIDDEN,),
-        "lm_head.weight": (len(KEPT) if trimmed else VOCAB, HIDDEN),
-        f"{layer}.input_layernorm.weight": (HIDDEN,),
-        f"{layer}.hidden_norm.weight": (HIDDEN,),
-        f"{layer}.post_attention_layernorm.weight": (HIDDEN,),
-        f"{layer}.self_attn.q_proj.weight": (HIDDEN, 2 * HIDDEN),
-        f"{layer}.self_attn.k_proj.weight": (KV_HEADS * DIM, 2 * HIDDEN),
-        f"{layer}.self_attn.v_proj.weight": (KV_HEADS * DIM, 2 * HIDDEN),
-        f"{layer}.self_attn.o_proj.weight": (HIDDEN, HIDDEN),
-        f"{layer}.mlp.gate_proj.weight": (INTERMEDIATE, HIDDEN),
-        f"{layer}.mlp.up_proj.weight": (INTERMEDIATE, HIDDEN),
-        f"{layer}.mlp.down_proj.weight": (HIDDEN, INTERMEDIATE),
-    }
-    if bias:
-        shapes["fc.bias"] = (HIDDEN,)
-        for name, width in (("q", HIDDEN), ("k", KV_HEADS * DIM), ("v", KV_HEADS * DIM)):
-            shapes[f"{layer}.self_attn.{name}_proj.bias"] = (width,)
-    if embedding:
-        shapes["embed_tokens.weight"] = (VOCAB, HIDDEN)
-    generator = torch.Generator().manual_seed(seed)
-    tensors = {name: torch.randn(shape, generator=generator).double() * 0.3 for name, shape in shapes.items()}
-    if trimmed:
-        tensors["d2t"] = torch.tensor([token - row for row, token in enumerate(KEPT)])
-        tensors["t2d"] = torch.tensor([token in KEPT for token in range(VOCAB)])
-    return tensors
-
-
-def write(directory, layout, tensors, **special):
-    """A checkpoint in exactly the published form."""
-    directory.mkdir()
-    save_file(tensors, directory / "model.safetensors")
-    sizes = {
-        "model_type": "llama",
-        "hidden_size": HIDDEN,
-        "num_attention_heads": HEADS,
-        "num_key_value_heads": KV_HEADS,
-        "intermediate_size": INTERMEDIATE,
-        "num_hidden_layers": 1,
-        "rms_norm_eps": 1e-5,
-        "vocab_size": VOCAB,
-    }
-    rows = len(tensors["lm_head.weight"]) if "lm_head.weight" in tensors else VOCAB
-    if layout == "authors":
-        config = {"architectures": ["LlamaForCausalLMEagle3"], **sizes, "draft_vocab_size": rows}
-    else:
-        verifier = {"name_or_path": "some/target", "architectures": ["LlamaForCausalLM"]}
-        config = {
-            "architectures": ["Eagle3Speculator"],
-            "speculators_model_type": "eagle3",
-            "transformer_layer_config": sizes,
-            "draft_vocab_size": rows,
-            "norm_before_residual": False,
-            "speculators_config": {
-                "algorithm": "eagle3",
-                "default_proposal_method": "greedy",
-                "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 5}],
-                "verifier": verifier,
-            },
-        }
-    (directory / "config.json").write_text(json.dumps(config | special))
-    return directory
-
-
-def normed(x, weight):
-    return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
-
-
-def published_step(tensors, layout, embedded, features, norm_first):
-    """Outputs before the final norm `[T, E]`, and logits over the draft's vocabulary, of a causal sequence: the
-    published equations, from the tensors as they were written."""
-    weight = {name.removeprefix(f"{LAYER[layout]}."): tensor for name, tensor in tensors.items()}
-    feature = normed(features, weight["hidden_norm.weight"])
-    x = torch.cat([normed(embedded, weight["input_layernorm.weight"]), feature], -1)
-
-    def heads(name):
-        out = linear(x, weight[f"self_attn.{name}_proj.weight"], weight.get(f"self_attn.{name}_proj.bias"))
-        return out.view(len(x), -1, DIM).transpose(0, 1)
-
-    angles = torch.arange(len(x)).double()[:, None] * 10_000.0 ** (-torch.arange(0, DIM, 2).double() / DIM)
-    cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([angles, angles], -1).sin()
-
-    def rotated(h):
-        return h * cos + torch.cat([-h[..., DIM // 2 :], h[..., : DIM // 2]], -1) * sin
-
-    keys, values = (each.repeat_interleave(HEADS // KV_HEADS, 0) for each in (rotated(heads("k")), heads("v")))
-    attended = scaled_dot_product_attention(rotated(heads("q")), keys, values, is_causal=True)
-    out = feature if norm_first else features
-    out = out + linear(attended.transpose(0, 1).reshape(len(x), -1), weight["self_attn.o_proj.weight"])
-    inner = normed(out, weight["post_attention_layernorm.weight"])
-    gated = silu(linear(inner, weight["mlp.gate_proj.weight"])) * linear(inner, weight["mlp.up_proj.weight"])
-    out = out + linear(gated, weight["mlp.down_proj.weight"])
-    return out, linear(normed(out, weight["norm.weight"]), weight["lm_head.weight"])
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 |= {"original_max_position_embeddings": 64}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+SLIDING = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 3, "num_hidden_layers": 2}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
-    ("made", "special"),
-    [({}, {}), ({"bias": True}, {"norm_before_residual": True}), ({"trimmed": False, "embedding": True}, {})],
-    ids=["plain", "biases, norm first", "whole vocabulary, own embedding"],
+    ("made", "of_layers", "special"),
+    [
+        ({}, {}, {}),
+        ({"bias": True}, {}, {"norm_before_residual": True}),
+        ({"trimmed": False, "embedding": True}, {}, {}),
+        ({"head_norms": True}, {"rope_scaling": LLAMA3}, {}),
+        ({}, {"rope_scaling": {"rope_type": "linear", "factor": 3.0}}, {}),
+        ({}, {"rope_scaling": YARN}, {}),
+        ({"layers": 2, "head_norms": True, "bias": True}, SLIDING, {}),
+        ({"layers": 3}, {"num_hidden_layers": 3, "rope_scaling": YARN}, {}),
+        ({"norm_all": True}, {}, {"norm_before_fc": True, "norm_output": True, "norm_before_residual": True}),
+        ({"norm_each": True}, {}, {"eagle_config": {"fc_norm": True, "norm_output": True}}),
+    ],
+    ids=[
+        "plain",
+        "biases, norm first",
+        "whole vocabulary, own embedding",
+        "norms of heads, llama3",
+        "linear",
+        "yarn",
+        "two layers, one sliding",
+        "three layers",
+        "one norm before fusing, normed output",
+        "a norm for each tap, normed output",
+    ],
 )
-def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, layout, made, special):
+@pytest.mark.parametrize("sharded", [False, True], ids=["one file", "shards"])
+def test_a_published_checkpoint_computes_what_it_did_for_its_authors(
+    tmp_path, layout, made, of_layers, special, sharded
+):
     """Fused states of six tokens, then two rows on the draft's own output."""
     tensors = tensors_of(layout, **made)
-    folder = write(tmp_path / "draft", layout, tensors, **special)
+    folder = write(tmp_path / "draft", layout, tensors, of_layers, **special)
+    if sharded:
+        shard(folder)
     assert read_draft_kind(folder).name == "eagle3"
     draft, kept = load_eagle3(folder)
     draft, fuse = draft.double(), load_fuse(folder).double()
@@ -147,30 +88,46 @@ def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, l
     if draft.embedding is not None:
         embedded = draft.embedding(torch.arange(3, 11))
         torch.testing.assert_close(embedded, tensors["embed_tokens.weight"][3:11], atol=1e-6, rtol=1e-6)
-    features = fuse(states)
-    expected = linear(states, tensors["fc.weight"], tensors.get("fc.bias"))
+    features, expected = fuse(states), published_fusion(tensors, states)
     for length in (6, 7, 8):
         torch.testing.assert_close(features, expected, atol=1e-4, rtol=1e-4)
-        causal = torch.ones(length, length, dtype=torch.bool).tril()
+        distance = torch.arange(length)[:, None] - torch.arange(length)[None]
+        seen = [(distance >= 0) & (distance < (shape.sliding_window or length)) for shape in draft.config.layers]
         entered = draft.enter(embedded[None, :length], features[None])
-        out = draft(entered, torch.arange(length)[None], masked_attention(causal))[0]
-        norm_first = special.get("norm_before_residual", False)
-        wanted, logits = published_step(tensors, layout, embedded[:length], expected, norm_first)
+        out = draft(entered, torch.arange(length)[None], *map(masked_attention, seen))[0]
+        wanted, logits = published_step(tensors, layout, embedded[:length], expected, special, of_layers)
         torch.testing.assert_close(out, wanted, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(draft.logits(out), logits, atol=1e-4, rtol=1e-4)
         features, expected = torch.cat([features, out[-1:]]), torch.cat([expected, wanted[-1:]])
 
 
-def ours(kept=None, **special):
+def ours(kept=None, shape=None, **special):
     torch.manual_seed(0)
-    shape = LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False)
+    shape = shape or LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False)
     draft = Eagle3Draft(Eagle3Config(shape, VOCAB, VOCAB if kept is None else len(kept), **special))
-    return draft, torch.nn.Linear(3 * HIDDEN, HIDDEN, bias=False)
+    return draft, Fuse(3 * HIDDEN, HIDDEN)
 
 
+def test_what_an_older_draft_of_ours_does_not_say_is_as_it_was_then(tmp_path):
+    draft, fuse = ours()
+    save_eagle3(tmp_path, "f" * 64, draft, fuse, (1, 2, 4))
+    config = json.loads((tmp_path / "config.json").read_text())
+    for later in ("rope_scaling", "sliding_window", "layer_types", "norm_output"):
+        del config[later]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert load_eagle3(tmp_path)[0].config == draft.config
+
+
+def all_variants():
+    scaling = RopeScaling("yarn", 4.0, 64, mscale=0.7)
+    first = LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False, head_norms=True, rope_scaling=scaling)
+    return {"shape": first, "norm_output": True, "further": (replace(first, input_norm=True, sliding_window=7),)}
+
+
+@pytest.mark.parametrize("variants", [{}, all_variants()], ids=["plain", "all variants"])
 @pytest.mark.parametrize("kept", [None, torch.tensor(KEPT)])
-def test_a_draft_of_ours_is_read_as_it_was_written(tmp_path, kept):
-    draft, fuse = ours(kept, norm_first=True)
+def test_a_draft_of_ours_is_read_as_it_was_written(tmp_path, kept, variants):
+    draft, fuse = ours(kept, norm_first=True, **variants)
     save_eagle3(tmp_path, "f" * 64, draft, fuse, (1, 2, 4), kept)
     assert read_draft_kind(tmp_path).name == "eagle3"
     read, tokens = load_eagle3(tmp_path)
@@ -243,6 +200,12 @@ def test_an_own_embedding_may_be_narrower_than_the_targets_hidden_states(tmp_pat
     [
         ({"norm.weight": None, "lm_head.bias": torch.zeros(7)}, {}, "holds 'lm_head.bias'"),
         ({"norm.weight": None, "fc.weight": None}, {}, "lacks 'fc.weight', 'norm.weight'; fetch"),
+        (
+            {"layers.2.self_attn.q_proj.weight": torch.zeros(4)},
+            {},
+            r"lacks 'layers\.1\.self_attn.*' and \d+ more; fetch",
+        ),
+        ({"fc_norm.1.weight": torch.zeros(HIDDEN)}, {}, "do not fit its config.json"),
         ({"d2t": torch.zeros(7, dtype=torch.long)}, {}, "contradict each other"),
         ({"d2t": torch.arange(7) - 9, "t2d": None}, {}, "does not lead from its head to tokens"),
         ({"d2t": torch.zeros(6, dtype=torch.long), "t2d": None}, {}, "does not lead from its head to tokens"),

@@ -1,16 +1,13 @@
-"""Published layouts: recognised by configuration or by names, and pickled weights refused with the way to convert."""
+"""Published layouts: recognised by configuration or by names."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from common.draft_models.directory import read_draft_kind
 from common.draft_models.layouts import EAGLE, EAGLE3, LAYOUTS, MEDUSA, SPECULATORS_EAGLE, SPECULATORS_EAGLE3, recognise
-from common.draft_models.layouts import weights_file as find_weights
 from common.models.errors import CheckpointError
 
 PLAIN = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
@@ -56,26 +53,3 @@ def test_no_name_is_in_a_layout_twice():
 def test_another_draft_of_speculators_is_refused_by_its_type(tmp_path):
     with pytest.raises(CheckpointError, match="of type 'hydra'; of these are read: eagle3, eagle"):
         read_draft_kind(directory(tmp_path, {"speculators_model_type": "hydra"}, ("fc.weight",)))
-
-
-def test_heads_may_lie_in_a_file_of_their_own(tmp_path):
-    directory(tmp_path, PLAIN, ("0.0.linear.weight",), "medusa_lm_head.safetensors")
-    assert find_weights(tmp_path).name == "medusa_lm_head.safetensors"
-    assert read_draft_kind(tmp_path).name == "medusa"
-
-
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "medusa_lm_head.pt"])
-def test_pickled_weights_are_refused_and_the_command_shown_converts_them(tmp_path, name):
-    directory(tmp_path, PLAIN, ())
-    shared = torch.arange(4.0)
-    torch.save({"0.0.linear.weight": shared, "0.1.linear.weight": shared}, tmp_path / name)
-    with pytest.raises(CheckpointError, match=name) as raised:
-        find_weights(tmp_path)
-    code = str(raised.value).split('python -c "')[1].split('"`')[0]
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)
-    assert torch.equal(load_file(find_weights(tmp_path))["0.1.linear.weight"], shared)
-
-
-def test_a_directory_without_weights_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match=r"has no weights as safetensors; put its model\.safetensors there"):
-        find_weights(directory(tmp_path, PLAIN, ()))

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.functional import linear, silu
 
@@ -21,7 +21,11 @@ from common.draft_models.medusa import (
     save_medusa,
     sparse_tree,
 )
+from common.draft_models.tail import write_tail
+from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
+from tests.families import make_checkpoint
+from tests.sharded import shard
 
 ACCURACIES = ((0.6, 0.2, 0.1), (0.4, 0.3, 0.05), (0.3, 0.1, 0.1))
 
@@ -139,6 +143,43 @@ def test_published_heads_compute_what_they_did_for_their_authors(tmp_path, block
             x = x + silu(linear(x, tensors[f"{name}.weight"], tensors[f"{name}.bias"]))
         expected = linear(x, tensors[f"{prefix}{head}.{blocks}.weight"])
         torch.testing.assert_close(draft.logits(head, hidden, nn.Identity()), expected)
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["one file", "shards"])
+def test_heads_inside_their_whole_model_are_those_alone(tmp_path, sharded):
+    """Medusa-2: the model and its heads were trained together and are saved together."""
+    target = make_checkpoint(tmp_path / "whole", "llama")
+    sizes = load_config(target)
+    shapes = {"0.0.linear.weight": (48, 48), "0.0.linear.bias": (48,), "0.1.weight": (sizes.vocab_size, 48)}
+    assert sizes.hidden_size == 48
+    heads = {f"medusa_head.{name}": torch.randn(shape) for name, shape in shapes.items()}
+    model = load_file(target / "model.safetensors")
+    save_file(model | heads, target / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((target / "config.json").read_text())
+    (target / "config.json").write_text(json.dumps(config | {"medusa_num_heads": 1, "medusa_num_layers": 1}))
+    if sharded:
+        shard(target)
+    assert read_draft_kind(target).name == "medusa"
+    draft = load_medusa(target)
+    assert draft.config == MedusaConfig(48, sizes.vocab_size, assumed_accuracies(1))
+    hidden = torch.randn(5, 48)
+    x = hidden + silu(linear(hidden, heads["medusa_head.0.0.linear.weight"], heads["medusa_head.0.0.linear.bias"]))
+    torch.testing.assert_close(draft.logits(0, hidden, nn.Identity()), linear(x, heads["medusa_head.0.1.weight"]))
+    # The same directory is the target, whose tail brings no heads.
+    ids = torch.arange(7)[None]
+    whole = load_causal_lm(target)(ids).logits
+    alone = load_causal_lm(make_checkpoint(tmp_path / "alone", "llama"))(ids).logits
+    assert torch.equal(whole, alone)
+    write_tail(target, 1, tmp_path / "tail")
+    assert not any(name.startswith("medusa") for name in load_file(tmp_path / "tail" / "model.safetensors"))
+
+
+def test_a_whole_model_that_lacks_a_head_is_refused_by_what_it_lacks(tmp_path):
+    tensors = write_published(tmp_path / "heads", 2, 1, prefix="medusa_head.", file="model.safetensors")
+    del tensors["medusa_head.1.1.weight"]
+    save_file(tensors | {"lm_head.weight": torch.zeros(20, 8)}, tmp_path / "heads" / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"lacks '1\.1\.weight'; fetch"):
+        load_medusa(tmp_path / "heads")
 
 
 def test_published_heads_name_the_sizes_of_their_target(tmp_path):

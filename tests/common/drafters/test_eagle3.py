@@ -1,6 +1,9 @@
 """The eagle3 drafter computes what its network does row by row, whatever state has arrived, and keeps the answer
 exact."""
 
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -30,12 +33,15 @@ class Scene:
     """A random target and a random draft over a third of its vocabulary, and the fused states of `TOKENS` as they
     arrive."""
 
-    def __init__(self, folder, family="llama", own_embedding=False):
+    def __init__(self, folder, family="llama", own_embedding=False, further=0):
         self.checkpoint = make_checkpoint(folder / family, family)
         self.target = load_causal_lm(self.checkpoint, dtype=torch.float64)
         torch.manual_seed(0)
         layer = LayerShape(HIDDEN, 6, 2, 8, 64, input_norm=False)
-        config = Eagle3Config(layer, VOCAB, len(KEPT), own_embedding=own_embedding)
+        behind = tuple(replace(layer, input_norm=True, sliding_window=4) for _ in range(further))
+        config = Eagle3Config(
+            layer, VOCAB, len(KEPT), own_embedding=own_embedding, norm_output=further > 0, further=behind
+        )
         self.draft = Eagle3Draft(config).double().requires_grad_(False)
         for parameter in self.draft.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
@@ -63,16 +69,22 @@ class Scene:
         embedded = embedding(torch.tensor(path))
         for length in range(1, len(path)):
             entered = self.draft.enter(embedded[None, 1 : length + 1], features[None, :length])
-            causal = torch.ones(length, length, dtype=torch.bool).tril()
-            out = self.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1]
+            distance = torch.arange(length)[:, None] - torch.arange(length)[None]
+            windows = [shape.sliding_window or length for shape in self.draft.config.layers]
+            attention = [masked_attention((distance >= 0) & (distance < window)) for window in windows]
+            out = self.draft(entered, torch.arange(length)[None], *attention)[0, -1]
             if length not in known:
                 features[length] = out
         return dict(zip(KEPT.tolist(), torch.log_softmax(self.draft.logits(out).float(), -1), strict=True))
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["the target's embedding", "its own embedding"])
+@pytest.fixture(
+    scope="module",
+    params=[{}, {"own_embedding": True}, {"further": 2}],
+    ids=["the target's embedding", "its own embedding", "three layers"],
+)
 def scene(tmp_path_factory, request):
-    return Scene(tmp_path_factory.mktemp("eagle3"), own_embedding=request.param)
+    return Scene(tmp_path_factory.mktemp("eagle3"), **request.param)
 
 
 def assert_proposed(proposals, parent, logps):
@@ -108,6 +120,13 @@ def test_late_state_replaces_its_own_output_in_any_order(scene):
     assert_proposed(proposals, 0, scene.expected(TOKENS, range(11)))
 
 
+def test_state_is_followed_as_it_arrives_while_the_answer_grows(scene):
+    drafter = scene.drafter()
+    for length, span in ((4, (0, 2)), (6, (2, 5)), (7, (5, 6)), (12, (6, 11))):
+        proposals = drafter.draft(TreeView(TOKENS[:length], ()), [scene.frame(*span)])
+        assert_proposed(proposals, 0, scene.expected(TOKENS[:length], range(span[1])))
+
+
 def test_a_gap_is_drafted_across(scene):
     proposals = scene.drafter().draft(TreeView(TOKENS, ()), [scene.frame(0, 3), scene.frame(5, 11)])
     assert_proposed(proposals, 0, scene.expected(TOKENS, (0, 1, 2, 5, 6, 7, 8, 9, 10)))
@@ -123,6 +142,9 @@ def test_an_embedding_equal_to_the_targets_is_not_kept_twice(tmp_path):
     theirs = scene.target.get_input_embeddings()
     assert eagle3_source(scene.draft, theirs, KEPT).embedding is scene.draft.embedding
     scene.draft.embedding.weight.copy_(theirs.weight)
+    scaled = copy.deepcopy(theirs)
+    scaled.register_forward_hook(lambda _, given, found: found * 3)
+    assert eagle3_source(scene.draft, scaled, KEPT).embedding is scene.draft.embedding
     assert eagle3_source(scene.draft, theirs, KEPT).embedding is theirs
     assert scene.draft.embedding is None
 

@@ -13,9 +13,10 @@ from safetensors.torch import load_file, save_file
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
 from server import cli
-from tests.common.draft_models import test_eagle, test_eagle3, test_medusa
+from tests.common.draft_models import published_eagle3, test_eagle, test_medusa
 from tests.drafts import make_eagle3_draft, make_eagle_draft, make_medusa_draft, make_moa_draft
 from tests.families import make_checkpoint
+from tests.sharded import shard
 
 Run = Callable[..., tuple[int, dict[str, dict[str, str]]]]
 
@@ -75,8 +76,8 @@ def test_a_trimmed_head_is_counted(inspect: Run, target: Path, tmp_path: Path) -
 
 def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
     test_eagle.write_published(tmp_path / "eagle", test_eagle.LLAMA_3)
-    for layout in test_eagle3.LAYOUTS:
-        test_eagle3.write(tmp_path / layout, layout, test_eagle3.tensors_of(layout))
+    for layout in published_eagle3.LAYOUTS:
+        published_eagle3.write(tmp_path / layout, layout, published_eagle3.tensors_of(layout))
     test_medusa.write_published(tmp_path / "medusa", 2, 1)
     expected = {
         "eagle": ("an EAGLE-1/2 draft as its authors publish it", "hidden size 32", "all of its target's tokens"),
@@ -99,8 +100,17 @@ def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
         assert found == (f"{name}, {layout}", made_for, proposes)
 
 
+def test_of_a_whole_model_the_heads_are_counted(inspect: Run, tmp_path: Path) -> None:
+    heads = test_medusa.write_published(tmp_path / "whole", 1, 1, prefix="medusa_head.", file="model.safetensors")
+    save_file(heads | {"lm_head.weight": torch.zeros(20, 8)}, tmp_path / "whole" / "model.safetensors")
+    code, said = inspect(tmp_path / "whole", "--tensors")
+    assert code == 0
+    assert said["weights"]["detail"] == f"{8 * 8 + 8 + 20 * 8} parameters in 3 tensors, F32"
+    assert "lm_head.weight" not in said
+
+
 def test_a_published_draft_of_other_sizes_does_not_fit(inspect: Run, target: Path, tmp_path: Path) -> None:
-    test_eagle3.write(tmp_path / "draft", "authors", test_eagle3.tensors_of("authors"))
+    published_eagle3.write(tmp_path / "draft", "authors", published_eagle3.tensors_of("authors"))
     code, said = inspect(tmp_path / "draft", "--target", target)
     assert code == 1
     assert "made for another target (hidden size 32, this one's is 48)" in said["target"]["fix"]
@@ -130,9 +140,12 @@ def test_what_is_no_draft_is_one_sentence(inspect: Run, target: Path, tmp_path: 
     pickled = tmp_path / "pickled"
     test_eagle.write_published(pickled, test_eagle.LLAMA_3)
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    incomplete = test_eagle3.write(
+    incomplete = published_eagle3.write(
         tmp_path / "incomplete", "authors", {"midlayer.hidden_norm.weight": torch.ones(32), "d2t": torch.zeros(3)}
     )
+    lacking = make_eagle_draft(tmp_path / "lacking", target)
+    shard(lacking)
+    (lacking / "model-00001-of-00002.safetensors").unlink()
     broken = make_eagle_draft(tmp_path / "broken", target)
     (broken / "model.safetensors").write_bytes(b"no weights")
     for folder, sentence in (
@@ -141,6 +154,7 @@ def test_what_is_no_draft_is_one_sentence(inspect: Run, target: Path, tmp_path: 
         (bare, "has no weights"),
         (pickled, "which can run code when it is read; convert it there with"),
         (incomplete, "is an EAGLE-3 draft as its authors publish it, but lacks 'midlayer.self_attn.q_proj.weight'"),
+        (lacking, "lacks model-00001-of-00002.safetensors"),
         (broken, "missing or broken"),
         (tmp_path / "nowhere", "neither a directory nor"),
     ):

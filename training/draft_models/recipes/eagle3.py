@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.functional import log_softmax, pad, softmax
 
-from common.draft_models.eagle3 import KIND, TAPS, Eagle3Config, Eagle3Draft, default_taps, save_eagle3
+from common.draft_models.eagle3 import KIND, TAPS, Eagle3Config, Eagle3Draft, Fuse, default_taps, save_eagle3
 from common.draft_models.exporters import FusedExporter
 from common.drafters.drafter import Drafter
 from common.drafters.eagle3 import eagle3_source
@@ -72,7 +72,7 @@ class Eagle3Recipe:
         self.draft = Eagle3Draft(Eagle3Config(shape, vocabulary, vocabulary))
         with torch.no_grad():
             self.draft.head.weight.copy_(projection_of(target.head).get_parameter("weight"))
-        self.fuse = nn.Linear(TAPS * config.hidden_size, config.hidden_size, bias=False)
+        self.fuse = Fuse(TAPS * config.hidden_size, config.hidden_size)
         size = min(DRAFT_VOCABULARY, vocabulary) if draft_vocabulary is None else draft_vocabulary
         self.counts = TokenCounts(vocabulary, None if size == vocabulary else size)
         self.module = nn.ModuleDict({"draft": self.draft, "fuse": self.fuse, "counts": self.counts})

@@ -9,10 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from common.draft_models.layers import DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS
 from common.draft_models.moa import MoaConfig, MoaDraft
+from common.models.families import value_width
+from common.models.parts import layers_of, stack_of
 from common.models.quantised import plain_weight
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
@@ -31,10 +34,15 @@ def moa_config(
     """`size`: trainable parameters for one N, in layers of the target; self- and cross-attention get equal shares.
     `mixer`: of `common.draft_models.lsa`.
 
-    Raises MisuseError where N exceeds the target's layers, the size leaves nothing for the layers, or the mixer is
-    unknown.
+    Raises MisuseError for a target whose keys and values have different widths, and where N exceeds the target's
+    layers, the size leaves nothing for the layers, or the mixer is unknown.
     """
     total = target.config.num_hidden_layers
+    if value_width(target.config) != target.key_value_size:
+        raise MisuseError(
+            f"a moa draft is made of the target's keys and values, which have different widths in {target.name} "
+            f"({target.key_value_size} and {value_width(target.config)} numbers a layer); train eagle3 or another kind"
+        )
     if not depths or not all(0 <= depth <= total for depth in depths):
         raise MisuseError(f"--layers must name numbers from 0 to the target's {total}, such as 0,1,3")
     if mixer not in MIXERS:
@@ -57,14 +65,13 @@ def moa_config(
 def warm_start(draft: MoaDraft, target: FrozenTarget, depth: int) -> None:
     """Starts self-attention from the target's first layer, whose input is the same, and cross-attention from the last
     layer that the draft replaces. Feed-forward parts keep the target's largest units. The norm before the head is the
-    target's final norm."""
-    causal_lm: Any = target.model
-    body = causal_lm.model
-    layers = body.layers
+    target's final norm. What a family has under another name, or in another shape, stays as it was drawn."""
+    model = target.model
+    layers = layers_of(model)
     if isinstance(draft.norm, RmsNorm):
-        _copy(draft.norm, body.norm, causal_lm)
-    _copy_layer(draft.sa, layers[0], causal_lm)
-    _copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)], causal_lm)
+        _copy_norm(draft.norm, getattr(stack_of(model), "norm", None))
+    _copy_layer(draft.sa, layers[0], model)
+    _copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)], model)
 
 
 def _mixed_heads(width: int) -> tuple[int, int, int]:
@@ -74,16 +81,20 @@ def _mixed_heads(width: int) -> tuple[int, int, int]:
 
 
 def _copy_layer(ours: DecoderLayer, theirs: Any, model: Any) -> None:
-    attention, feed = theirs.self_attn, theirs.mlp
-    _copy(ours.input_norm, theirs.input_layernorm, model)
-    _copy(ours.post_norm, theirs.post_attention_layernorm, model)
-    _copy(ours.v_proj, attention.v_proj, model)
-    _copy(ours.o_proj, attention.o_proj, model)
+    attention, feed = getattr(theirs, "self_attn", None), getattr(theirs, "mlp", None)
+    _copy_norm(ours.input_norm, getattr(theirs, "input_layernorm", None))
+    _copy_norm(ours.post_norm, getattr(theirs, "post_attention_layernorm", None))
+    _copy(ours.v_proj, getattr(attention, "v_proj", None), model)
+    _copy(ours.o_proj, getattr(attention, "o_proj", None), model)
     # Where the family normalises queries and keys, its projections mean nothing without that.
     if not hasattr(attention, "q_norm"):
-        _copy(ours.q_proj, attention.q_proj, model)
-        _copy(ours.k_proj, attention.k_proj, model)
-    gate, up, down = (plain_weight(each, model) for each in (feed.gate_proj, feed.up_proj, feed.down_proj))
+        _copy(ours.q_proj, getattr(attention, "q_proj", None), model)
+        _copy(ours.k_proj, getattr(attention, "k_proj", None), model)
+    named = (getattr(feed, name, None) for name in ("gate_proj", "up_proj", "down_proj"))
+    parts = [part for part in named if isinstance(part, nn.Module)]
+    if len(parts) < 3:
+        return
+    gate, up, down = (plain_weight(each, model) for each in parts)
     norms = gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)
     units = norms.float().argsort(descending=True)[: ours.shape.intermediate]
     ours.gate_proj.weight[: len(units)] = gate[units]
@@ -91,7 +102,20 @@ def _copy_layer(ours: DecoderLayer, theirs: Any, model: Any) -> None:
     ours.down_proj.weight[:, : len(units)] = down[:, units]
 
 
-def _copy(ours: Any, theirs: Any, model: Any) -> None:
-    ours.weight.copy_(plain_weight(theirs, model))
-    if getattr(ours, "bias", None) is not None:
+def _copy(ours: nn.Linear, theirs: Any, model: Any) -> None:
+    weight = None if theirs is None else plain_weight(theirs, model)
+    if weight is None or weight.shape != ours.weight.shape:
+        return
+    ours.weight.copy_(weight)
+    if ours.bias is not None and theirs.bias is not None:
         ours.bias.copy_(theirs.bias)
+
+
+def _copy_norm(ours: Any, theirs: Any) -> None:
+    """Copies what a norm multiplies by, which some families keep less one."""
+    weight = getattr(theirs, "weight", None)
+    if weight is None or weight.shape != ours.weight.shape:
+        return
+    gain = theirs(torch.ones_like(weight))
+    is_less_one = torch.allclose(gain, 1 + weight, rtol=1e-3, atol=1e-3)
+    ours.weight.copy_(1 + weight if is_less_one else weight)

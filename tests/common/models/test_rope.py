@@ -1,0 +1,83 @@
+"""Frequencies of rotary positions are those that transformers computes, and broken settings are refused."""
+
+import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from common.models.rope import RopeScaling, inverse_frequencies, read_rope
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "linear", "factor": 3.0},
+        LLAMA3,
+        YARN,
+        YARN | {"beta_fast": 8, "beta_slow": 2, "truncate": False},
+        YARN | {"mscale": 0.7, "mscale_all_dim": 1.3},
+        YARN | {"attention_factor": 1.25},
+        YARN | {"factor": 0.5},
+    ],
+    ids=str,
+)
+def test_frequencies_and_magnitude_are_those_of_transformers(scaling):
+    config = LlamaConfig(
+        hidden_size=64,
+        num_attention_heads=2,
+        max_position_embeddings=256,
+        rope_parameters=scaling | {"rope_theta": 5e5},
+    )
+    expected, magnitude = ROPE_INIT_FUNCTIONS[scaling["rope_type"]](config, "cpu")
+    base, read = read_rope({"rope_theta": 5e5, "rope_scaling": scaling})
+    torch.testing.assert_close(inverse_frequencies(base, 32, read), expected, rtol=1e-6, atol=0)
+    assert read.magnitude == pytest.approx(magnitude)
+    assert not torch.allclose(inverse_frequencies(base, 32), expected)
+
+
+@pytest.mark.parametrize(
+    ("config", "base"),
+    [
+        ({}, 1e4),
+        ({"rope_theta": 5e5, "rope_scaling": None}, 5e5),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 1e6),
+        ({"rope_theta": 2e4, "rope_scaling": {"type": "default"}}, 2e4),
+    ],
+)
+def test_plain_positions_are_read_from_every_place(config, base):
+    assert read_rope(config) == (base, None)
+
+
+def test_older_and_newer_configurations_say_the_same():
+    newer = read_rope({"rope_parameters": LLAMA3 | {"rope_theta": 5e5}})
+    older = read_rope({"rope_theta": 5e5, "rope_scaling": {**LLAMA3, "type": "llama3", "rope_type": None}})
+    assert newer == older == (5e5, RopeScaling("llama3", 8.0, 64, 1.0, 4.0))
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"rope_type": "longrope", "factor": 2.0},
+        {"rope_type": "linear"},
+        {"rope_type": "linear", "factor": "two"},
+        {"rope_type": "linear", "factor": 0.0},
+        {"rope_type": "linear", "factor": float("inf")},
+        {"rope_type": "yarn", "factor": 4.0},
+        LLAMA3 | {"low_freq_factor": None},
+        {"rope_type": "default", "partial_rotary_factor": 0.5},
+    ],
+    ids=str,
+)
+def test_what_is_broken_or_scaled_in_another_way_is_refused(scaling):
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        read_rope({"rope_scaling": scaling})

@@ -4,6 +4,7 @@ Beside a quantised weight's numbers, which keep the tensor's name, lie its scale
 metadata name the mode. All other tensors are as they were. It may not know bundles, models or drafts.
 """
 
+import json
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -12,47 +13,50 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from common.weight_only.modes import GROUP, INT8, QUANTISED, is_quantisable
+from common.weight_only.modes import GROUP, INT8, QUANTISED, is_quantisable, padded
 from common.weight_only.stream import ALIGNMENT_BYTES, PADDING, StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight, quantise
 
 WEIGHTS_SUFFIX = ".safetensors"
 
-_MODE_KEY = "outrider_weights"
+_MODE_KEY, _COLUMNS_KEY = "outrider_weights", "outrider_columns"
 _SCALES = ".scales"
-_ROWS = 4096  # that are quantised at once
+_ROWS = 512  # that are quantised at once, so that they stay in the cache of a core
 
 
 def quantise_file(source: Path, mode: str, out: Path) -> None:
     """Writes `out`, holding a few thousand rows in memory at a time. Raises OSError or SafetensorError."""
     streamed: dict[str, StreamedTensor] = {}
+    columns: dict[str, int] = {}
     with safe_open(source, framework="pt") as held:
         for name in held.keys():  # noqa: SIM118 - it is no mapping
             tensor = held.get_tensor(name)
             if is_quantisable(name, tensor.shape, tensor.is_floating_point()):
                 streamed |= _quantised(name, tensor, mode)
+                columns[name] = tensor.shape[1]
             else:
                 streamed[name] = StreamedTensor(tensor.dtype, tensor.shape, partial(lambda each: [each], tensor))
-        write_safetensors(out, streamed, {**(held.metadata() or {}), _MODE_KEY: mode})
+        write_safetensors(
+            out, streamed, {**(held.metadata() or {}), _MODE_KEY: mode, _COLUMNS_KEY: json.dumps(columns)}
+        )
 
 
 def _quantised(name: str, tensor: torch.Tensor, mode: str) -> dict[str, StreamedTensor]:
-    rows, columns = tensor.shape
-    scales: list[torch.Tensor] = []
+    rows, columns = len(tensor), padded(tensor.shape[1])
+    whole = mode == INT8
+    dtype, stored = (torch.int8, columns) if whole else (torch.uint8, columns // 2)
+    # In one piece: small ones that are kept between large ones that are not would leave the heap full of holes.
+    scales = torch.empty((rows,) if whole else (rows, columns // GROUP, 2), dtype=torch.bfloat16)
 
     def numbers() -> Iterator[torch.Tensor]:
         for start in range(0, rows, _ROWS):
             part = quantise(tensor[start : start + _ROWS], mode)
-            scales.append(part.scales)
+            scales[start : start + _ROWS] = part.scales
             yield part.packed
 
-    whole = mode == INT8
-    dtype, stored = (torch.int8, columns) if whole else (torch.uint8, columns // 2)
     return {
         name: StreamedTensor(dtype, (rows, stored), numbers),
-        name + _SCALES: StreamedTensor(
-            torch.bfloat16, (rows,) if whole else (rows, columns // GROUP, 2), lambda: scales
-        ),
+        name + _SCALES: StreamedTensor(torch.bfloat16, scales.shape, lambda: (scales,)),
     }
 
 
@@ -78,24 +82,31 @@ def read_mapped(file: Path) -> dict[str, torch.Tensor]:
     """The tensors by name, of which quantised ones are `QuantisedWeight`s. Numbers stay in the mapped file: a page
     takes memory once it is read. Raises OSError, SafetensorError, and ValueError for scales that do not fit."""
     with safe_open(file, framework="pt") as held:
-        mode = (held.metadata() or {}).get(_MODE_KEY)
+        metadata = held.metadata() or {}
         tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 - it is no mapping
+    mode = metadata.get(_MODE_KEY)
     if mode is None:
         return tensors
+    columns = json.loads(metadata.get(_COLUMNS_KEY, "{}"))
     for name in [each for each in tensors if each.endswith(PADDING)]:
         del tensors[name]
-    for name in [each for each in tensors if each + _SCALES in tensors]:
-        tensors[name] = _checked(file, name, mode, tensors[name], tensors.pop(name + _SCALES))
+    for name, count in columns.items():
+        if mode not in QUANTISED or not {name, name + _SCALES} <= tensors.keys():
+            raise ValueError(f"{file} does not hold '{name}' as its metadata say")
+        packed, scales = _aligned(tensors[name]), tensors.pop(name + _SCALES)
+        _check(name, mode, packed, scales, count)
+        tensors[name] = QuantisedWeight.of(mode, packed, scales, count, (file, name))
     return tensors
 
 
-def _checked(file: Path, name: str, mode: str, packed: torch.Tensor, scales: torch.Tensor) -> QuantisedWeight:
-    if mode in QUANTISED and packed.ndim == 2 and packed.dtype == (torch.int8 if mode == INT8 else torch.uint8):
-        rows, columns = packed.shape
-        if scales.dtype is torch.bfloat16 and scales.shape == (
-            (rows,) if mode == INT8 else (rows, 2 * columns // GROUP, 2)
-        ):
-            return QuantisedWeight.of(mode, _aligned(packed), scales, (file, name))
+def _check(name: str, mode: str, packed: torch.Tensor, scales: torch.Tensor, columns: object) -> None:
+    """Raises ValueError for tensors that the kernels would read beyond their ends."""
+    if type(columns) is int and columns > 0 and packed.ndim == 2:
+        filled = padded(columns)
+        numbers = (torch.int8, filled) if mode == INT8 else (torch.uint8, filled // 2)
+        scaled = (len(packed),) if mode == INT8 else (len(packed), filled // GROUP, 2)
+        if (packed.dtype, packed.shape[1]) == numbers and (scales.dtype, scales.shape) == (torch.bfloat16, scaled):
+            return
     raise ValueError(f"'{name}' is not quantised as {mode}")
 
 

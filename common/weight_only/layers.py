@@ -12,14 +12,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from common.weight_only.modes import GROUP, INT8
+from common.weight_only.modes import GROUP, INT8, padded
 from common.weight_only.weight import QuantisedWeight, nibbles
 
 _CPU = torch.device("cpu")
 _ROWS = 16
 """The int4 kernel takes multiples of so many rows."""
 
-_ROWS_AT_ONCE = 4096
+_ROWS_AT_ONCE = 512
 """Rows that are packed at once; the kernel's own blocks divide it."""
 
 KernelLayout = tuple[torch.Tensor, torch.Tensor]
@@ -56,7 +56,7 @@ class QuantisedLinear(nn.Module):
             self.weight, self._layout = self.weight.on(x.device), None
         if x.device != _CPU:
             return functional.linear(x, self.weight.dequantised(x.dtype))
-        rounded = x.to(torch.bfloat16).contiguous()
+        rounded = functional.pad(x.to(torch.bfloat16), (0, padded(self.in_features) - self.in_features)).contiguous()
         if self.weight.weights_mode == INT8:
             return torch._weight_int8pack_mm(rounded, self.weight.packed, self.weight.scales)
         if self._layout is None:

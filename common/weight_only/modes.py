@@ -35,11 +35,17 @@ def is_quantisable(name: str, shape: Sequence[int], is_floating: bool) -> bool:
     """
     owner, _, own = name.rpartition(".")
     is_router = owner.rpartition(".")[2] in ("gate", "router")
-    fits = len(shape) == 2 and shape[0] >= _LEAST_ROWS and shape[1] > 0 and shape[1] % GROUP == 0
+    fits = len(shape) == 2 and shape[0] >= _LEAST_ROWS and shape[1] >= GROUP
     return is_floating and fits and own == "weight" and not is_router
+
+
+def padded(columns: int) -> int:
+    """The columns of a matrix that is filled up to whole groups."""
+    return -(-columns // GROUP) * GROUP
 
 
 def matrix_bytes(mode: str, rows: int, columns: int) -> int:
     """What a quantised matrix takes, its scales included."""
-    scales = rows if mode == INT8 else 2 * rows * columns // GROUP
-    return rows * columns * QUANTISED[mode] // 8 + SCALE_BYTES * scales
+    numbers = rows * padded(columns)
+    scales = rows if mode == INT8 else 2 * numbers // GROUP
+    return numbers * QUANTISED[mode] // 8 + SCALE_BYTES * scales

@@ -4,7 +4,7 @@ them in files beside them.
 It may not know which network it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from common.weight_only.files import read_mapped
 from common.weight_only.layers import KernelLayout, linear_weights, packed_parts, packed_rows, packed_scales, put_in
 from common.weight_only.modes import INT4
 from common.weight_only.stream import StreamedTensor, write_safetensors
@@ -76,7 +77,7 @@ def _kept_layouts(file: Path, weights: Mapping[str, QuantisedWeight]) -> dict[st
     try:
         layouts = _read_layouts(kept, weights, made_from)
         if layouts is None:
-            _write_layouts(kept, weights, made_from)
+            _write_layouts(kept, file, weights.keys(), made_from)
             layouts = _read_layouts(kept, weights, made_from)
     except OSError:
         layouts = None
@@ -96,9 +97,12 @@ def _read_layouts(kept: Path, weights: Mapping[str, QuantisedWeight], made_from:
         return None
 
 
-def _write_layouts(kept: Path, weights: Mapping[str, QuantisedWeight], made_from: str) -> None:
-    streamed = {}
-    for name, weight in weights.items():
+def _write_layouts(kept: Path, file: Path, names: Collection[str], made_from: str) -> None:
+    # Mapped once more: pages that are read here take memory until this mapping ends.
+    tensors, streamed = read_mapped(file), {}
+    for name in names:
+        weight = tensors[name]
+        assert isinstance(weight, QuantisedWeight)
         rows, groups = packed_rows(weight), weight.scales.shape[1]
         streamed[name] = StreamedTensor(torch.uint8, (rows, weight.packed.shape[1]), _parts_of(weight))
         streamed[name + _SCALES] = StreamedTensor(torch.bfloat16, (groups, rows, 2), _scales_of(weight))

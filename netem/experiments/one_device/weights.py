@@ -86,8 +86,9 @@ def _client_halves(advance: Advance) -> dict[str, ClientHalf]:
             advance(f"{LLAMA_8B.name} in {mode}", 1.0)
             bundle = Path(folder) / mode
             write_random_bundle(LLAMA_8B, default_config(LLAMA_8B, (0,)), 0, mode, Path(folder) / AS_IS, bundle)
-            measure_client_half(bundle, "moa", 0, _CONTEXT, LLAMA_8B.vocabulary)  # writes the kernel's layout once
-            halves[mode] = measure_client_half(bundle, "moa", 0, _CONTEXT, LLAMA_8B.vocabulary)
+            # The first start also writes the kernel's layout.
+            first, later = (measure_client_half(bundle, "moa", 0, _CONTEXT, LLAMA_8B.vocabulary) for _ in range(2))
+            halves[mode] = replace(later, most_bytes=max(first.most_bytes, later.most_bytes))
     return halves
 
 
@@ -124,9 +125,7 @@ def make_report(
             EXPLAINED,
             f"Prompts held out from training: {in_words(sizes)}. Greedy, at most {max_new_tokens} tokens; a tree of "
             f"breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most {PAPER_TREE.nodes} nodes.",
-            "Mean over drafts of the ratio to as-is: "
-            + ", ".join(f"{m} {mean:.4f}" for m, mean in means.items())
-            + ".",
+            f"Mean over drafts of the ratio to as-is: {_listed(means)}.",
             *(_on_half(mode, half) for mode, half in halves.items()),
         ),
         results={
@@ -153,10 +152,14 @@ def _on_half(mode: str, half: ClientHalf) -> str:
     levels = ", ".join(f"{1000 * seconds:.0f} ms for {nodes}" for nodes, seconds in half.level_cpu_s.items())
     wall = ", ".join(f"{1000 * seconds:.0f}" for seconds in half.level_s.values())
     return (
-        f"{LLAMA_8B.name}'s shape, `moa` N=0, random weights in {mode}: {half.most_bytes / 1e9:.2f} GB of resident memory "
-        f"beyond the process with everything imported; a drafted level takes {levels} nodes in processor time of one "
+        f"{LLAMA_8B.name}'s shape, `moa` N=0, random weights in {mode}: {half.most_bytes / 1e9:.2f} GB of resident "
+        f"memory beyond the process with everything imported; a drafted level takes {levels} nodes in processor time of one "
         f"thread ({wall} ms by the clock of this machine, whose core is shared)."
     )
+
+
+def _listed(means: Mapping[str, float]) -> str:
+    return ", ".join(f"{mode} {mean:.4f}" for mode, mean in means.items())
 
 
 def _precise(ratio: Estimate) -> str:

@@ -153,8 +153,8 @@ def _on_half(mode: str, half: ClientHalf) -> str:
     wall = ", ".join(f"{1000 * seconds:.0f}" for seconds in half.level_s.values())
     return (
         f"{LLAMA_8B.name}'s shape, `moa` N=0, random weights in {mode}: {half.most_bytes / 1e9:.2f} GB of resident "
-        f"memory beyond the process with everything imported; a drafted level takes {levels} nodes in processor time of one "
-        f"thread ({wall} ms by the clock of this machine, whose core is shared)."
+        f"memory beyond the process with everything imported; a drafted level takes {levels} nodes in processor time of "
+        f"one thread ({wall} ms by the clock of this machine, whose core is shared)."
     )
 
 

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 
 from client.answering import require_idle, require_rule
 from client.cache.bundle_check import check_intact
-from client.cache.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
+from client.cache.bundles import (
+    Advance,
+    bundle_directory,
+    choose_bundle,
+    discard_damaged,
+    in_weights,
+    is_complete,
+    pull,
+)
 from client.cache.known_servers import recall, remember
 from client.cache.pins import keep_pin
 from client.cache.tokenizers import tokenizer_of
@@ -189,12 +197,14 @@ async def fetch_bundle(
     trust_new: bool = False,
     reread: bool = False,
 ) -> tuple[BundleManifest, Path]:
-    """The chosen bundle and its directory, fetched if it is not complete yet; with `reread` also if it is damaged.
+    """The chosen bundle and its directory, fetched if it is not complete yet; with `reread` also if it is damaged. Its
+    weights are in the chosen mode if the server offers it.
 
     Raises BundleError, before anything is fetched, if the server at `address` hands out another than it did, unless
     what is new is to be trusted.
     """
-    manifest = choose_bundle(description.bundles, choice.draft)
+    chosen = choose_bundle(description.bundles, choice.draft)
+    manifest = in_weights(chosen, description.quantised, choice.weights, cache)
     await keep_pin(cache, address, description, manifest, choice.model, trust_new=trust_new)
     if reread:
         await discard_damaged(cache, manifest)
@@ -281,7 +291,7 @@ async def _prepared(
             raise
         description, round_trip = kept, math.inf
         hitch = str(error) if isinstance(error, HungUpError) else ""
-        manifest = choose_bundle(kept.bundles, choice.draft)
+        manifest = in_weights(choose_bundle(kept.bundles, choice.draft), kept.quantised, choice.weights, where)
         bundle = bundle_directory(where, manifest)
         if not is_complete(where, manifest):
             raise

@@ -52,6 +52,7 @@ def run(
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
+    weights: option.WeightsMode = "as-is",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
@@ -76,6 +77,7 @@ def run(
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
         loads["model"] = model
+        loads["weights"] = weights
         asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
             declined = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
@@ -88,7 +90,7 @@ def run(
         from client.drafting.draft_loader import DraftChoice
 
         access = credentials.access_to(server)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state, model)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state, weights, model)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
             run_command(
@@ -105,6 +107,7 @@ def chat(
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
+    weights: option.WeightsMode = "as-is",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
@@ -126,6 +129,7 @@ def chat(
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
         loads["model"] = model
+        loads["weights"] = weights
         settings = ChatSettings(request, unlinked, shown)
         asked = ChatRequest(server, credentials, loads, cache_dir, settings, via_serve)
         is_well = chat_command(asked, loaded)
@@ -159,6 +163,7 @@ def serve(
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
+    weights: option.WeightsMode = "as-is",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
@@ -187,7 +192,7 @@ def serve(
         defaults = EndpointDefaults(asked.options(pace_draft / 1000), rule, find_offline_behaviour(offline))
         warn_of_readable(api_key_file)
         listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state, weights)
         unlinked = OfflineOptions(offline_limit, offline_wait)
         asyncio.run(serve_command(access, choice, model or (), cache_dir, defaults, unlinked, listening, loaded))
 
@@ -198,6 +203,7 @@ def pull(
     server: option.Server,
     model: option.PulledModel = "",
     draft: option.Draft = None,
+    weights: option.WeightsMode = "as-is",
     trust_new: Annotated[
         bool, typer.Option("--trust-new", help="Accept another target or draft model from this server than before.")
     ] = False,
@@ -211,7 +217,7 @@ def pull(
     from client.commands.pull import pull as pull_command
     from client.drafting.draft_loader import DraftChoice
 
-    choice = DraftChoice(draft, model=model)
+    choice = DraftChoice(draft, weights=weights, model=model)
     asyncio.run(pull_command(credentials.access_to(server), choice, cache_dir, trust_new=trust_new))
 
 

@@ -82,7 +82,8 @@ def _add_outrider(
     registry: CollectorRegistry,
     pools: CallPools,
 ) -> Sequence[AssembledTarget]:
-    offers, targets = make_offers(options.target), list[AssembledTarget]()
+    offers = [offer.with_quantised() for offer in make_offers(options.target)]
+    targets = list[AssembledTarget]()
     models = tuple(offer.card.model for offer in offers)
     shared = Shared(models, Quotas({} if tokens is None else tokens.allowances), [])
     metrics, loop = Metrics(registry), asyncio.get_running_loop()
@@ -92,7 +93,7 @@ def _add_outrider(
         metrics.add_counted(model, read_on(loop, partial(read, target.engine.sessions)))
         targets.append(target)
     metrics.add_calls(models[0], read_on(loop, partial(read_calls, pools)))
-    bundles = BundleStore(bundle for offer in offers for bundle in offer.bundles)
+    bundles = BundleStore(bundle for offer in offers for bundle in (*offer.bundles, *offer.quantised))
     register(Servicer(targets, bundles, tokens), server)
     return targets
 

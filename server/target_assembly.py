@@ -82,6 +82,6 @@ def assemble_target(
     )
     return AssembledTarget(
         Engine(sessions, target, asked.pace, maker, drafter_factory),
-        describe(offer.card, terms, offer.bundles, shared.models),
+        describe(offer, terms, shared.models),
         memory,
     )

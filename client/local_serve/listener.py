@@ -265,7 +265,7 @@ def _check_choice(requested: DraftChoice, options: AnswerOptions, loaded: Loaded
         raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
     # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
     same = replace(requested, draft=own.draft, threads=requested.threads or own.threads)
-    names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state")]
+    names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state", "weights")]
     other = [name for name in names if getattr(same, name[2:]) != getattr(own, name[2:])]
     if other:
         raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")

@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, save_draft
+from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
 from common.draft_models.layouts import recognise, rename
 from common.draft_models.published_layers import layer_settings, read_layer_shapes
@@ -100,9 +100,7 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
         tensors = rename(layout, tensors, directory)
         (layer,) = read_layer_shapes(layer_settings(layout, directory), tensors, directory)
         config = EagleConfig(layer, bias="fc.bias" in tensors)
-    draft = EagleDraft(config)
-    load_into(draft, tensors, directory)
-    return draft, kept
+    return network_from(lambda: EagleDraft(config), tensors, directory), kept
 
 
 def read_facts(directory: Path) -> DraftFacts:

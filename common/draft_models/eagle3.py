@@ -14,7 +14,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from common.draft_models.directory import EXPORTER_WEIGHTS, KIND_KEY, DraftFacts, load_into, save_draft
+from common.draft_models.directory import (
+    EXPORTER_WEIGHTS,
+    KIND_KEY,
+    DraftFacts,
+    load_into,
+    network_from,
+    save_draft,
+)
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.layouts import EAGLE3, SERVER_PREFIX, published_names, recognise, rename
 from common.draft_models.published_layers import count_layers, layer_settings, read_layer_shapes
@@ -222,11 +229,8 @@ def read_facts(directory: Path) -> DraftFacts:
 
 
 def _draft(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Eagle3Draft:
-    draft = Eagle3Draft(config)
-    load_into(
-        draft, {name: tensor for name, tensor in tensors.items() if not name.startswith(SERVER_PREFIX)}, directory
-    )
-    return draft
+    own = {name: tensor for name, tensor in tensors.items() if not name.startswith(SERVER_PREFIX)}
+    return network_from(lambda: Eagle3Draft(config), own, directory)
 
 
 def _fuse(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Fuse:

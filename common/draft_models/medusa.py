@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, save_draft
+from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
 from common.draft_models.layouts import MEDUSA, recognise, rename
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
@@ -155,11 +155,9 @@ def load_medusa(directory: Path) -> MedusaDraft:
             config = MedusaConfig.from_json(read_config(directory, KIND))
         else:
             config, tensors = _published(content, tensors, directory)
-        draft = MedusaDraft(config)
+        return network_from(lambda: MedusaDraft(config), tensors, directory)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} describes no Medusa heads; fetch or train them again.") from error
-    load_into(draft, tensors, directory)
-    return draft
 
 
 def read_facts(directory: Path) -> DraftFacts:

@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from common.models.errors import CheckpointError
 from common.models.source import MEDUSA_WEIGHTS, SHARD_INDEX, WEIGHTS, refuse_pickled, weight_files
+from common.weight_only.files import read_mapped
 
 
 def draft_weight_files(directory: Path) -> list[Path]:
@@ -46,9 +47,8 @@ def read_tensors(directory: Path, name: str | None = None, prefix: str = "") -> 
     has_prefix = bool(prefix) and any(each.startswith(prefix) for each in tensor_names(directory))
     for file in files:
         try:
-            with safe_open(file, framework="pt") as source:
-                held = [each for each in source.keys() if not has_prefix or each.startswith(prefix)]  # noqa: SIM118
-                tensors |= {each: source.get_tensor(each) for each in held}
-        except (OSError, SafetensorError) as error:
+            held = read_mapped(file)  # of which what is not kept takes no memory
+            tensors |= {each: held[each] for each in held if not has_prefix or each.startswith(prefix)}
+        except (OSError, SafetensorError, ValueError) as error:
             raise CheckpointError(f"{file} is missing or broken; fetch or train the draft again.") from error
     return tensors

@@ -12,7 +12,7 @@ as well. There the rows of states that are newer than all others are run again, 
 the first state that came late.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,6 +40,10 @@ class FeatureDraft(Protocol):
 
     @property
     def config(self) -> Any: ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """The first gives device and dtype."""
+        ...
 
     def enter(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """The rows' inputs `[B, T, ...]` from the tokens' embeddings and the features before them, `[B, T, E]` each."""
@@ -77,20 +81,21 @@ class FeatureNetwork:
         self.kind = source.kind
         self.state: StateRequest | None = request
         self.capacity = context + spare
-        weights = source.embedding.get_parameter("weight")
-        self.columns = None if source.columns is None else source.columns.to(weights.device)
+        embedding: Any = source.embedding  # plain or quantised
+        like, vocabulary = next(iter(source.draft.parameters())), int(embedding.num_embeddings)
+        self.columns = None if source.columns is None else source.columns.to(like.device)
         self._state_kind = source.state
         self._draft = source.draft
         self._embedding = source.embedding
         self._head = source.head
-        self._options = len(weights) if self.columns is None else len(self.columns)
-        self._layers = [PackedLayer(shape, self.capacity, weights) for shape in source.draft.config.layers]
+        self._options = vocabulary if self.columns is None else len(self.columns)
+        self._layers = [PackedLayer(shape, self.capacity, vocabulary, like) for shape in source.draft.config.layers]
         self._newest = NOTHING
         self._first_late = self.capacity  # the first position whose state came after a newer one
-        self._known_CE = weights.new_zeros(self.capacity, source.draft.config.hidden)
-        self._arrived_C = torch.zeros(self.capacity, dtype=torch.bool, device=weights.device)
+        self._known_CE = like.new_zeros(self.capacity, source.draft.config.hidden)
+        self._arrived_C = torch.zeros(self.capacity, dtype=torch.bool, device=like.device)
         self._predicted_SE = torch.zeros_like(self._known_CE)
-        self._tokens_S = torch.zeros(self.capacity, dtype=torch.long, device=weights.device)
+        self._tokens_S = torch.zeros(self.capacity, dtype=torch.long, device=like.device)
 
     @torch.inference_mode()
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:

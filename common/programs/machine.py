@@ -18,6 +18,7 @@ from common.programs.findings import Finding
 _OLDEST_PYTHON = (3, 11)
 PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
 _PROGRAM = "outrider"
+_MEMORY = Path("/proc/meminfo")
 _DAY = 86_400
 _UNITS = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
 
@@ -89,17 +90,15 @@ def format_bytes(size: float) -> str:
 
 def free_memory_bytes(device: str) -> int:
     """Free memory of the device, or for the CPU what programs can get of the machine's; 0 if it is unknown."""
-    import torch
-
     if device.startswith("cuda"):
+        import torch
+
         return torch.cuda.mem_get_info(device)[0] if torch.cuda.is_available() else 0
     try:
-        # Free pages alone leave out the files that the system keeps in memory until a program needs it.
-        told = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
-        return int(told["MemAvailable"].removesuffix("kB")) * 1024
-    except (KeyError, OSError, ValueError):
-        pass
-    try:
+        for line in _MEMORY.read_text(encoding="ascii").splitlines():
+            name, _, size = line.partition(":")
+            if name == "MemAvailable":  # what is free, and what the kernel's cache of files would give up
+                return int(size.split()[0]) * 1024
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         return 0

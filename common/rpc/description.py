@@ -20,6 +20,7 @@ class ServerDescription:
     rules: tuple[str, ...]
     idle_policies: tuple[str, ...]
     bundles: tuple[BundleManifest, ...]
+    quantised: tuple[BundleManifest, ...] = ()  # of the same drafts, with weights in other modes
     models: tuple[str, ...] = ()  # all targets of the server, its first one first; empty where a release has but one
 
     @property

@@ -51,6 +51,6 @@ def _for_client(layout: Layout, tensors: dict[str, torch.Tensor], tail: Path) ->
     if own in kept:
         # Only where the target's embedding is this table and nothing more; some families scale what they look up.
         target = load_decoder(tail, "cpu", kept[own].dtype, 0)
-        if target is not None and torch.equal(target.get_input_embeddings().weight, kept[own]):
+        if target is not None and torch.equal(target.get_input_embeddings().get_parameter("weight"), kept[own]):
             del kept[own]
     return kept

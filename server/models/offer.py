@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Self
 
 from transformers import PreTrainedTokenizerBase
 
@@ -29,6 +30,7 @@ from server.models.bundles import (
 )
 from server.models.client_halves import keep_client_half
 from server.models.draft_models import LOOKUP_MODEL, DraftModel, needed_taps, needs_hidden, read_draft_model
+from server.models.quantised_bundles import quantise_bundles
 from server.models.tails import keep_tail
 from server.models.target_card import read_card
 from server.options import SessionOptions
@@ -44,10 +46,16 @@ class Offer:
     drafts: tuple[OfferedBundle, ...]
     draft_models: tuple[DraftModel, ...]  # the same, as they run beside the target, and last `lookup`
     lookup: OfferedBundle
+    quantised: tuple[OfferedBundle, ...] = ()  # of the drafts
 
     @property
     def bundles(self) -> tuple[OfferedBundle, ...]:
+        """Those with weights as they are."""
         return (*self.drafts, self.lookup)
+
+    def with_quantised(self) -> Self:
+        """Quantises the drafts for clients that want them so, unless an earlier run did."""
+        return replace(self, quantised=quantise_bundles(self.drafts, self.card, cache_directory()))
 
     @property
     def needs_hidden(self) -> bool:
@@ -105,21 +113,20 @@ def make_offer(target: str, drafts: tuple[str, ...], name: str = "") -> Offer:
     return Offer(directory, card, tokenizer, tuple(bundles), (*models, LOOKUP_MODEL), lookup)
 
 
-def describe(
-    card: TargetCard, terms: Terms, bundles: Sequence[OfferedBundle], models: Sequence[str]
-) -> ServerDescription:
+def describe(offer: Offer, terms: Terms, models: Sequence[str]) -> ServerDescription:
     """`models` are the names of all targets of this server."""
     return ServerDescription(
         version=PROTOCOL_VERSION,
         release=version("outrider"),
-        model=card.model,
-        fingerprint=card.fingerprint,
-        vocab_size=card.vocab_size,
+        model=offer.card.model,
+        fingerprint=offer.card.fingerprint,
+        vocab_size=offer.card.vocab_size,
         context=terms.context,
         max_nodes=terms.max_nodes,
-        end_tokens=card.end_tokens,
+        end_tokens=offer.card.end_tokens,
         rules=tuple(RULES),
         idle_policies=tuple(IDLE_POLICIES),
-        bundles=tuple(bundle.manifest for bundle in bundles),
+        bundles=tuple(bundle.manifest for bundle in offer.bundles),
+        quantised=tuple(bundle.manifest for bundle in offer.quantised),
         models=tuple(models),
     )

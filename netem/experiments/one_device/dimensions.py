@@ -127,14 +127,14 @@ def default_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConf
     return moa_sizes.moa_config(known, depths, moa_sizes.DEFAULT_SIZE, DEFAULT_MIXER)
 
 
-def build(target: TargetDimensions) -> PreTrainedModel:
-    """The target on the meta device, without memory for its weights."""
+def build(target: TargetDimensions, layers: int | None = None) -> PreTrainedModel:
+    """The target on the meta device, without memory for its weights; `layers` replaces their number."""
     make = Qwen2Config if target.bias else LlamaConfig
     config = make(
         vocab_size=target.vocabulary,
         hidden_size=target.hidden,
         intermediate_size=target.intermediate,
-        num_hidden_layers=target.layers,
+        num_hidden_layers=target.layers if layers is None else layers,
         num_attention_heads=target.heads,
         num_key_value_heads=target.kv_heads,
         tie_word_embeddings=target.tied,

@@ -75,9 +75,8 @@ def run(
         from client.local_serve.request import RequestOptions
         from client.local_serve.run_client import answer_by_serve
 
-        loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
-        loads["model"] = model
-        loads["weights"] = weights
+        loads = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
+        loads |= {"layers": layers, "state": state, "weights": weights}
         asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
             declined = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
@@ -127,9 +126,8 @@ def chat(
         from client.commands.chat import ChatRequest
         from client.commands.chat import chat as chat_command
 
-        loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
-        loads["model"] = model
-        loads["weights"] = weights
+        loads = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
+        loads |= {"layers": layers, "state": state, "weights": weights}
         settings = ChatSettings(request, unlinked, shown)
         asked = ChatRequest(server, credentials, loads, cache_dir, settings, via_serve)
         is_well = chat_command(asked, loaded)

@@ -86,7 +86,8 @@ class Servicer(OutriderService):
                 async for message in messages:
                     if silence.when() is not None:
                         silence.reschedule(None)
-                        stream.engine = self._engine_for(message)
+                        if isinstance(message, Open):
+                            stream.engine = self._engine_of(message.fingerprint)
                     stream.engine.receive(outgoing, message)
             stream.engine.half_close(outgoing)
         except TimeoutError:
@@ -98,11 +99,9 @@ class Servicer(OutriderService):
             _log.error("a stream failed: %s", describe_error(error))
             stream.engine.fail(outgoing, PeerError("the server failed on this session", FailureCode.INTERNAL))
 
-    def _engine_for(self, first: FromClient) -> Engine:
-        """The engine of the target that the first frame of a stream names. The default's says what is wrong with one
-        that names none of this server's."""
-        named = self._by_fingerprint.get(first.fingerprint) if isinstance(first, Open) else None
-        return (named or self._default).engine
+    def _engine_of(self, fingerprint: str) -> Engine:
+        """The default target's for a fingerprint of none, which its sessions refuse."""
+        return self._by_fingerprint.get(fingerprint, self._default).engine
 
 
 @dataclass(slots=True)

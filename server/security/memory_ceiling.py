@@ -41,6 +41,8 @@ class TargetMemory:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
+    """Of a server with these targets."""
+
     targets: tuple[TargetMemory, ...]
     sessions: int
     connections: int

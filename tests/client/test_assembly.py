@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from client.assembly import Client
+from client.assembly import Client, describe
 from client.drafting.draft_loader import DraftChoice
 from common.bundle import make_manifest
 from common.protocol.errors import MisuseError
+from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
 
 
@@ -58,3 +60,16 @@ def test_an_idle_policy_that_the_server_does_not_have_is_refused():
     asked.require_idle("eager")
     with pytest.raises(MisuseError, match="no idle policy 'sleepy'; it has auto, eager"):
         asked.require_idle("sleepy")
+
+
+async def test_a_release_with_one_target_whatever_it_is_asked_for_is_not_mistaken_for_another(tmp_path):
+    described = client(DraftChoice()).description
+    described = replace(described, version=PROTOCOL_VERSION)
+
+    async def describe_model(seconds, model):
+        return described
+
+    older: Any = SimpleNamespace(describe=describe_model)
+    assert await describe(older) == await describe(older, model="model") == described
+    with pytest.raises(MisuseError, match="this server has no model 'other'; choose from: model"):
+        await describe(older, model="other")

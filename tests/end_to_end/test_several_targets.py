@@ -17,7 +17,8 @@ from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Failed, Settings
-from common.rpc.stub import connect
+from common.rpc.errors import LinkError
+from common.rpc.stub import Connection, connect
 from server.engine import Engine
 from server.options import TargetRequest
 from tests.drafts import make_moa_draft
@@ -135,3 +136,22 @@ async def test_one_program_may_talk_to_all_targets_on_one_connection(two: TwoTar
         assert clients[0].bundle != clients[1].bundle
     async with clients_for(two.access, choice, ["qwen3"], two.cache, download_bar) as clients:
         assert [client.description.model for client in clients] == ["qwen3"]
+
+
+async def test_all_targets_of_a_server_that_is_out_of_reach_are_at_hand_after_one_try(
+    two: TwoTargets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = DraftChoice("lookup")
+    async with clients_for(two.access, choice, (), two.cache, download_bar):
+        pass
+    tries: list[str] = []
+
+    async def unreachable(connection: Connection, timeout: float, model: str) -> None:
+        tries.append(model)
+        raise LinkError("it cannot be reached")
+
+    monkeypatch.setattr(Connection, "describe", unreachable)
+    async with clients_for(two.access, choice, (), two.cache, download_bar) as clients:
+        assert [client.description.model for client in clients] == ["llama", "qwen3"]
+        assert not any(client.was_reached for client in clients)
+    assert tries == [""]

@@ -62,3 +62,11 @@ def test_a_folder_in_place_of_the_file_is_no_fault(tmp_path, kept):
     kept.mkdir()
     assert recall(tmp_path, HERE) is None
     remember(tmp_path, HERE, SAID)
+
+
+def test_each_target_that_was_asked_for_by_name_is_kept_apart(tmp_path):
+    remember(tmp_path, HERE, SAID)
+    remember(tmp_path, HERE, replace(SAID, context=100), "other")
+    assert recall(tmp_path, HERE) == SAID
+    assert recall(tmp_path, HERE, "other").context == 100
+    assert recall(tmp_path, HERE, "third") is None

@@ -87,6 +87,21 @@ async def test_a_target_of_another_name_is_the_same_target(tmp_path):
     await keep_pin(tmp_path, THERE, replace(SAID, model="renamed"), MOA)
 
 
+async def test_a_target_that_is_asked_for_by_name_is_pinned_by_that_name(tmp_path):
+    await keep_pin(tmp_path, THERE, SAID, MOA)
+    await keep_pin(tmp_path, THERE, ANOTHER, MOA, ANOTHER.model)
+    changed = replace(ANOTHER, fingerprint="d" * 64)
+    with pytest.raises(BundleError, match=r"another target.*`outrider pull qwen --server gpu.example.org:7070 --"):
+        await keep_pin(tmp_path, THERE, changed, MOA, ANOTHER.model)
+    await keep_pin(tmp_path, THERE, SAID, MOA)
+
+
+async def test_the_first_target_is_known_by_its_name_too(tmp_path):
+    await keep_pin(tmp_path, THERE, SAID, MOA)
+    with pytest.raises(BundleError, match="another target"):
+        await keep_pin(tmp_path, THERE, replace(ANOTHER, model=SAID.model), MOA, SAID.model)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 async def test_what_listens_on_this_machine_is_left_alone(tmp_path, host):
     for description, manifest in ((SAID, MOA), (CHANGED, RETRAINED), (ANOTHER, MOA)):

@@ -11,6 +11,7 @@ import typer
 from common.programs.aliases import alias_applied, aliases_applied
 from common.programs.command_line import run
 from common.programs.configuration import ConfigFile, Program, configure
+from common.programs.settings import show_settings
 
 Tool = Callable[..., tuple[int, dict[str, Any], str]]
 
@@ -47,6 +48,7 @@ def tool(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
             model: Annotated[str, typer.Option("--model", callback=one, is_eager=True)] = "",
             ca: Annotated[Path | None, typer.Option("--ca")] = None,
             count: Annotated[int, typer.Option("--count", min=1)] = 1,
+            token: Annotated[str, typer.Option("--token")] = "",
         ) -> None:
             heard.update(server=server, model=model, ca=ca, count=count)
 
@@ -56,6 +58,10 @@ def tool(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
             server: Annotated[str, typer.Option("--server")] = "none",
         ) -> None:
             heard.update(server=server, model=model)
+
+        @app.command()
+        def config(context: typer.Context) -> None:
+            show_settings(context, program, None)
 
         monkeypatch.setattr(sys, "argv", ["tool", *arguments])
         with pytest.raises(SystemExit) as ended:
@@ -121,3 +127,12 @@ def test_what_is_no_alias_is_told_before_any_is_used(tool: Tool, file: Path, con
     assert f"{file}: " in said
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_aliases_are_shown_without_secrets_and_others_are_kept_from_these(tool: Tool, file: Path) -> None:
+    file.write_text('[aliases.work]\nserver = "there"\ntoken = "hush"\n')
+    file.chmod(0o644)
+    shown = tool("config")[2]
+    assert "alias work: server there, token (set)\n" in shown
+    assert "hush" not in shown
+    assert f"chmod 600 {file}" in shown

@@ -13,7 +13,7 @@ class DescribeRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ...) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles", "models", "quantised")
+    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles", "quantised", "models")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -25,8 +25,8 @@ class DescribeReply(_message.Message):
     RULES_FIELD_NUMBER: _ClassVar[int]
     IDLE_POLICIES_FIELD_NUMBER: _ClassVar[int]
     BUNDLES_FIELD_NUMBER: _ClassVar[int]
-    MODELS_FIELD_NUMBER: _ClassVar[int]
     QUANTISED_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
     version: int
     release: str
     model: str
@@ -38,9 +38,9 @@ class DescribeReply(_message.Message):
     rules: _containers.RepeatedScalarFieldContainer[str]
     idle_policies: _containers.RepeatedScalarFieldContainer[str]
     bundles: _containers.RepeatedCompositeFieldContainer[Bundle]
-    models: _containers.RepeatedScalarFieldContainer[str]
     quantised: _containers.RepeatedCompositeFieldContainer[Bundle]
-    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., quantised: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ...) -> None: ...
+    models: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., quantised: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Bundle(_message.Message):
     __slots__ = ("id", "draft", "kind", "files", "weights")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Qwen2Config
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, PreTrainedModel, Qwen2Config, Qwen3Config
 
 from common.draft_models.eagle import EagleConfig, EagleDraft
 from common.draft_models.layers import LayerShape
@@ -26,7 +26,8 @@ _HALF_PRECISION = 2  # bytes of a parameter or a cached number
 
 @dataclass(frozen=True)
 class TargetDimensions:
-    """A target of the Llama or Qwen2 families. bias: whether queries, keys and values have one."""
+    """A target of the Llama, Qwen2 or Qwen3 families. bias: whether queries, keys and values have one. head_norms:
+    whether queries and keys are normalised."""
 
     name: str
     hidden: int
@@ -38,6 +39,7 @@ class TargetDimensions:
     vocabulary: int
     bias: bool = False
     tied: bool = False
+    head_norms: bool = False
 
     @property
     def key_width(self) -> int:
@@ -49,7 +51,8 @@ class TargetDimensions:
         queries = self.heads * self.head_dim
         attention = self.hidden * (2 * queries + 2 * self.key_width)
         biases = (queries + 2 * self.key_width) * self.bias
-        return attention + biases + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        norms = 2 * self.hidden + 2 * self.head_dim * self.head_norms
+        return attention + biases + 3 * self.hidden * self.intermediate + norms
 
     @property
     def head_parameters(self) -> int:
@@ -88,6 +91,8 @@ class DraftDimensions:
         return self.server + len(self.depths) * self.client
 
 
+LLAMA_1B = TargetDimensions("Llama-3.2-1B", 2048, 16, 32, 8, 64, 8192, 128256, tied=True)
+QWEN_600M = TargetDimensions("Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151936, tied=True, head_norms=True)
 LLAMA_8B = TargetDimensions("Llama-3.1-8B", 4096, 32, 32, 8, 128, 14336, 128256)
 QWEN_7B = TargetDimensions("Qwen2.5-7B", 3584, 28, 28, 4, 128, 18944, 152064, bias=True)
 LLAMA_70B = TargetDimensions("Llama-3.1-70B", 8192, 80, 64, 8, 128, 28672, 128256)
@@ -122,26 +127,39 @@ def published_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaCo
 
 def default_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConfig:
     """The sizes that `outrider-train moa` chooses by default."""
-    model = build(target)
-    known = FrozenTarget(Path(), target.name, fingerprint="", model=model, tokenizer=None)  # type: ignore[arg-type]
-    return moa_sizes.moa_config(known, depths, moa_sizes.DEFAULT_SIZE, DEFAULT_MIXER)
+    known = frozen(target)
+    return moa_sizes.moa_config(known, depths, moa_sizes.default_size(known, DEFAULT_MIXER), DEFAULT_MIXER)
+
+
+def frozen(target: TargetDimensions) -> FrozenTarget:
+    """What the sizes of a draft model are chosen from, without a tokenizer and without memory for the weights."""
+    return FrozenTarget(Path(), target.name, fingerprint="", model=build(target), tokenizer=None)  # type: ignore[arg-type]
 
 
 def build(target: TargetDimensions) -> PreTrainedModel:
     """The target on the meta device, without memory for its weights."""
-    make = Qwen2Config if target.bias else LlamaConfig
-    config = make(
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config_of(target))  # type: ignore[no-untyped-call]
+    return model
+
+
+def config_of(target: TargetDimensions) -> PreTrainedConfig:
+    """The target's configuration, its family's defaults for all but the sizes."""
+    make: Callable[..., PreTrainedConfig] = LlamaConfig
+    if target.bias:
+        make = Qwen2Config
+    elif target.head_norms:
+        make = Qwen3Config
+    return make(
         vocab_size=target.vocabulary,
         hidden_size=target.hidden,
         intermediate_size=target.intermediate,
         num_hidden_layers=target.layers,
         num_attention_heads=target.heads,
         num_key_value_heads=target.kv_heads,
+        head_dim=target.head_dim,
         tie_word_embeddings=target.tied,
     )
-    with torch.device("meta"):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-    return model
 
 
 def moa(target: TargetDimensions, config: MoaConfig, depth: int, name: str = "") -> DraftDimensions:

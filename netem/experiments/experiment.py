@@ -127,6 +127,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.experiment:no_models",
         ),
         Experiment(
+            "sizes",
+            "Memory and time of both ends for targets in their true shapes, with random weights.",
+            "netem.experiments.sizes.measure",
+            "netem.experiments.experiment:no_models",
+        ),
+        Experiment(
             "coupled",
             "Sampled answers against transformers' generate with the same noise, for every drafter, policy and link.",
             "netem.experiments.coupled",

@@ -4,8 +4,8 @@ Pure. Parameters are counted on the real networks, built on the meta device; the
 `docs/scaling.md` explains. It may not know files, prompts or measurements.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,15 +13,22 @@ from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, PreTrainedModel, Qwen2Config, Qwen3Config
 
 from common.draft_models.eagle import EagleConfig, EagleDraft
+from common.draft_models.eagle3 import TAPS, Eagle3Config, Eagle3Draft
 from common.draft_models.layers import LayerShape
 from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa
 from common.protocol.draft_state import raw_bytes
 from training.draft_models.features import FrozenTarget
+from training.draft_models.layer_sizes import target_layer
 from training.draft_models.recipes import moa_sizes
+from training.draft_models.recipes.eagle3 import DRAFT_VOCABULARY
 
 _LSA_HEAD_DIM = 64
 PUBLISHED_MIXER, DEFAULT_MIXER = "attention", "mixture"
-_HALF_PRECISION = 2  # bytes of a parameter or a cached number
+HALF_PRECISION = 2  # bytes of a parameter or a cached number
+_TOKENIZER_BYTES = 300
+"""A client's memory for one token of the vocabulary's text, measured by `outrider-lab run sizes`."""
+_TOKENIZER_FILE_BYTES = 65
+"""The same in a bundle."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,8 @@ class DraftDimensions:
     server: parameters of the part on the server, which computes the state, with `lsa_rows` rows for each token. client:
     parameters of the part on the client, one such part for each of `depths`, the numbers of target layers for which it
     was trained. depth: the one that the client runs. state_numbers: that cross the link for each position.
-    cached_numbers: that the client holds for each position of a context.
+    cached_numbers: that the client holds for each position of a context. kept_hidden: hidden states that the server
+    keeps for each position.
     """
 
     name: str
@@ -85,6 +93,7 @@ class DraftDimensions:
     depth: int
     state_numbers: int
     cached_numbers: int
+    kept_hidden: int = 0
 
     @property
     def trainable(self) -> int:
@@ -192,7 +201,34 @@ def eagle(target: TargetDimensions) -> DraftDimensions:
         depth=0,
         state_numbers=target.hidden,
         cached_numbers=2 * target.key_width + 2 * target.hidden,
+        kept_hidden=1,
     )
+
+
+def eagle3_config(target: TargetDimensions) -> Eagle3Config:
+    """The sizes that `outrider-train eagle3` chooses by default."""
+    shape = replace(target_layer(frozen(target), input_norm=False), attention_bias=False)
+    return Eagle3Config(shape, target.vocabulary, min(DRAFT_VOCABULARY, target.vocabulary))
+
+
+def eagle3(target: TargetDimensions) -> DraftDimensions:
+    """With the target's embedding and a head of its own. The client's weights include the target's head, which comes
+    with the embedding."""
+    config = eagle3_config(target)
+    return DraftDimensions(
+        name="eagle3",
+        server=TAPS * target.hidden * config.hidden,
+        client=count(lambda: Eagle3Draft(config)),
+        lsa_rows=1,
+        depths=(0,),
+        depth=0,
+        state_numbers=config.hidden,
+        cached_numbers=2 * target.key_width + 2 * config.hidden,
+        kept_hidden=TAPS,
+    )
+
+
+LOOKUP = DraftDimensions("lookup", 0, 0, lsa_rows=0, depths=(0,), depth=0, state_numbers=0, cached_numbers=0)
 
 
 def count(build: Callable[[], nn.Module]) -> int:
@@ -206,11 +242,40 @@ def state_bytes(draft: DraftDimensions, dtype: str) -> int:
     return raw_bytes(dtype, (1, draft.state_numbers))
 
 
-def client_bytes(target: TargetDimensions, draft: DraftDimensions, context: int) -> int:
-    """A client's memory in half precision: embedding, head, the draft, the target's layers that it runs, and caches for
-    `context` tokens."""
-    weights = target.embedding_and_head + target.hidden + draft.client + draft.depth * target.layer_parameters
-    return _HALF_PRECISION * (weights + context * draft.cached_numbers)
+def client_weights(target: TargetDimensions, draft: DraftDimensions) -> int:
+    """The number of weights that a client loads: embedding, head, the draft and the target's layers that it runs."""
+    if not draft.client:
+        return 0
+    return target.embedding_and_head + target.hidden + draft.client + draft.depth * target.layer_parameters
+
+
+def client_bytes(
+    target: TargetDimensions,
+    draft: DraftDimensions,
+    context: int,
+    number_bytes: int = HALF_PRECISION,
+    weight_bytes: float | None = None,
+) -> int:
+    """A client's memory: the tokenizer, weights of `weight_bytes` each, by default as many as other numbers have, and
+    caches for `context` tokens."""
+    weights = client_weights(target, draft) * (number_bytes if weight_bytes is None else weight_bytes)
+    cached = context * draft.cached_numbers * number_bytes
+    return round(_TOKENIZER_BYTES * target.vocabulary + weights + cached)
+
+
+def bundle_bytes(target: TargetDimensions, draft: DraftDimensions, weight_bytes: float = HALF_PRECISION) -> int:
+    """What a client fetches."""
+    return round(_TOKENIZER_FILE_BYTES * target.vocabulary + client_weights(target, draft) * weight_bytes)
+
+
+def server_bytes(
+    target: TargetDimensions, drafts: Sequence[DraftDimensions], cache_tokens: int, number_bytes: int = HALF_PRECISION
+) -> int:
+    """A server's memory: the target, the drafts' parts on the server, and for `cache_tokens` tokens K/V and the hidden
+    states that the drafts need."""
+    weights = target.parameters + sum(draft.server for draft in drafts)
+    kept = max((draft.kept_hidden for draft in drafts), default=0) * target.hidden
+    return number_bytes * (weights + cache_tokens * (2 * target.layers * target.key_width + kept))
 
 
 def training_flops(target: TargetDimensions, draft: DraftDimensions) -> int:

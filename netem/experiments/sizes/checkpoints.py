@@ -22,7 +22,7 @@ from netem.experiments.sizes.targets import SizedTarget
 
 _SHARD_BYTES = 1 << 30
 _EMBEDDING_STD = 0.02
-_LENGTHS_STD = 0.7
+_LENGTHS_STD = 0.3
 """Of the logarithm of the lengths of the embedding's rows. Were all as long as each other, the two likeliest of so many
 tokens would be too near to each other to be told apart in bfloat16."""
 
@@ -41,7 +41,7 @@ def write_checkpoint(
     kept = sizes if last_layers is None else replace(sizes, layers=last_layers)
     directory.mkdir(parents=True)
     model = build(kept)
-    ends = [special_id(target.chat, sizes.vocabulary, name) for name in target.ends]
+    ends = list(end_tokens(target))
     _write_json(directory / CONFIG, _config(model, target, ends, dtype))
     _write_json(directory / "generation_config.json", _GENERATION | {"eos_token_id": ends})
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -50,6 +50,10 @@ def write_checkpoint(
     _write_shards(directory, shapes, dtype, torch.Generator().manual_seed(seed))
     make_tokenizer(target.chat, sizes.vocabulary).save_pretrained(directory)
     return directory
+
+
+def end_tokens(target: SizedTarget) -> tuple[int, ...]:
+    return tuple(special_id(target.chat, target.dimensions.vocabulary, name) for name in target.ends)
 
 
 def _config(model: PreTrainedModel, target: SizedTarget, ends: list[int], dtype: torch.dtype) -> dict[str, Any]:
@@ -76,7 +80,7 @@ def _write_shards(
             room = _SHARD_BYTES
         groups[-1].append(name)
         room -= size
-    places = {}
+    places: dict[str, str] = {}
     for number, names in enumerate(groups, start=1):
         file = f"model-{number:05}-of-{len(groups):05}.safetensors"
         save_file({name: _drawn(name, shapes[name], dtype, generator) for name in names}, directory / file)

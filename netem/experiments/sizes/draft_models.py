@@ -4,30 +4,30 @@ It may not know how they are served or run.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from common.draft_models.eagle3 import TAPS, Eagle3Config, Eagle3Draft, default_taps, save_eagle3
+from common.draft_models.eagle3 import TAPS, Eagle3Draft, default_taps, save_eagle3
 from common.draft_models.moa import MoaDraft, make_lsa, save_moa
-from netem.experiments.one_device.dimensions import TargetDimensions, default_config, frozen
-from training.draft_models.layer_sizes import target_layer
-from training.draft_models.recipes.eagle3 import DRAFT_VOCABULARY
+from netem.experiments.one_device import dimensions
+from netem.experiments.one_device.dimensions import DraftDimensions, TargetDimensions, default_config, eagle3_config
 
 Write = Callable[[Path, TargetDimensions, str, torch.dtype], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SizedDraft:
-    """name: of its row and its directory. layers: of the target, which the client runs. write: None for `lookup`, which
-    has no weights."""
+    """name: of its row and its directory. layers: of the target, which the client runs. size: its dimensions for a
+    target. write: None for `lookup`, which has no weights."""
 
     name: str
     kind: str
     layers: int
-    write: Write | None
+    size: Callable[[TargetDimensions], DraftDimensions]
+    write: Write | None = None
 
 
 def _write_moa(layers: int) -> Write:
@@ -39,11 +39,6 @@ def _write_moa(layers: int) -> Write:
     return write
 
 
-def eagle3_config(target: TargetDimensions) -> Eagle3Config:
-    shape = replace(target_layer(frozen(target), input_norm=False), attention_bias=False)
-    return Eagle3Config(shape, target.vocabulary, min(DRAFT_VOCABULARY, target.vocabulary))
-
-
 def _write_eagle3(directory: Path, target: TargetDimensions, fingerprint: str, dtype: torch.dtype) -> None:
     config = eagle3_config(target)
     fuse = nn.Linear(TAPS * target.hidden, target.hidden, bias=False).to(dtype)
@@ -51,8 +46,13 @@ def _write_eagle3(directory: Path, target: TargetDimensions, fingerprint: str, d
     save_eagle3(directory, fingerprint, Eagle3Draft(config).to(dtype), fuse, default_taps(target.layers), kept)
 
 
-LOOKUP = SizedDraft("lookup", "lookup", 0, None)
-EAGLE3 = SizedDraft("eagle3", "eagle3", 0, _write_eagle3)
-MOA_0 = SizedDraft("moa-n0", "moa", 0, _write_moa(0))
-MOA_1 = SizedDraft("moa-n1", "moa", 1, _write_moa(1))
-DRAFTS = (LOOKUP, EAGLE3, MOA_0, MOA_1)
+def _moa(layers: int) -> SizedDraft:
+    def size(target: TargetDimensions) -> DraftDimensions:
+        return dimensions.moa(target, default_config(target, (layers,)), layers)
+
+    return SizedDraft(f"moa-n{layers}", "moa", layers, size, _write_moa(layers))
+
+
+LOOKUP = SizedDraft("lookup", "lookup", 0, lambda _: dimensions.LOOKUP)
+EAGLE3 = SizedDraft("eagle3", "eagle3", 0, dimensions.eagle3, _write_eagle3)
+DRAFTS = (LOOKUP, EAGLE3, _moa(0), _moa(1))

@@ -18,14 +18,12 @@ _LLAMA3_ROPE = {
 
 @dataclass(frozen=True, slots=True)
 class SizedTarget:
-    """options: of the configuration, beside sizes. ends: tokens that end an answer. runs_whole: whether the server's
-    side is tried too, and not the client's alone."""
+    """options: of the configuration, beside sizes. ends: tokens that end an answer."""
 
     dimensions: TargetDimensions
     chat: ChatForm
     options: Mapping[str, Any]
     ends: tuple[str, ...]
-    runs_whole: bool = True
 
 
 _LLAMA_ENDS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
@@ -41,7 +39,7 @@ LLAMA_1B_TARGET = SizedTarget(
 )
 QWEN_600M_TARGET = SizedTarget(QWEN_600M, QWEN3, _QWEN, ("<|im_end|>", "<|endoftext|>"))
 LLAMA_8B_TARGET = SizedTarget(
-    LLAMA_8B, LLAMA3, _LLAMA | {"rope_parameters": _LLAMA3_ROPE | {"factor": 8.0}}, _LLAMA_ENDS, runs_whole=False
+    LLAMA_8B, LLAMA3, _LLAMA | {"rope_parameters": _LLAMA3_ROPE | {"factor": 8.0}}, _LLAMA_ENDS
 )
 TARGETS = (QWEN_600M_TARGET, LLAMA_1B_TARGET, LLAMA_8B_TARGET)
 

@@ -1,0 +1,161 @@
+"""Runs both ends for one target, each in a process of its own, or the client's side alone.
+
+May know how checkpoints, servers, links and clients are started. It may not know rows or formulas.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from client.demo.children import running
+from common.cache import CACHE_VARIABLE
+from common.draft_models.tail import write_tail
+from common.drafters.load import DrafterConfig
+from common.models.fingerprint import fingerprint
+from common.models.placement import DTYPES
+from common.protocol.messages import StateRequest
+from netem.experiments.references import verdict
+from netem.experiments.sizes.checkpoints import end_tokens, write_checkpoint
+from netem.experiments.sizes.client import (
+    STATE,
+    ClientAnswer,
+    ClientReading,
+    ClientSetup,
+    answer,
+    draft_alone,
+    fetch,
+    pass_seconds,
+)
+from netem.experiments.sizes.draft_models import SizedDraft
+from netem.experiments.sizes.process import Resident, in_process, resident
+from netem.experiments.sizes.reference import ReferenceRun, answer_by_generate
+from netem.experiments.sizes.rows import CONTEXT, STORED
+from netem.experiments.sizes.targets import SizedTarget
+
+LINK = "4g"
+PROMPT = "Name three rivers of Europe, and say why each of them matters."
+MAX_NEW_TOKENS = 16
+DIFFERENT = "different"
+_ANY_PORT = "127.0.0.1:0"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRun:
+    """answer: 'identical', 'near-tie' or 'different' from generate's; empty without a server."""
+
+    reading: ClientReading
+    bundle_bytes: int
+    answer: str = ""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What was measured of one target in one dtype. server: None where it did not run; pass_s: processor seconds of its
+    pass over one token. clients: by the names of drafts."""
+
+    server: Resident | None = None
+    pass_s: float | None = None
+    clients: Mapping[str, ClientRun] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where a target and its draft models lie. target: without most of its layers where only the client's side runs."""
+
+    path: Path
+    target: SizedTarget
+    drafts: Sequence[SizedDraft]
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "target"
+
+    def of_draft(self, draft: SizedDraft) -> Path:
+        return self.path / draft.name
+
+
+@contextmanager
+def made(target: SizedTarget, drafts: Sequence[SizedDraft], seed: int, *, whole: bool) -> Iterator[Folder]:
+    """The target with random weights, or its last layers alone, and its draft models, until the block ends."""
+    dtype, layers = DTYPES[STORED], max(draft.layers for draft in drafts)
+    with TemporaryDirectory(prefix="outrider-lab-") as path:
+        folder = Folder(Path(path), target, drafts)
+        write_checkpoint(folder.checkpoint, target, dtype, seed, None if whole else layers)
+        known = fingerprint(folder.checkpoint)
+        torch.manual_seed(seed)
+        for draft in drafts:
+            if draft.write is not None:
+                draft.write(folder.of_draft(draft), target.dimensions, known, dtype)
+        yield folder
+
+
+async def both_ends(folder: Folder, dtype: str, backend: str) -> Ends:
+    """The server with all drafts, and one client after another. backend: of the emulated link."""
+    reference = await in_process(
+        answer_by_generate, folder.checkpoint, dtype, PROMPT, end_tokens(folder.target), MAX_NEW_TOKENS
+    )
+    models = [argument for draft in folder.drafts if draft.write for argument in ("--draft", folder.of_draft(draft))]
+    options = ("--dtype", dtype, "--threads", "1", "--cache-tokens", str(CONTEXT), "--idle", "patient")
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_server_cache(folder.path / "cache"))
+        started = running(
+            "outriderd", "serve", "--target", str(folder.checkpoint), *map(str, models), *options, "--listen", _ANY_PORT
+        )
+        server = await stack.enter_async_context(started)
+        near = await server.ready()
+        proxied = running("outrider-lab", "proxy", LINK, "--backend", backend, "--to", near)
+        far = await (await stack.enter_async_context(proxied)).ready()
+        clients = {}
+        for draft in folder.drafts:
+            setup = ClientSetup(near, draft.name, draft.layers, dtype, folder.path / "client")
+            # Not over the link, whose rate says how long a bundle takes.
+            fetched = await in_process(fetch, setup)
+            given = await in_process(answer, replace(setup, server=far), PROMPT, MAX_NEW_TOKENS)
+            clients[draft.name] = ClientRun(given.reading, fetched.bundle_bytes, _judge(reference, given))
+        pass_s = await in_process(pass_seconds, setup, PROMPT, server.pid)
+        return Ends(resident(server.pid), pass_s, clients)
+
+
+async def client_alone(folder: Folder, dtype: str) -> Ends:
+    """Every draft that has weights, from a bundle's directory and without a server."""
+    target = folder.target.dimensions
+    clients = {}
+    for draft in folder.drafts:
+        if draft.write is None:
+            continue
+        tail = folder.path / f"tail-{draft.layers}"
+        if not tail.is_dir():
+            write_tail(folder.checkpoint, draft.layers, tail)
+        request = StateRequest(draft.name, draft.layers, STATE)
+        config = DrafterConfig(folder.of_draft(draft), "cpu", dtype, CONTEXT, target.vocabulary, request, tail=tail)
+        reading = await in_process(draft_alone, draft.kind, config)
+        files = [folder.of_draft(draft) / "config.json", folder.of_draft(draft) / "model.safetensors", *tail.iterdir()]
+        tokenizer = folder.checkpoint.glob("*token*")
+        clients[draft.name] = ClientRun(reading, sum(file.stat().st_size for file in (*files, *tokenizer)))
+    return Ends(clients=clients)
+
+
+def _judge(reference: ReferenceRun, given: ClientAnswer) -> str:
+    """Also 'different' where the chat template made another prompt."""
+    if given.prompt != reference.reference.prompt:
+        return DIFFERENT
+    return verdict(reference.reference, given.tokens, reference.near_tie)
+
+
+@contextmanager
+def _server_cache(path: Path) -> Iterator[None]:
+    """Where child processes keep the last layers of targets inside the block."""
+    before = os.environ.get(CACHE_VARIABLE)
+    os.environ[CACHE_VARIABLE] = str(path)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[CACHE_VARIABLE]
+        else:
+            os.environ[CACHE_VARIABLE] = before

@@ -1,0 +1,85 @@
+"""`sizes`: memory and time of both ends for targets in their true shapes, measured where the machine holds them.
+
+Server and client are processes of their own, and answers cross an emulated link. What does not fit into memory is
+computed instead: of a target, first the server's side.
+"""
+
+from collections.abc import Sequence
+
+import psutil
+
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.dimensions import server_bytes
+from netem.experiments.sizes.draft_models import DRAFTS, SizedDraft
+from netem.experiments.sizes.ends import LINK, Ends, both_ends, client_alone, made
+from netem.experiments.sizes.process import Resident
+from netem.experiments.sizes.report import make_report
+from netem.experiments.sizes.rows import (
+    AS_IS,
+    CONTEXT,
+    NUMBER_BYTES,
+    STORED,
+    ClientNumbers,
+    Place,
+    Row,
+    ServerNumbers,
+    make_row,
+)
+from netem.experiments.sizes.targets import TARGETS, SizedTarget, shrunk
+from netem.links.backends import choose_backend
+from netem.links.profiles import find_profile
+
+_SPARE_BYTES = 1_500_000_000
+"""Of memory, for this process, libraries and what a pass computes."""
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    targets = tuple(map(shrunk, TARGETS[:1])) if request.quick else TARGETS
+    drafts = [draft for draft in DRAFTS if not request.drafts or draft.name in request.drafts]
+    backend = await choose_backend("auto")
+    advance("processes without weights", 0.0)
+    with made(shrunk(TARGETS[0]), drafts, request.seed, whole=True) as folder:
+        # Libraries take more memory for some dtypes than for others.
+        empty = {dtype: await both_ends(folder, dtype, backend) for dtype in NUMBER_BYTES}
+        empty_alone = await client_alone(folder, STORED)
+    rows: list[Row] = []
+    for number, target in enumerate(targets):
+        whole = [dtype for dtype in NUMBER_BYTES if _fits(target, drafts, dtype)]
+        with made(target, drafts, request.seed, whole=bool(whole)) as folder:
+            for turn, dtype in enumerate(whole or [STORED]):
+                advance(f"{target.dimensions.name} in {dtype}", (number + turn / len(NUMBER_BYTES)) / len(targets))
+                if whole:
+                    rows += make_rows(target, drafts, dtype, await both_ends(folder, dtype, backend), empty[dtype])
+                else:
+                    rows += make_rows(target, drafts, dtype, await client_alone(folder, dtype), empty_alone)
+    return make_report(rows, LINK, backend)
+
+
+def make_rows(target: SizedTarget, drafts: Sequence[SizedDraft], dtype: str, ends: Ends, empty: Ends) -> list[Row]:
+    """One for each draft. empty: what the same processes take with hardly any weights."""
+    sizes = [draft.size(target.dimensions) for draft in drafts]
+    server = None
+    if ends.server is not None and empty.server is not None and ends.pass_s is not None:
+        server = ServerNumbers(*_beyond(ends.server, empty.server), ends.pass_s)
+    rows = []
+    for draft, size in zip(drafts, sizes, strict=True):
+        run, client = ends.clients.get(draft.name), None
+        if run is not None:
+            beyond = _beyond(run.reading.memory, empty.clients[draft.name].reading.memory)
+            client = ClientNumbers(*beyond, run.bundle_bytes, run.reading.level_s, run.reading.ready_s)
+        place = Place(target.dimensions, size, AS_IS, dtype)
+        answer = "" if run is None else run.answer
+        rows.append(make_row(place, sizes, client, server, answer, find_profile(LINK).down.rate_bits_per_s or 0.0))
+    return rows
+
+
+def _beyond(memory: Resident, empty: Resident) -> tuple[int, int]:
+    return memory.now - empty.now, memory.peak - empty.now
+
+
+def _fits(target: SizedTarget, drafts: Sequence[SizedDraft], dtype: str) -> bool:
+    """Whether both ends have room in memory, looked at beforehand."""
+    sizes = [draft.size(target.dimensions) for draft in drafts]
+    server = server_bytes(target.dimensions, sizes, CONTEXT, NUMBER_BYTES[dtype])
+    clients = [Place(target.dimensions, size, AS_IS, dtype).client_bytes for size in sizes]
+    return server + max(clients) + _SPARE_BYTES < psutil.virtual_memory().available

@@ -178,7 +178,7 @@ def moa(target: TargetDimensions, config: MoaConfig, depth: int, name: str = "")
     return DraftDimensions(
         name=name or f"moa N={depth}",
         server=count(lambda: make_lsa(config)),
-        client=count(lambda: MoaDraft(config, depth=0)),
+        client=count(lambda: MoaDraft(config, depth)),
         lsa_rows=config.target_layers if config.mixer == PUBLISHED_MIXER else 1,
         depths=config.depths,
         depth=depth,

@@ -38,11 +38,13 @@ _LENGTHS = (2, 18)
 
 @dataclass(frozen=True, slots=True)
 class ClientSetup:
-    """server: HOST:PORT. draft: as the server names it, with `layers` of the target below. cache: for bundles."""
+    """server: HOST:PORT. draft: as the server names it, with `layers` of the target below. weights: a mode of
+    `common.weight_only.modes`. cache: for bundles."""
 
     server: str
     draft: str
     layers: int
+    weights: str
     dtype: str
     cache: Path
 
@@ -138,5 +140,7 @@ def _processor_seconds(process: int) -> float:
 
 
 def _client(setup: ClientSetup) -> AbstractAsyncContextManager[Client]:
-    choice = DraftChoice(setup.draft, dtype=setup.dtype, threads=1, layers=setup.layers, state=STATE)
+    choice = DraftChoice(
+        setup.draft, dtype=setup.dtype, threads=1, layers=setup.layers, state=STATE, weights=setup.weights
+    )
     return client_for(Access(parse_destination(setup.server)), choice, setup.cache, no_bar)

@@ -13,12 +13,16 @@ from tempfile import TemporaryDirectory
 import torch
 
 from client.demo.children import running
+from common.bundle import TAIL_FOLDER, TOKENIZER_FOLDER
 from common.cache import CACHE_VARIABLE
 from common.draft_models.tail import write_tail
 from common.drafters.load import DrafterConfig
 from common.models.fingerprint import fingerprint
 from common.models.placement import DTYPES
+from common.models.source import CONFIG, WEIGHTS
 from common.protocol.messages import StateRequest
+from common.weight_only.files import quantise_directory
+from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.references import verdict
 from netem.experiments.sizes.checkpoints import end_tokens, write_checkpoint
 from netem.experiments.sizes.client import (
@@ -56,11 +60,11 @@ class ClientRun:
 @dataclass(frozen=True)
 class Ends:
     """What was measured of one target in one dtype. server: None where it did not run; pass_s: processor seconds of its
-    pass over one token. clients: by the names of drafts."""
+    pass over one token. clients: by the names of drafts and their weights."""
 
     server: Resident | None = None
     pass_s: float | None = None
-    clients: Mapping[str, ClientRun] = field(default_factory=dict)
+    clients: Mapping[tuple[str, str], ClientRun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +115,13 @@ async def both_ends(folder: Folder, dtype: str, backend: str) -> Ends:
         proxied = running("outrider-lab", "proxy", LINK, "--backend", backend, "--to", near)
         far = await (await stack.enter_async_context(proxied)).ready()
         clients = {}
-        for draft in folder.drafts:
-            setup = ClientSetup(near, draft.name, draft.layers, dtype, folder.path / "client")
+        for draft, weights in variants(folder.drafts, dtype):
+            # Each with a cache of its own, or a client would quantise the bundle that it has as it is.
+            setup = ClientSetup(near, draft.name, draft.layers, weights, dtype, folder.path / f"client-{weights}")
             # Not over the link, whose rate says how long a bundle takes.
             fetched = await in_process(fetch, setup)
             given = await in_process(answer, replace(setup, server=far), PROMPT, MAX_NEW_TOKENS)
-            clients[draft.name] = ClientRun(given.reading, fetched.bundle_bytes, _judge(reference, given))
+            clients[draft.name, weights] = ClientRun(given.reading, fetched.bundle_bytes, _judge(reference, given))
         pass_s = await in_process(pass_seconds, setup, PROMPT, server.pid)
         return Ends(resident(server.pid), pass_s, clients)
 
@@ -125,19 +130,41 @@ async def client_alone(folder: Folder, dtype: str) -> Ends:
     """Every draft that has weights, from a bundle's directory and without a server."""
     target = folder.target.dimensions
     clients = {}
-    for draft in folder.drafts:
+    for draft, weights in variants(folder.drafts, dtype):
         if draft.write is None:
             continue
-        tail = folder.path / f"tail-{draft.layers}"
-        if not tail.is_dir():
-            write_tail(folder.checkpoint, draft.layers, tail)
+        bundle = _bundle(folder, draft, weights)
         request = StateRequest(draft.name, draft.layers, STATE)
-        config = DrafterConfig(folder.of_draft(draft), "cpu", dtype, CONTEXT, target.vocabulary, request, tail=tail)
-        reading = await in_process(draft_alone, draft.kind, config)
-        files = [folder.of_draft(draft) / "config.json", folder.of_draft(draft) / "model.safetensors", *tail.iterdir()]
-        tokenizer = folder.checkpoint.glob("*token*")
-        clients[draft.name] = ClientRun(reading, sum(file.stat().st_size for file in (*files, *tokenizer)))
+        reading = await in_process(
+            draft_alone, draft.kind, DrafterConfig(bundle, "cpu", dtype, CONTEXT, target.vocabulary, request)
+        )
+        clients[draft.name, weights] = ClientRun(reading, _bytes(bundle))
     return Ends(clients=clients)
+
+
+def variants(drafts: Sequence[SizedDraft], dtype: str) -> list[tuple[SizedDraft, str]]:
+    """Drafts with each weights mode in which they are run: those with quantised weights in one dtype."""
+    modes = MODES if dtype == STORED else (AS_IS,)
+    return [(draft, mode) for draft in drafts for mode in (modes if draft.write is not None else (AS_IS,))]
+
+
+def _bundle(folder: Folder, draft: SizedDraft, weights: str) -> Path:
+    """What a client fetches of a draft, as a directory."""
+    bundle = folder.path / f"bundle-{draft.name}-{weights}"
+    if weights != AS_IS:
+        quantise_directory(_bundle(folder, draft, AS_IS), weights, bundle)
+    elif not bundle.is_dir():
+        write_tail(folder.checkpoint, draft.layers, bundle / TAIL_FOLDER)
+        for name in (CONFIG, WEIGHTS):
+            (bundle / name).hardlink_to(folder.of_draft(draft) / name)
+        (bundle / TOKENIZER_FOLDER).mkdir()
+        for file in folder.checkpoint.glob("*token*"):
+            (bundle / TOKENIZER_FOLDER / file.name).hardlink_to(file)
+    return bundle
+
+
+def _bytes(directory: Path) -> int:
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
 
 
 def _judge(reference: ReferenceRun, given: ClientAnswer) -> str:

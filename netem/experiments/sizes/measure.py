@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import psutil
 
+from common.weight_only.modes import AS_IS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.dimensions import server_bytes
 from netem.experiments.sizes.draft_models import DRAFTS, SizedDraft
-from netem.experiments.sizes.ends import LINK, Ends, both_ends, client_alone, made
+from netem.experiments.sizes.ends import LINK, Ends, both_ends, client_alone, made, variants
 from netem.experiments.sizes.process import Resident
 from netem.experiments.sizes.report import make_report
 from netem.experiments.sizes.rows import (
-    AS_IS,
     CONTEXT,
     NUMBER_BYTES,
     STORED,
@@ -56,18 +56,18 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 def make_rows(target: SizedTarget, drafts: Sequence[SizedDraft], dtype: str, ends: Ends, empty: Ends) -> list[Row]:
-    """One for each draft. empty: what the same processes take with hardly any weights."""
+    """One for each draft in each weights mode. empty: what the same processes take with hardly any weights."""
     sizes = [draft.size(target.dimensions) for draft in drafts]
     server = None
     if ends.server is not None and empty.server is not None and ends.pass_s is not None:
         server = ServerNumbers(*_beyond(ends.server, empty.server), ends.pass_s)
     rows = []
-    for draft, size in zip(drafts, sizes, strict=True):
-        run, client = ends.clients.get(draft.name), None
+    for draft, weights in variants(drafts, dtype):
+        run, client = ends.clients.get((draft.name, weights)), None
         if run is not None:
-            beyond = _beyond(run.reading.memory, empty.clients[draft.name].reading.memory)
+            beyond = _beyond(run.reading.memory, empty.clients[draft.name, AS_IS].reading.memory)
             client = ClientNumbers(*beyond, run.bundle_bytes, run.reading.level_s, run.reading.ready_s)
-        place = Place(target.dimensions, size, AS_IS, dtype)
+        place = Place(target.dimensions, draft.size(target.dimensions), weights, dtype)
         answer = "" if run is None else run.answer
         rows.append(make_row(place, sizes, client, server, answer, find_profile(LINK).down.rate_bits_per_s or 0.0))
     return rows

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from common.weight_only.modes import GROUP, INT4, INT8, QUANTISED, SCALE_BYTES
 from netem.experiments.one_device.dimensions import (
     DraftDimensions,
     TargetDimensions,
@@ -16,9 +17,8 @@ from netem.experiments.one_device.dimensions import (
 CONTEXT = 4096
 """Tokens of a client's longest sequence, and of a server's K/V."""
 
-AS_IS = "as-is"
-WEIGHT_BYTES: Mapping[str, float] = {"int8": 1.0, "int4": 0.625}
-"""Bytes of a quantised weight and its share of scales."""
+WEIGHT_BYTES: Mapping[str, float] = {INT8: 1.0, INT4: QUANTISED[INT4] / 8 + 2 * SCALE_BYTES / GROUP}
+"""Bytes of a quantised weight and its share of scales, of which int8 has hardly any."""
 
 NUMBER_BYTES: Mapping[str, int] = {"bfloat16": 2, "float32": 4}
 STORED = "bfloat16"

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 
 from client.answering import require_idle, require_rule
 from client.cache.bundle_check import check_intact
-from client.cache.bundles import Advance, bundle_directory, choose_bundle, discard_damaged, is_complete, pull
+from client.cache.bundles import (
+    Advance,
+    bundle_directory,
+    choose_bundle,
+    discard_damaged,
+    in_weights,
+    is_complete,
+    pull,
+)
 from client.cache.known_servers import recall, remember
 from client.cache.pins import keep_pin
 from client.cache.tokenizers import tokenizer_of
@@ -42,6 +50,7 @@ from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
 from common.rpc.errors import HungUpError, LinkError
 from common.rpc.stub import Connection
+from common.weight_only.modes import AS_IS
 
 if TYPE_CHECKING:
     from common.drafters.load import DrafterFactory
@@ -176,15 +185,17 @@ async def fetch_bundle(
     cache: Path,
     download: Download,
     *,
+    weights: str = AS_IS,
     trust_new: bool = False,
     reread: bool = False,
 ) -> tuple[BundleManifest, Path]:
-    """The chosen bundle and its directory, fetched if it is not complete yet; with `reread` also if it is damaged.
+    """The chosen bundle and its directory, fetched if it is not complete yet; with `reread` also if it is damaged. With
+    `weights` in that mode if the server offers it.
 
     Raises BundleError, before anything is fetched, if the server at `address` hands out another than it did, unless
     what is new is to be trusted.
     """
-    manifest = choose_bundle(description.bundles, draft)
+    manifest = in_weights(choose_bundle(description.bundles, draft), description.quantised, weights, cache)
     await keep_pin(cache, address, description, manifest, trust_new=trust_new)
     if reread:
         await discard_damaged(cache, manifest)
@@ -223,7 +234,7 @@ async def client_for(
             await describe(connection, _DESCRIBE_SECONDS)
             round_trip = time.perf_counter() - began
             manifest, bundle = await fetch_bundle(
-                connection, access.address, description, choice.draft, where, download
+                connection, access.address, description, choice.draft, where, download, weights=choice.weights
             )
             remember(where, address, description)
         except LinkError as error:
@@ -231,7 +242,7 @@ async def client_for(
                 raise
             description, round_trip = kept, math.inf
             hitch = str(error) if isinstance(error, HungUpError) else ""
-            manifest = choose_bundle(kept.bundles, choice.draft)
+            manifest = in_weights(choose_bundle(kept.bundles, choice.draft), kept.quantised, choice.weights, where)
             bundle = bundle_directory(where, manifest)
             if not is_complete(where, manifest):
                 raise

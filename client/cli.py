@@ -50,6 +50,7 @@ def run(
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
+    weights: option.WeightsMode = "as-is",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
@@ -73,6 +74,7 @@ def run(
         from client.local_serve.run_client import answer_by_serve
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
+        loads["weights"] = weights
         asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
             unused = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
@@ -85,7 +87,7 @@ def run(
         from client.drafting.draft_loader import DraftChoice
 
         access = credentials.access_to(server)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state, weights)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
             run_command(access, choice, cache_dir, question, options, offline, loaded, unused, raw=raw, as_json=as_json)
@@ -99,6 +101,7 @@ def chat(
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
+    weights: option.WeightsMode = "as-is",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
@@ -119,6 +122,7 @@ def chat(
         from client.commands.chat import chat as chat_command
 
         loads = {"draft": draft, "device": device, "dtype": dtype, "threads": threads, "layers": layers, "state": state}
+        loads["weights"] = weights
         settings = ChatSettings(request, unlinked, shown)
         asked = ChatRequest(server, credentials, loads, cache_dir, settings, via_serve)
         is_well = chat_command(asked, loaded)
@@ -151,6 +155,7 @@ def serve(
     draft: option.Draft = None,
     device: option.Device = "cpu",
     dtype: option.Dtype = "float32",
+    weights: option.WeightsMode = "as-is",
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = "int8",
@@ -179,7 +184,7 @@ def serve(
         defaults = EndpointDefaults(asked.options(pace_draft / 1000), rule, find_offline_behaviour(offline))
         warn_of_readable(api_key_file)
         listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state)
+        choice = DraftChoice(draft, device, dtype, threads, layers, state, weights)
         unlinked = OfflineOptions(offline_limit, offline_wait)
         asyncio.run(serve_command(access, choice, cache_dir, defaults, unlinked, listening, loaded))
 
@@ -189,6 +194,7 @@ def serve(
 def pull(
     server: option.Server,
     draft: option.Draft = None,
+    weights: option.WeightsMode = "as-is",
     trust_new: Annotated[
         bool, typer.Option("--trust-new", help="Accept another target or draft model from this server than before.")
     ] = False,
@@ -201,7 +207,7 @@ def pull(
 
     from client.commands.pull import pull as pull_command
 
-    asyncio.run(pull_command(credentials.access_to(server), draft, cache_dir, trust_new=trust_new))
+    asyncio.run(pull_command(credentials.access_to(server), draft, weights, cache_dir, trust_new=trust_new))
 
 
 @app.command()

@@ -27,8 +27,14 @@ TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The key of --tls
 Insecure = Annotated[bool, typer.Option("--insecure", help="Send prompts in plain text off this machine.")]
 
 Draft = Annotated[str | None, typer.Option("--draft", help="Which of the server's draft models; its first by default.")]
-Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu or cuda.")]
+Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu, cuda, or mps (untested).")]
 Dtype = Annotated[str, typer.Option("--dtype", help="The number format of the drafter: float32, bfloat16, ...")]
+WeightsMode = Annotated[
+    str,
+    typer.Option(
+        "--weights", metavar="MODE", help="Weights of the draft model: as-is, or int8 or int4 for less memory."
+    ),
+]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Torch threads of the drafter; 0 for torch's default.")]
 Layers = Annotated[
     int | None,

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from common.protocol.errors import MisuseError
+from common.weight_only.modes import AS_IS
 
 MANIFEST_FILE = "bundle.json"
 FORMAT = 1
@@ -33,12 +34,14 @@ class BundleFile:
 
 @dataclass(frozen=True, slots=True)
 class BundleManifest:
-    """A bundle's name, the kind of its drafter, and its files in path order. Equal ids mean equal bundles."""
+    """A bundle's name, the kind of its drafter, its files in path order, and the mode of its weights. Equal ids mean
+    equal bundles."""
 
     id: str
     draft: str
     kind: str
     files: tuple[BundleFile, ...]
+    weights: str = AS_IS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,16 @@ class Bundle:
     target: TargetCard
 
 
-def make_manifest(draft: str, kind: str, fingerprint: str, files: Iterable[BundleFile]) -> BundleManifest:
+def make_manifest(
+    draft: str, kind: str, fingerprint: str, files: Iterable[BundleFile], weights: str = AS_IS
+) -> BundleManifest:
     """The manifest of a draft for the target with this fingerprint; its id is the sha256 of its content."""
     ordered = tuple(sorted(files, key=lambda file: file.path))
-    content = [draft, kind, fingerprint, [[file.path, file.size, file.sha256] for file in ordered]]
+    content: list[object] = [draft, kind, fingerprint, [[file.path, file.size, file.sha256] for file in ordered]]
+    if weights != AS_IS:  # so that ids of other bundles stay what they were
+        content.append(weights)
     identity = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
-    return BundleManifest(identity, draft, kind, ordered)
+    return BundleManifest(identity, draft, kind, ordered, weights)
 
 
 def describe_file(path: str, source: Path) -> BundleFile:

@@ -55,6 +55,16 @@ def choose_bundle(offered: Sequence[BundleManifest], draft: str | None) -> Bundl
     return next((manifest for manifest in offered if manifest.kind != LOOKUP), offered[0])
 
 
+def in_weights(
+    manifest: BundleManifest, quantised: Sequence[BundleManifest], weights: str, cache: Path
+) -> BundleManifest:
+    """The bundle of the same draft in this weights mode, among the `quantised` ones that a server offers. If it offers
+    none, or `manifest` itself is here already, `manifest` is quantised here."""
+    offered = (each for each in quantised if (each.draft, each.weights) == (manifest.draft, weights))
+    found = next(offered, manifest)
+    return manifest if is_complete(cache, manifest) and not is_complete(cache, found) else found
+
+
 def bundle_directory(cache: Path, manifest: BundleManifest) -> Path:
     return cache / "bundles" / manifest.id
 

@@ -7,7 +7,7 @@ bundles.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from client.cache.directory_lock import locked
@@ -16,6 +16,7 @@ from common.address import Address
 from common.bundle import BundleManifest
 from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
+from common.weight_only.modes import AS_IS
 
 _FILE = "pins.json"
 _SHOWN = 12  # characters of an identity, for a person
@@ -44,9 +45,10 @@ async def keep_pin(
     if address.is_loopback:
         return
     name = str(address).lower()
-    offered = Pin(description.model, description.fingerprint, {each.draft: each.id for each in description.bundles})
+    bundles = (*description.bundles, *description.quantised)
+    offered = Pin(description.model, description.fingerprint, {_name(each): each.id for each in bundles})
     known = _read(cache).get(name)
-    if known is not None and not _change(address, known, offered, manifest):
+    if known is not None and not _change(address, known, offered, manifest) and _name(manifest) in known.bundles:
         return
     try:
         async with locked(cache):
@@ -54,6 +56,9 @@ async def keep_pin(
             change = _change(address, pins.get(name, offered), offered, manifest)
             if change and not trust_new:
                 raise BundleError(f"{change}, accept it with `outrider pull --server {address} --trust-new`")
+            kept = pins.get(name)
+            if kept is not None and not change:  # only a weights mode is new
+                offered = replace(kept, bundles={_name(manifest): manifest.id, **kept.bundles})
             _write(cache, {**pins, name: offered})
     except OSError as error:
         raise BundleError(
@@ -68,7 +73,9 @@ def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) 
             f"{address} decides with another target, {_target(offered)}, than when this machine first used it, "
             f"{_target(known)}; if its operator says so too"
         )
-    before = known.bundles.get(wanted.draft)
+    before = known.bundles.get(_name(wanted))
+    if before is None and wanted.draft in known.bundles:
+        return ""  # in a weights mode that the server did not offer before
     if before is None:
         return (
             f"{address} hands out a draft '{wanted.draft}' that it did not have when this machine first used it; if "
@@ -80,6 +87,10 @@ def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) 
             f"used it, {_identity(before)}; if its operator has trained it anew"
         )
     return ""
+
+
+def _name(manifest: BundleManifest) -> str:
+    return manifest.draft if manifest.weights == AS_IS else f"{manifest.draft} in {manifest.weights}"
 
 
 def _target(pin: Pin) -> str:

@@ -9,15 +9,24 @@ from pathlib import Path
 
 import typer
 
+from client.doctor.draft_sizes import Memory
 from client.doctor.network_checks import check_network
 from client.doctor.server_checks import check_server_description
 from client.link.stream import Access
 from common.cache import cache_directory
 from common.programs.configuration import Program
 from common.programs.findings import Finding, is_well, show
-from common.programs.machine import check_clock, check_device, check_folder, check_packages, check_python
+from common.programs.machine import (
+    check_clock,
+    check_device,
+    check_folder,
+    check_packages,
+    check_python,
+    free_memory_bytes,
+)
 from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
+from common.weight_only.needs import number_bytes
 
 _USUAL_BUNDLE_BYTES = 2 * 10**9  # with a model draft and its partial files
 
@@ -49,12 +58,12 @@ async def doctor(context: typer.Context, program: Program, choice: Choice, *, as
     if choice.reach is None:
         findings.append(Finding("server", "none was named, so none was checked; --server HOST:PORT checks one"))
     else:
-        findings += await _check_server(choice.reach, choice.draft, directory, now)
+        findings += await _check_server(choice.reach, choice, directory, now)
     show(findings, as_json=as_json)
     return is_well(findings)
 
 
-async def _check_server(reach: Callable[[], Access], draft: str | None, cache: Path, now: datetime) -> list[Finding]:
+async def _check_server(reach: Callable[[], Access], choice: Choice, cache: Path, now: datetime) -> list[Finding]:
     try:
         access = reach()
     except MisuseError as error:
@@ -62,4 +71,5 @@ async def _check_server(reach: Callable[[], Access], draft: str | None, cache: P
     findings = await asyncio.to_thread(check_network, access.address, access.tls, now)
     if not is_well(findings):
         return findings
-    return findings + await check_server_description(access, draft, cache)
+    memory = Memory(free_memory_bytes(choice.device), number_bytes(choice.dtype))
+    return findings + await check_server_description(access, choice.draft, cache, memory)

@@ -11,6 +11,7 @@ from pathlib import Path
 from client.cache.bundles import bundle_directory, choose_bundle, is_complete
 from client.cache.known_servers import recall
 from client.cache.pins import keep_pin
+from client.doctor.draft_sizes import Memory, check_draft_sizes
 from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleManifest, first_damaged
@@ -26,13 +27,15 @@ _ROUND_TRIPS = 5
 _SHOWN = 12  # characters of a fingerprint, for a person
 
 
-async def check_server_description(access: Access, draft: str | None, cache: Path) -> list[Finding]:
+async def check_server_description(access: Access, draft: str | None, cache: Path, memory: Memory) -> list[Finding]:
     """Findings up to the first that leaves nothing more to ask. `draft` is None for the server's first."""
     findings: list[Finding] = []
     try:
         async with access.connect() as connection, asyncio.timeout(_TIMEOUT_S):
             findings.append(await _check_health(connection))
             description = await _described(connection, access, findings)
+            is_known = description is not None and description.version == PROTOCOL_VERSION
+            sizes = await check_draft_sizes(connection, description, memory) if description and is_known else []
     except TimeoutError:
         return [*findings, Finding("server", f"{access.address} does not answer within {_TIMEOUT_S:.0f} s", _LATER)]
     except OutriderError as error:
@@ -48,7 +51,7 @@ async def check_server_description(access: Access, draft: str | None, cache: Pat
         return [*findings, Finding("draft", f"{draft or 'a draft'} is not to be had", str(error))]
     findings.append(await _check_target(description, manifest, access.address, cache))
     findings.append(await asyncio.to_thread(_check_bundle, manifest, cache))
-    return findings
+    return findings + sizes
 
 
 _LATER = "try again later, or tell its operator"

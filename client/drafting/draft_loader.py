@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from client.cache.bundle_check import damage_of
+from client.cache.quantised_bundle import quantised_here
 from client.drafting.depth import Depth, best_depth
 from client.errors import BundleError
 from common.bundle import BundleManifest
@@ -19,6 +20,7 @@ from common.drafters.deepening import DeepeningDrafter
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
+from common.weight_only.modes import AS_IS, check_weights
 
 if TYPE_CHECKING:
     from common.drafters.load import DrafterFactory
@@ -31,7 +33,7 @@ _UNREACHED_ROUND_TRIP_S = 60.0
 class DraftChoice:
     """What drafts and on what; `draft` is None for the server's first, `threads` 0 to leave them to torch. A draft
     that needs draft state gets it in numbers of the dtype `state`, and runs the target's last `layers` itself; None
-    chooses as many as make answers fastest."""
+    chooses as many as make answers fastest. `weights` is a mode of `common.weight_only.modes`."""
 
     draft: str | None = None
     device: str = "cpu"
@@ -39,9 +41,11 @@ class DraftChoice:
     threads: int = 0
     layers: int | None = 0
     state: str = "int8"
+    weights: str = AS_IS
 
     def __post_init__(self) -> None:
-        """Raises MisuseError for a dtype in which no server sends state."""
+        """Raises MisuseError for a dtype in which no server sends state, and for a weights mode that does not exist."""
+        check_weights(self.weights)
         if self.state not in WIRE_DTYPES:
             raise MisuseError(f"draft state cannot come in '{self.state}'; choose from: {', '.join(WIRE_DTYPES)}")
 
@@ -79,8 +83,10 @@ class DraftLoader:
     def _load(self, layers: int) -> "DrafterFactory":
         from common.drafters.load import DrafterConfig, load_draft_model
 
+        directory = quantised_here(self.bundle, self.manifest, self.choice.weights)
+        self._check_memory(directory, layers)
         site = DrafterConfig(
-            self.bundle,
+            directory,
             self.choice.device,
             self.choice.dtype,
             self.context,
@@ -94,6 +100,12 @@ class DraftLoader:
                 f"the draft model '{self.manifest.draft}' runs no layer of the target, not {layers}; choose 0"
             )
         return make
+
+    def _check_memory(self, directory: Path, layers: int) -> None:
+        from client.drafting.needed_memory import check_memory
+
+        manifest, choice = self.manifest, self.choice
+        check_memory(directory, manifest.draft, manifest.kind, layers, choice.device, choice.weights, choice.dtype)
 
     def _load_fastest(self) -> "DrafterFactory":
         """Tries every depth that was measured after training; if none was, runs no layer of the target. What runs

@@ -253,7 +253,7 @@ class Listener:
             raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
         # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
         same = replace(requested, draft=loaded.draft, threads=requested.threads or loaded.threads)
-        names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state")]
+        names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state", "weights")]
         other = [name for name in names if getattr(same, name[2:]) != getattr(loaded, name[2:])]
         if other:
             raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")

@@ -5,20 +5,22 @@ What may live here: reading and writing such directories, and recognising kinds.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from common.draft_kinds import DRAFT_KINDS, TRAINED_KINDS, DraftKind
 from common.draft_models.layouts import check_pickled, recognise, weights_file
 from common.models.errors import CheckpointError
 from common.models.families import key_width
 from common.models.source import CONFIG, WEIGHTS, read_json
+from common.weight_only.files import read_mapped
+from common.weight_only.load import is_quantised, load_quantised, without_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -35,6 +37,8 @@ ACCEPT_KEY = "accept_lengths"
 _TRAINED = [kind.name for kind in TRAINED_KINDS]
 
 Tensors = Mapping[str, torch.Tensor]
+
+Network = TypeVar("Network", bound=torch.nn.Module)
 
 
 def save_draft(
@@ -164,9 +168,28 @@ def read_tensors(directory: Path, name: str | None = None) -> dict[str, torch.Te
     broken."""
     file = weights_file(directory) if name is None else directory / name
     try:
-        return load_file(file)
-    except (OSError, SafetensorError) as error:
+        return read_mapped(file)
+    except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointError(f"{file} is missing or broken; fetch or train the draft again.") from error
+
+
+def network_from(build: Callable[[], Network], tensors: Tensors, directory: Path) -> Network:
+    """The network that `build` makes, with these tensors and frozen: quantised ones stay so, without a second copy.
+
+    Raises as `load_into` does.
+    """
+    if not is_quantised(tensors):
+        network = build()
+        load_into(network, tensors, directory)
+        return network
+    network = without_weights(build)
+    try:
+        load_quantised(network, tensors, torch.empty(0))
+    except (RuntimeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again."
+        ) from error
+    return network.requires_grad_(False).train(False)
 
 
 def load_into(module: torch.nn.Module, tensors: Tensors, directory: Path) -> None:

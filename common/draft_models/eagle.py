@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, read_tensors, save_draft
+from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, read_tensors, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
 from common.draft_models.layouts import read_layer_shape, recognise, rename
 from common.draft_models.vocabulary import KEPT_TOKENS
@@ -92,9 +92,7 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
             raise CheckpointError(f"{directory} holds no EAGLE draft; name another directory.")
         tensors = rename(layout, tensors, directory)
         config = EagleConfig(read_layer_shape(layout, tensors, directory), bias="fc.bias" in tensors)
-    draft = EagleDraft(config)
-    load_into(draft, tensors, directory)
-    return draft, kept
+    return network_from(lambda: EagleDraft(config), tensors, directory), kept
 
 
 def read_facts(directory: Path) -> DraftFacts:

@@ -14,7 +14,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from common.draft_models.directory import EXPORTER_WEIGHTS, KIND_KEY, DraftFacts, load_into, read_tensors, save_draft
+from common.draft_models.directory import (
+    EXPORTER_WEIGHTS,
+    KIND_KEY,
+    DraftFacts,
+    load_into,
+    network_from,
+    read_tensors,
+    save_draft,
+)
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.layouts import EAGLE3, Layout, published_names, read_layer_shape, recognise, rename
 from common.models.errors import CheckpointError
@@ -169,9 +177,8 @@ def read_facts(directory: Path) -> DraftFacts:
 
 
 def _draft(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Eagle3Draft:
-    draft = Eagle3Draft(config)
-    load_into(draft, {name: tensor for name, tensor in tensors.items() if not name.startswith(_FUSE)}, directory)
-    return draft
+    own = {name: tensor for name, tensor in tensors.items() if not name.startswith(_FUSE)}
+    return network_from(lambda: Eagle3Draft(config), own, directory)
 
 
 def _fuse(tensors: Mapping[str, torch.Tensor], directory: Path) -> nn.Linear:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, load_into, read_config, read_tensors, save_draft
+from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, read_tensors, save_draft
 from common.draft_models.layouts import recognise, rename
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
@@ -153,11 +153,9 @@ def load_medusa(directory: Path) -> MedusaDraft:
             config = MedusaConfig.from_json(read_config(directory, KIND))
         else:
             config, tensors = _published(content, tensors, directory)
-        draft = MedusaDraft(config)
+        return network_from(lambda: MedusaDraft(config), tensors, directory)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} describes no Medusa heads; fetch or train them again.") from error
-    load_into(draft, tensors, directory)
-    return draft
 
 
 def read_facts(directory: Path) -> DraftFacts:

@@ -13,7 +13,15 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from common.draft_models.directory import EXPORTER_WEIGHTS, DraftFacts, load_into, read_config, read_tensors, save_draft
+from common.draft_models.directory import (
+    EXPORTER_WEIGHTS,
+    DraftFacts,
+    load_into,
+    network_from,
+    read_config,
+    read_tensors,
+    save_draft,
+)
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS, StateMixer
 from common.draft_models.vocabulary import KEPT_TOKENS
@@ -140,8 +148,7 @@ def load_moa(directory: Path, depth: int) -> tuple[MoaDraft, torch.Tensor | None
     own = f"{depth}."
     every = read_tensors(directory)
     tensors = {name.removeprefix(own): each for name, each in every.items() if name.startswith(own)}
-    draft = MoaDraft(config, depth)
-    load_into(draft, tensors, directory)
+    draft = network_from(lambda: MoaDraft(config, depth), tensors, directory)
     return draft, every.get(KEPT_TOKENS)
 
 

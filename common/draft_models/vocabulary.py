@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from common.models.parts import projection_of, with_projection
+from common.weight_only.layers import QuantisedLinear
 
 KEPT_TOKENS = "kept_tokens"
 """The tensor of a draft's directory that lists its tokens: int64 [kept], ascending; absent where it has all."""
@@ -24,6 +25,8 @@ def trim_head(head: nn.Module, kept: torch.Tensor | None) -> nn.Module:
     if kept is None:
         return head
     whole = projection_of(head)
+    if isinstance(whole, QuantisedLinear):
+        return with_projection(head, whole.trimmed(kept))
     weight = whole.get_parameter("weight")
     rows = kept.to(weight.device)
     trimmed = nn.Linear(weight.shape[1], len(kept), bias=getattr(whole, "bias", None) is not None)

@@ -31,6 +31,8 @@ def eagle3_source(draft: Eagle3Draft, embedding: nn.Module, kept: torch.Tensor |
     """`embedding` is the target's; the draft's own, where it brings one that differs, takes its place. `kept`: the
     tokens of the head's rows, None for the target's vocabulary."""
     own = draft.embedding
-    if own is not None and torch.equal(own.weight, embedding.get_parameter("weight")):
-        draft.embedding = own = None  # one in memory is enough
+    plain = isinstance(own, nn.Embedding) and isinstance(embedding, nn.Embedding)
+    # One in memory is enough. Quantised ones are mapped files, of which what is not read takes none.
+    if own is not None and plain and torch.equal(own.weight, embedding.get_parameter("weight")):
+        draft.embedding = own = None
     return FeatureSource(KIND, FUSED, draft, embedding if own is None else own, draft.logits, kept)

@@ -10,7 +10,7 @@ after the newest state are run again. The prediction of a row inside a gap may t
 attends to; it serves as a feature until the gap is filled.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,6 +38,10 @@ class FeatureDraft(Protocol):
 
     @property
     def config(self) -> Any: ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """The first gives device and dtype."""
+        ...
 
     def enter(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """The rows' inputs `[B, T, ...]` from the tokens' embeddings and the features before them, `[B, T, E]` each."""
@@ -74,19 +78,20 @@ class FeatureNetwork:
         self.kind = source.kind
         self.state: StateRequest | None = request
         self.capacity = context + spare
-        weights = source.embedding.get_parameter("weight")
-        self.columns = None if source.columns is None else source.columns.to(weights.device)
+        embedding: Any = source.embedding  # plain or quantised
+        like, vocabulary = next(iter(source.draft.parameters())), int(embedding.num_embeddings)
+        self.columns = None if source.columns is None else source.columns.to(like.device)
         self._state_kind = source.state
         self._draft = source.draft
         self._embedding = source.embedding
         self._head = source.head
-        self._options = len(weights) if self.columns is None else len(self.columns)
-        self._layer = PackedLayer(source.draft.config.layer, self.capacity, weights)
+        self._options = vocabulary if self.columns is None else len(self.columns)
+        self._layer = PackedLayer(source.draft.config.layer, self.capacity, vocabulary, like)
         self._newest = NOTHING
-        self._known_CE = weights.new_zeros(self.capacity, source.draft.config.hidden)
-        self._arrived_C = torch.zeros(self.capacity, dtype=torch.bool, device=weights.device)
+        self._known_CE = like.new_zeros(self.capacity, source.draft.config.hidden)
+        self._arrived_C = torch.zeros(self.capacity, dtype=torch.bool, device=like.device)
         self._predicted_SE = torch.zeros_like(self._known_CE)
-        self._tokens_S = torch.zeros(self.capacity, dtype=torch.long, device=weights.device)
+        self._tokens_S = torch.zeros(self.capacity, dtype=torch.long, device=like.device)
 
     @torch.inference_mode()
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:

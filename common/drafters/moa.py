@@ -8,7 +8,6 @@ A committed token's K/V in the tail are the draft's own until the target's arriv
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -63,19 +62,18 @@ class MoaNetwork:
         self._draft = draft
         self._tail = tail
         self._depth = request.layers
-        embedding: Any = tail.get_input_embeddings()
-        self._weights: torch.Tensor = embedding.weight
-        self.columns = None if kept is None else kept.to(self._weights.device)
+        self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
+        self.columns = None if kept is None else kept.to(tail.device)
         self._head = trim_head(head_of(tail), kept)
-        self._received = ReceivedStates(draft, context, self._weights)
-        self._sa = PackedLayer(draft.config.sa, self.capacity, self._weights)
+        self._received = ReceivedStates(draft, context, self._like)
+        self._sa = PackedLayer(draft.config.sa, self.capacity, tail.config.vocab_size, self._like)
         if self._depth:
             take_over(tail)
             self._tail_values = TailKeyValues(tail, self.capacity, context)
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
         for state in states:
-            values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._weights)
+            values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
             if state.kind == LSA:
                 self._received.add(state.start, values)
             elif state.kind == KEY_VALUES and self._depth:

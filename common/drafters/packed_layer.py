@@ -14,18 +14,13 @@ from common.models.segment import Segment
 
 
 class PackedLayer:
-    def __init__(self, shape: LayerShape, capacity: int, embedding: torch.Tensor):
-        """`embedding [vocabulary, E]` gives vocabulary, dtype and device."""
+    def __init__(self, shape: LayerShape, capacity: int, vocabulary: int, like: torch.Tensor):
+        """`like` gives dtype and device."""
         width = shape.kv_heads * shape.head_dim
-        keys, values = (embedding.new_zeros(capacity, width) for _ in range(2))
+        keys, values = (like.new_zeros(capacity, width) for _ in range(2))
         self._pool = KeyValuePool((keys,), (values,))
         self._scoring = Scoring(shape.head_dim**-0.5)
-        self._limits = PlanLimits(
-            capacity=capacity,
-            vocabulary=len(embedding),
-            dtype=embedding.dtype,
-            device=embedding.device,
-        )
+        self._limits = PlanLimits(capacity, vocabulary, like.dtype, like.device)
 
     def plan(self, segment: Segment) -> PassPlan:
         return plan_pass([segment], self._limits)

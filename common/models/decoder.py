@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import torch
-from safetensors import safe_open
 from torch import nn
 from torch.nn.functional import silu
 
 from common.models.layer_attention import Scoring, running_attention
 from common.models.placement import parse_device, parse_dtype
 from common.models.source import CONFIG, QUANTISATION, read_json, weight_files
+from common.weight_only.files import read_mapped
+from common.weight_only.load import is_quantised, load_quantised
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -175,13 +176,14 @@ class CausalDecoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return self.lm_head.weight.device
+        return self.model.norm.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.lm_head.weight.dtype
+        """Of what it computes; weights may be quantised."""
+        return self.model.norm.weight.dtype
 
-    def get_input_embeddings(self) -> nn.Embedding:
+    def get_input_embeddings(self) -> nn.Module:
         return self.model.embed_tokens
 
 
@@ -206,15 +208,26 @@ def load_decoder(
             return None
         decoder, first = _empty(parsed, held - count), held - count
         tensors = _read(directory, decoder, first)
-        weights = {name: tensor.to(chosen_device, chosen_dtype, copy=True) for name, tensor in tensors.items()}
         if parsed.tie_word_embeddings:
-            weights[_HEAD] = weights[_EMBEDDING]
-        decoder.load_state_dict(weights, assign=True)
+            tensors[_HEAD] = tensors[_EMBEDDING]
+        if is_quantised(tensors):
+            load_quantised(decoder, tensors, torch.empty(0, device=chosen_device, dtype=chosen_dtype))
+        else:
+            _load_plain(decoder, tensors, chosen_device, chosen_dtype)
         decoder.model.inverse_frequencies = _inverse_frequencies(parsed).to(chosen_device)
     # Whatever is wrong here is told by transformers, which loads it next.
     except Exception:
         return None
     return decoder.requires_grad_(False).eval()
+
+
+def _load_plain(
+    decoder: CausalDecoder, tensors: Mapping[str, torch.Tensor], device: torch.device, dtype: torch.dtype
+) -> None:
+    weights = {name: tensor.to(device, dtype, copy=True) for name, tensor in tensors.items()}
+    if decoder.config.tie_word_embeddings:
+        weights[_HEAD] = weights[_EMBEDDING]
+    decoder.load_state_dict(weights, assign=True)
 
 
 def _empty(config: DecoderConfig, first: int) -> CausalDecoder:
@@ -236,11 +249,10 @@ def _read(directory: Path, decoder: CausalDecoder, first: int) -> dict[str, torc
         wanted[".".join(parts)] = name
     tensors: dict[str, torch.Tensor] = {}
     for file in weight_files(directory):
-        with safe_open(file, framework="pt") as source:
-            held = set(source.keys())
-            if _HEAD in held and _HEAD not in wanted:
-                raise _NotPlainError
-            tensors |= {wanted[name]: source.get_tensor(name) for name in held & wanted.keys()}
+        held = read_mapped(file)
+        if _HEAD in held and _HEAD not in wanted:
+            raise _NotPlainError
+        tensors |= {wanted[name]: held[name] for name in held.keys() & wanted.keys()}
     if len(tensors) < len(wanted) or not all(tensor.is_floating_point() for tensor in tensors.values()):
         raise _NotPlainError
     return tensors

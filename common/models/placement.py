@@ -28,10 +28,13 @@ def parse_device(device: str | torch.device) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise CheckpointError(f"the device '{device}' is unknown; use cpu or cuda.") from error
-    if chosen.type not in ("cpu", "cuda"):
-        raise CheckpointError(f"passes do not run on the device '{device}'; use cpu or cuda.")
+        raise CheckpointError(f"the device '{device}' is unknown; use cpu, cuda or mps.") from error
+    if chosen.type not in ("cpu", "cuda", "mps"):
+        raise CheckpointError(f"passes do not run on the device '{device}'; use cpu, cuda or mps.")
     here = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
-    if chosen.type == "cuda" and f"cuda:{chosen.index or 0}" not in here:
+    if torch.backends.mps.is_available():
+        here.append("mps")
+    wanted = f"cuda:{chosen.index or 0}" if chosen.type == "cuda" else chosen.type
+    if wanted not in here:
         raise CheckpointError(f"the device '{device}' is not in this machine; use one of: {', '.join(here)}.")
     return chosen

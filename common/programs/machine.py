@@ -18,6 +18,7 @@ from common.programs.findings import Finding
 _OLDEST_PYTHON = (3, 11)
 PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
 _PROGRAM = "outrider"
+_MEMORY = Path("/proc/meminfo")
 _DAY = 86_400
 _UNITS = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
 
@@ -94,6 +95,10 @@ def free_memory_bytes(device: str) -> int:
     if device.startswith("cuda"):
         return torch.cuda.mem_get_info(device)[0] if torch.cuda.is_available() else 0
     try:
+        for line in _MEMORY.read_text(encoding="ascii").splitlines():
+            name, _, size = line.partition(":")
+            if name == "MemAvailable":  # what is free, and what the kernel's cache of files would give up
+                return int(size.split()[0]) * 1024
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         return 0

@@ -41,6 +41,7 @@ from common.protocol.sampling import LIKELIEST, Sampling
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.description_checks import check_description
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from common.weight_only.modes import AS_IS
 
 MAX_COLUMNS = 4096
 """The most nodes of one Grow. Sessions allow far fewer; this avoids creating a million objects for a frame that they
@@ -272,6 +273,7 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
         rules=description.rules,
         idle_policies=description.idle_policies,
         bundles=[_bundle_frame(bundle) for bundle in description.bundles],
+        quantised=[_bundle_frame(bundle) for bundle in description.quantised],
     )
 
 
@@ -290,6 +292,7 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
         rules=tuple(frame.rules),
         idle_policies=tuple(frame.idle_policies),
         bundles=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.bundles),
+        quantised=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.quantised),
     )
 
 
@@ -320,12 +323,13 @@ def file_request(frame: pb.FetchBundleRequest) -> FileRequest:
 
 def _bundle_frame(bundle: BundleManifest) -> pb.Bundle:
     files = [pb.BundleFile(path=file.path, size=file.size, sha256=file.sha256) for file in bundle.files]
-    return pb.Bundle(id=bundle.id, draft=bundle.draft, kind=bundle.kind, files=files)
+    weights = "" if bundle.weights == AS_IS else bundle.weights
+    return pb.Bundle(id=bundle.id, draft=bundle.draft, kind=bundle.kind, files=files, weights=weights)
 
 
 def _bundle(frame: pb.Bundle, fingerprint: str) -> BundleManifest:
     files = (BundleFile(file.path, file.size, file.sha256) for file in frame.files)
-    manifest = make_manifest(frame.draft, frame.kind, fingerprint, files)
+    manifest = make_manifest(frame.draft, frame.kind, fingerprint, files, frame.weights or AS_IS)
     # Clients name directories after ids, so that a server may not choose an id freely.
     if manifest.id != frame.id:
         raise PeerError(f"the bundle '{frame.draft}' contradicts its id")

@@ -20,6 +20,7 @@ class ServerDescription:
     rules: tuple[str, ...]
     idle_policies: tuple[str, ...]
     bundles: tuple[BundleManifest, ...]
+    quantised: tuple[BundleManifest, ...] = ()  # of the same drafts, with weights in other modes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Knows frames and no connection.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from common.bundle import stays_inside
 from common.protocol.errors import PeerError
@@ -42,8 +42,14 @@ def check_description(frame: pb.DescribeReply) -> None:
             _check_name(f"one of its {what}", name)
     _check_count("bundles", len(frame.bundles), MOST_BUNDLES)
     _check_differ("bundles", (bundle.draft for bundle in frame.bundles))
-    for bundle in frame.bundles:
+    _check_count("quantised bundles", len(frame.quantised), MOST_BUNDLES)
+    _check_differ("quantised bundles", ((bundle.draft, bundle.weights) for bundle in frame.quantised))
+    for bundle in (*frame.bundles, *frame.quantised):
         _check_bundle(bundle)
+    for bundle in frame.quantised:
+        _check_name("a weights mode", bundle.weights)
+    if any(bundle.weights for bundle in frame.bundles):
+        raise PeerError("the server names a quantised bundle among those whose weights are as they are")
 
 
 def _check_bundle(bundle: pb.Bundle) -> None:
@@ -73,7 +79,7 @@ def _check_count(what: str, count: int, most: int) -> None:
         raise PeerError(f"the server names {count} {what}, more than the {most} that any could have")
 
 
-def _check_differ(what: str, names: Iterable[str]) -> None:
+def _check_differ(what: str, names: Iterable[Hashable]) -> None:
     listed = list(names)
     if len(set(listed)) < len(listed):
         raise PeerError(f"two of the server's {what} have the same name")

@@ -6,7 +6,7 @@ It may not know gRPC, sessions or how a target runs.
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,17 +107,14 @@ def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, tail: Pat
 class BundleStore:
     """All bundles that this server hands out."""
 
-    def __init__(self, bundles: Iterable[OfferedBundle]):
-        """Raises MisuseError where two bundles share a name."""
-        self._bundles = {bundle.manifest.id: bundle for bundle in bundles}
+    def __init__(self, bundles: Sequence[OfferedBundle], quantised: Sequence[OfferedBundle] = ()):
+        """`quantised`: some of the same with quantised weights. Raises MisuseError where two bundles share a name."""
+        self._bundles = {bundle.manifest.id: bundle for bundle in (*bundles, *quantised)}
+        self.manifests, self.quantised = (tuple(each.manifest for each in those) for those in (bundles, quantised))
         names = [manifest.draft for manifest in self.manifests]
         for name in names:
             if names.count(name) > 1:
                 raise MisuseError(f"two drafts are named '{name}'; rename the directory of one")
-
-    @property
-    def manifests(self) -> Sequence[BundleManifest]:
-        return [bundle.manifest for bundle in self._bundles.values()]
 
     async def read(self, request: FileRequest) -> AsyncGenerator[bytes]:
         """The file's bytes in chunks. Raises PeerError for anything that no manifest lists."""

@@ -27,6 +27,7 @@ from server.models.bundles import (
     offer_with_tail,
 )
 from server.models.draft_models import LOOKUP_MODEL, DraftModel, needed_taps, needs_hidden, read_draft_model
+from server.models.quantised_bundles import quantise_bundles
 from server.models.tails import keep_tail
 from server.models.target_card import read_card
 from server.options import SessionOptions
@@ -44,7 +45,9 @@ class Offer:
     lookup: OfferedBundle
 
     def bundle_store(self) -> BundleStore:
-        return BundleStore((*self.drafts, self.lookup))
+        """Quantises the drafts for clients that want them so, unless an earlier run did."""
+        quantised = quantise_bundles(self.drafts, self.card, cache_directory())
+        return BundleStore((*self.drafts, self.lookup), quantised)
 
     @property
     def needs_hidden(self) -> bool:
@@ -112,5 +115,6 @@ def describe(card: TargetCard, terms: Terms, bundle_store: BundleStore) -> Serve
         end_tokens=card.end_tokens,
         rules=tuple(RULES),
         idle_policies=tuple(IDLE_POLICIES),
-        bundles=tuple(bundle_store.manifests),
+        bundles=bundle_store.manifests,
+        quantised=bundle_store.quantised,
     )

@@ -145,30 +145,26 @@ def frozen(target: TargetDimensions) -> FrozenTarget:
     return FrozenTarget(Path(), target.name, fingerprint="", model=build(target), tokenizer=None)  # type: ignore[arg-type]
 
 
-def build(target: TargetDimensions) -> PreTrainedModel:
-    """The target on the meta device, without memory for its weights."""
-    with torch.device("meta"):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(config_of(target))  # type: ignore[no-untyped-call]
-    return model
-
-
-def config_of(target: TargetDimensions) -> PreTrainedConfig:
-    """The target's configuration, its family's defaults for all but the sizes."""
+def build(target: TargetDimensions, layers: int | None = None) -> PreTrainedModel:
+    """The target on the meta device, without memory for its weights; `layers` replaces their number."""
     make: Callable[..., PreTrainedConfig] = LlamaConfig
     if target.bias:
         make = Qwen2Config
     elif target.head_norms:
         make = Qwen3Config
-    return make(
+    config = make(
         vocab_size=target.vocabulary,
         hidden_size=target.hidden,
         intermediate_size=target.intermediate,
-        num_hidden_layers=target.layers,
+        num_hidden_layers=target.layers if layers is None else layers,
         num_attention_heads=target.heads,
         num_key_value_heads=target.kv_heads,
         head_dim=target.head_dim,
         tie_word_embeddings=target.tied,
     )
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    return model
 
 
 def moa(target: TargetDimensions, config: MoaConfig, depth: int, name: str = "") -> DraftDimensions:

@@ -6,7 +6,6 @@ What may live here: drawing and saving weights, and the files beside them. It ma
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +37,8 @@ def write_checkpoint(
     the arguments alone."""
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     sizes = target.dimensions
-    kept = sizes if last_layers is None else replace(sizes, layers=last_layers)
     directory.mkdir(parents=True)
-    model = build(kept)
+    model = build(sizes, last_layers)
     ends = list(end_tokens(target))
     _write_json(directory / CONFIG, _config(model, target, ends, dtype))
     _write_json(directory / "generation_config.json", _GENERATION | {"eos_token_id": ends})

@@ -22,7 +22,7 @@ from common.models.placement import DTYPES
 from common.models.source import CONFIG, WEIGHTS
 from common.protocol.messages import StateRequest
 from common.weight_only.files import quantise_directory
-from common.weight_only.modes import AS_IS, MODES
+from common.weight_only.modes import AS_IS
 from netem.experiments.references import verdict
 from netem.experiments.sizes.checkpoints import end_tokens, write_checkpoint
 from netem.experiments.sizes.client import (
@@ -98,8 +98,9 @@ def made(target: SizedTarget, drafts: Sequence[SizedDraft], seed: int, *, whole:
         yield folder
 
 
-async def both_ends(folder: Folder, dtype: str, backend: str) -> Ends:
-    """The server with all drafts, and one client after another. backend: of the emulated link."""
+async def both_ends(folder: Folder, dtype: str, backend: str, modes: Sequence[str] = (AS_IS,)) -> Ends:
+    """The server with all drafts, and one client after another, in each of the weights modes. backend: of the emulated
+    link."""
     reference = await in_process(
         answer_by_generate, folder.checkpoint, dtype, PROMPT, end_tokens(folder.target), MAX_NEW_TOKENS
     )
@@ -115,7 +116,7 @@ async def both_ends(folder: Folder, dtype: str, backend: str) -> Ends:
         proxied = running("outrider-lab", "proxy", LINK, "--backend", backend, "--to", near)
         far = await (await stack.enter_async_context(proxied)).ready()
         clients = {}
-        for draft, weights in variants(folder.drafts, dtype):
+        for draft, weights in variants(folder.drafts, modes):
             # Each with a cache of its own, or a client would quantise the bundle that it has as it is.
             setup = ClientSetup(near, draft.name, draft.layers, weights, dtype, folder.path / f"client-{weights}")
             # Not over the link, whose rate says how long a bundle takes.
@@ -126,11 +127,11 @@ async def both_ends(folder: Folder, dtype: str, backend: str) -> Ends:
         return Ends(resident(server.pid), pass_s, clients)
 
 
-async def client_alone(folder: Folder, dtype: str) -> Ends:
-    """Every draft that has weights, from a bundle's directory and without a server."""
+async def client_alone(folder: Folder, dtype: str, modes: Sequence[str] = (AS_IS,)) -> Ends:
+    """Every draft that has weights, from a bundle's directory and without a server, in each of the weights modes."""
     target = folder.target.dimensions
     clients = {}
-    for draft, weights in variants(folder.drafts, dtype):
+    for draft, weights in variants(folder.drafts, modes):
         if draft.write is None:
             continue
         bundle = _bundle(folder, draft, weights)
@@ -142,9 +143,8 @@ async def client_alone(folder: Folder, dtype: str) -> Ends:
     return Ends(clients=clients)
 
 
-def variants(drafts: Sequence[SizedDraft], dtype: str) -> list[tuple[SizedDraft, str]]:
-    """Drafts with each weights mode in which they are run: those with quantised weights in one dtype."""
-    modes = MODES if dtype == STORED else (AS_IS,)
+def variants(drafts: Sequence[SizedDraft], modes: Sequence[str]) -> list[tuple[SizedDraft, str]]:
+    """Each draft in each of the weights modes; one without weights has no modes."""
     return [(draft, mode) for draft in drafts for mode in (modes if draft.write is not None else (AS_IS,))]
 
 

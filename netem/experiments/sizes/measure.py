@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import psutil
 
-from common.weight_only.modes import AS_IS
+from common.protocol.errors import MisuseError
+from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.dimensions import server_bytes
 from netem.experiments.sizes.draft_models import DRAFTS, SizedDraft
@@ -35,7 +36,7 @@ _SPARE_BYTES = 1_500_000_000
 
 async def measure(request: Request, advance: Advance) -> Report:
     targets = tuple(map(shrunk, TARGETS[:1])) if request.quick else TARGETS
-    drafts = [draft for draft in DRAFTS if not request.drafts or draft.name in request.drafts]
+    drafts = _chosen(request.drafts)
     backend = await choose_backend("auto")
     advance("processes without weights", 0.0)
     with made(shrunk(TARGETS[0]), drafts, request.seed, whole=True) as folder:
@@ -48,21 +49,34 @@ async def measure(request: Request, advance: Advance) -> Report:
         with made(target, drafts, request.seed, whole=bool(whole)) as folder:
             for turn, dtype in enumerate(whole or [STORED]):
                 advance(f"{target.dimensions.name} in {dtype}", (number + turn / len(NUMBER_BYTES)) / len(targets))
+                modes = MODES if dtype == STORED else (AS_IS,)
                 if whole:
-                    rows += make_rows(target, drafts, dtype, await both_ends(folder, dtype, backend), empty[dtype])
+                    ends, base = await both_ends(folder, dtype, backend, modes), empty[dtype]
                 else:
-                    rows += make_rows(target, drafts, dtype, await client_alone(folder, dtype), empty_alone)
+                    ends, base = await client_alone(folder, dtype, modes), empty_alone
+                rows += make_rows(target, variants(drafts, modes), dtype, ends, base)
     return make_report(rows, LINK, backend)
 
 
-def make_rows(target: SizedTarget, drafts: Sequence[SizedDraft], dtype: str, ends: Ends, empty: Ends) -> list[Row]:
-    """One for each draft in each weights mode. empty: what the same processes take with hardly any weights."""
-    sizes = [draft.size(target.dimensions) for draft in drafts]
+def _chosen(names: Sequence[str]) -> list[SizedDraft]:
+    """All where none is named. Raises MisuseError for a name that no draft has."""
+    known = {draft.name: draft for draft in DRAFTS}
+    for name in names:
+        if name not in known:
+            raise MisuseError(f"this experiment has no draft '{name}'; choose from {', '.join(known)}")
+    return [draft for draft in DRAFTS if not names or draft.name in names]
+
+
+def make_rows(
+    target: SizedTarget, drafts: Sequence[tuple[SizedDraft, str]], dtype: str, ends: Ends, empty: Ends
+) -> list[Row]:
+    """drafts: with weights modes, a row for each. empty: what the same processes take with hardly any weights."""
+    sizes = [draft.size(target.dimensions) for draft in dict.fromkeys(draft for draft, _ in drafts)]
     server = None
     if ends.server is not None and empty.server is not None and ends.pass_s is not None:
         server = ServerNumbers(*_beyond(ends.server, empty.server), ends.pass_s)
     rows = []
-    for draft, weights in variants(drafts, dtype):
+    for draft, weights in drafts:
         run, client = ends.clients.get((draft.name, weights)), None
         if run is not None:
             beyond = _beyond(run.reading.memory, empty.clients[draft.name, AS_IS].reading.memory)

@@ -3,11 +3,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.sizes import measure
 from netem.experiments.sizes.client import ClientReading
 from netem.experiments.sizes.draft_models import DRAFTS
-from netem.experiments.sizes.ends import ClientRun, Ends, both_ends, client_alone, made
+from netem.experiments.sizes.ends import ClientRun, Ends, both_ends, client_alone, made, variants
 from netem.experiments.sizes.process import Resident
 from netem.experiments.sizes.targets import LLAMA_8B_TARGET, QWEN_600M_TARGET, shrunk
 
@@ -24,7 +25,7 @@ def ends(memory: int, server: Resident | None) -> Ends:
 def test_memory_is_what_an_empty_process_does_not_take() -> None:
     whole = ends(900_000_000, Resident(5_000_000_000, 6_000_000_000))
     empty = ends(300_000_000, Resident(400_000_000, 450_000_000))
-    (row,) = measure.make_rows(QWEN_600M_TARGET, [MOA_0], "float32", whole, empty)
+    (row,) = measure.make_rows(QWEN_600M_TARGET, [(MOA_0, AS_IS)], "float32", whole, empty)
     assert (row.client_rss_mb, row.client_peak_mb) == (600, 610)
     assert (row.server_rss_mb, row.server_peak_mb) == (4600, 5600)
     assert row.measured
@@ -32,11 +33,19 @@ def test_memory_is_what_an_empty_process_does_not_take() -> None:
 
 
 def test_a_client_without_a_server_and_a_draft_without_weights() -> None:
-    rows = measure.make_rows(LLAMA_8B_TARGET, DRAFTS, "bfloat16", ends(900_000_000, None), ends(300_000_000, None))
+    drafts = variants(DRAFTS, MODES)
+    rows = measure.make_rows(LLAMA_8B_TARGET, drafts, "bfloat16", ends(900_000_000, None), ends(300_000_000, None))
     assert [(row.draft, row.weights) for row in rows if row.measured] == [("moa N=0", AS_IS)]
     assert [row.weights for row in rows if row.draft == "lookup"] == [AS_IS]
     assert {row.weights for row in rows if row.draft == "eagle3"} == set(MODES)
     assert not any(row.server_measured for row in rows)
+
+
+def test_drafts_are_chosen_by_name() -> None:
+    assert measure._chosen(()) == list(DRAFTS)
+    assert measure._chosen((MOA_1.name, "lookup")) == [DRAFTS[0], MOA_1]
+    with pytest.raises(MisuseError, match="no draft 'moa-n9'; choose from lookup"):
+        measure._chosen(("moa-n9",))
 
 
 @pytest.mark.parametrize(("available_gb", "fits"), [(21, True), (17, False)])
@@ -49,11 +58,11 @@ def test_both_ends_must_fit(available_gb: int, fits: bool, monkeypatch: pytest.M
 def test_processes_of_both_ends_are_measured_and_their_answer_is_generates(tmp_path) -> None:
     async def run() -> tuple[Ends, Ends]:
         with made(shrunk(QWEN_600M_TARGET), [MOA_1], seed=1, whole=True) as folder:
-            return await both_ends(folder, "float32", "proxy"), await client_alone(folder, "float32")
+            return await both_ends(folder, "float32", "proxy", MODES), await client_alone(folder, "float32")
 
     both, alone = asyncio.run(run())
     client, by_itself = both.clients[MOA_1.name, AS_IS], alone.clients[MOA_1.name, AS_IS]
-    assert client.answer == "identical"
+    assert [run.answer for run in both.clients.values()] == ["identical"] * len(MODES)
     assert client.reading.level_s > 0
     assert client.reading.ready_s > 0
     assert both.server is not None

@@ -11,7 +11,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles")
+    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles", "quantised")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class DescribeReply(_message.Message):
     RULES_FIELD_NUMBER: _ClassVar[int]
     IDLE_POLICIES_FIELD_NUMBER: _ClassVar[int]
     BUNDLES_FIELD_NUMBER: _ClassVar[int]
+    QUANTISED_FIELD_NUMBER: _ClassVar[int]
     version: int
     release: str
     model: str
@@ -34,19 +35,22 @@ class DescribeReply(_message.Message):
     rules: _containers.RepeatedScalarFieldContainer[str]
     idle_policies: _containers.RepeatedScalarFieldContainer[str]
     bundles: _containers.RepeatedCompositeFieldContainer[Bundle]
-    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ...) -> None: ...
+    quantised: _containers.RepeatedCompositeFieldContainer[Bundle]
+    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., quantised: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ...) -> None: ...
 
 class Bundle(_message.Message):
-    __slots__ = ("id", "draft", "kind", "files")
+    __slots__ = ("id", "draft", "kind", "files", "weights")
     ID_FIELD_NUMBER: _ClassVar[int]
     DRAFT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     draft: str
     kind: str
     files: _containers.RepeatedCompositeFieldContainer[BundleFile]
-    def __init__(self, id: _Optional[str] = ..., draft: _Optional[str] = ..., kind: _Optional[str] = ..., files: _Optional[_Iterable[_Union[BundleFile, _Mapping]]] = ...) -> None: ...
+    weights: str
+    def __init__(self, id: _Optional[str] = ..., draft: _Optional[str] = ..., kind: _Optional[str] = ..., files: _Optional[_Iterable[_Union[BundleFile, _Mapping]]] = ..., weights: _Optional[str] = ...) -> None: ...
 
 class BundleFile(_message.Message):
     __slots__ = ("path", "size", "sha256")

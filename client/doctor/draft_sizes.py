@@ -1,0 +1,131 @@
+"""What each of a server's drafts will take here, told before it is fetched: memory in each weights mode, and the time
+on the present link.
+
+Reads the first bytes of a bundle's files from the server, which also tell how fast the link is. It may not know what is
+in the cache.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from common.bundle import TAIL_FOLDER, BundleManifest
+from common.draft_kinds import DRAFT_KINDS
+from common.programs.findings import Finding
+from common.programs.machine import format_bytes
+from common.protocol.errors import OutriderError, PeerError
+from common.rpc.description import FileRequest, ServerDescription
+from common.rpc.stub import Connection
+from common.weight_only.modes import AS_IS, MODES
+from common.weight_only.needs import LENGTH_BYTES, StoredTensor, header_length, memory_bytes, read_header
+
+_WEIGHTS = ".safetensors"
+_MOST_HEADER_BYTES = 16 * 10**6
+_MEASURED_BYTES = 4 * 10**6
+_MEASURED_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`free`: bytes, 0 if unknown; `width`: bytes of a number that is not quantised."""
+
+    free: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """The tensors that a file's first bytes list, and how fast those came, in bytes per second."""
+
+    tensors: Mapping[str, StoredTensor]
+    rate: float
+
+
+async def check_draft_sizes(connection: Connection, description: ServerDescription, memory: Memory) -> list[Finding]:
+    """One finding for each draft with weights, or one that says why there are none."""
+    begins: dict[str, _Begin] = {}  # by checksum: drafts share the target's tail
+    findings = []
+    try:
+        for manifest in description.bundles:
+            files = [file for file in manifest.files if file.path.endswith(_WEIGHTS)]
+            for file in files:
+                if file.sha256 not in begins:
+                    least = 0 if begins else _MEASURED_BYTES
+                    begins[file.sha256] = await _fetch_begin(connection, FileRequest(manifest.id, file.path, 0), least)
+            if files:
+                rate = max(each.rate for each in begins.values())
+                tensors = {file.path: begins[file.sha256].tensors for file in files}
+                findings.append(_finding(manifest, description.quantised, tensors, rate, memory))
+    except OutriderError as error:
+        return [Finding("weights", "the server does not show what its drafts need", str(error), is_minor=True)]
+    return findings
+
+
+def _finding(
+    manifest: BundleManifest,
+    quantised: Sequence[BundleManifest],
+    files: Mapping[str, Mapping[str, StoredTensor]],
+    rate: float,
+    memory: Memory,
+) -> Finding:
+    offered = {each.weights: each for each in quantised if each.draft == manifest.draft}
+    needed = {mode: _needed(manifest, files, mode, memory.width) for mode in MODES}
+    parts = []
+    for mode in MODES:
+        travels = sum(file.size for file in offered.get(mode, manifest).files)
+        took = f"{format_bytes(travels)} in {_duration(travels, rate)}"
+        parts.append(f"{mode} {format_bytes(needed[mode])} of memory, {took}")
+    detail = f"{manifest.draft}: " + "; ".join(parts)
+    if not memory.free:
+        return Finding("weights", detail)
+    detail += f"; {format_bytes(memory.free)} of memory are free"
+    fitting = [mode for mode in MODES if needed[mode] <= memory.free]
+    if AS_IS in fitting:
+        return Finding("weights", detail)
+    fix = f"use --weights {fitting[0]}" if fitting else "choose another --draft, or end other programs"
+    return Finding("weights", detail, fix, is_minor=True)
+
+
+def _needed(manifest: BundleManifest, files: Mapping[str, Mapping[str, StoredTensor]], mode: str, width: int) -> int:
+    """At most: with as many of the target's layers as the bundle holds."""
+    total = 0
+    for path, tensors in files.items():
+        kind = DRAFT_KINDS.get(manifest.kind)
+        if path.startswith(f"{TAIL_FOLDER}/") or kind is None or not kind.runs_target_layers:
+            total += memory_bytes(tensors, mode, width)
+        else:
+            total += max((memory_bytes(half, mode, width) for half in _halves(tensors)), default=0)
+    return total
+
+
+def _halves(tensors: Mapping[str, StoredTensor]) -> list[dict[str, StoredTensor]]:
+    """The tensors of each depth, one of which is in memory at a time."""
+    depths = {name.partition(".")[0] for name in tensors}
+    return [{name: each for name, each in tensors.items() if name.startswith(f"{depth}.")} for depth in depths]
+
+
+async def _fetch_begin(connection: Connection, request: FileRequest, least: int) -> _Begin:
+    """The header of a file, and `least` more bytes, or as many as come in a second, to measure the rate."""
+    data, first, begun = b"", 0, time.perf_counter()
+    async for chunk in connection.fetch(request):
+        if not data:
+            first, begun = len(chunk), time.perf_counter()  # the first one took a round trip as well
+        data += chunk
+        header = min(LENGTH_BYTES + header_length(data), _MOST_HEADER_BYTES)
+        passed_s = time.perf_counter() - begun
+        if len(data) >= header and (len(data) >= least or passed_s >= _MEASURED_S):
+            break
+    passed_s = time.perf_counter() - begun
+    try:
+        tensors = read_header(data[LENGTH_BYTES : LENGTH_BYTES + header_length(data)])
+    except ValueError as error:
+        raise PeerError(f"its file '{request.path}' is none of weights") from error
+    return _Begin(tensors, (len(data) - first) / passed_s if passed_s > 0 else 0.0)
+
+
+def _duration(size: int, rate: float) -> str:
+    """As text for people; empty links are not divided by."""
+    if not rate:
+        return "an unknown time"
+    seconds = size / rate
+    return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"

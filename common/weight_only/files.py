@@ -1,0 +1,115 @@
+"""Safetensors files of quantised weights: writing them from plain ones, and reading them by memory map.
+
+Beside a quantised weight's numbers, which keep the tensor's name, lie its scales under `NAME.scales`; the file's
+metadata name the mode. All other tensors are as they were. It may not know bundles, models or drafts.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+
+from common.weight_only.modes import GROUP, INT8, QUANTISED, is_quantisable, padded
+from common.weight_only.stream import ALIGNMENT_BYTES, PADDING, StreamedTensor, write_safetensors
+from common.weight_only.weight import QuantisedWeight, quantise
+
+WEIGHTS_SUFFIX = ".safetensors"
+
+_MODE_KEY, _COLUMNS_KEY = "outrider_weights", "outrider_columns"
+_SCALES = ".scales"
+_ROWS = 512  # that are quantised at once, so that they stay in the cache of a core
+
+
+def quantise_file(source: Path, mode: str, out: Path) -> None:
+    """Writes `out`, holding a few thousand rows in memory at a time. Raises OSError or SafetensorError."""
+    streamed: dict[str, StreamedTensor] = {}
+    columns: dict[str, int] = {}
+    with safe_open(source, framework="pt") as held:
+        for name in held.keys():  # noqa: SIM118 - it is no mapping
+            tensor = held.get_tensor(name)
+            if is_quantisable(name, tensor.shape, tensor.is_floating_point()):
+                streamed |= _quantised(name, tensor, mode)
+                columns[name] = tensor.shape[1]
+            else:
+                streamed[name] = StreamedTensor(tensor.dtype, tensor.shape, partial(lambda each: [each], tensor))
+        write_safetensors(
+            out, streamed, {**(held.metadata() or {}), _MODE_KEY: mode, _COLUMNS_KEY: json.dumps(columns)}
+        )
+
+
+def _quantised(name: str, tensor: torch.Tensor, mode: str) -> dict[str, StreamedTensor]:
+    rows, columns = len(tensor), padded(tensor.shape[1])
+    whole = mode == INT8
+    dtype, stored = (torch.int8, columns) if whole else (torch.uint8, columns // 2)
+    # In one piece: small ones that are kept between large ones that are not would leave the heap full of holes.
+    scales = torch.empty((rows,) if whole else (rows, columns // GROUP, 2), dtype=torch.bfloat16)
+
+    def numbers() -> Iterator[torch.Tensor]:
+        for start in range(0, rows, _ROWS):
+            part = quantise(tensor[start : start + _ROWS], mode)
+            scales[start : start + _ROWS] = part.scales
+            yield part.packed
+
+    return {
+        name: StreamedTensor(dtype, (rows, stored), numbers),
+        name + _SCALES: StreamedTensor(torch.bfloat16, scales.shape, lambda: (scales,)),
+    }
+
+
+def quantise_directory(source: Path, mode: str, out: Path) -> None:
+    """Writes a copy of a directory to `out` with all safetensors files quantised. Raises as `quantise_file` does."""
+    for file in sorted(source.rglob("*")):
+        copied = out / file.relative_to(source)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == WEIGHTS_SUFFIX:
+            quantise_file(file, mode, copied)
+        elif file.is_file():
+            shutil.copyfile(file, copied)
+
+
+def mode_of(file: Path) -> str | None:
+    """The mode in which a safetensors file is quantised, None for a plain one. Raises OSError or SafetensorError."""
+    with safe_open(file, framework="pt") as held:
+        mode = (held.metadata() or {}).get(_MODE_KEY)
+        return mode if mode in QUANTISED else None
+
+
+def read_mapped(file: Path) -> dict[str, torch.Tensor]:
+    """The tensors by name, of which quantised ones are `QuantisedWeight`s. Numbers stay in the mapped file: a page
+    takes memory once it is read. Raises OSError, SafetensorError, and ValueError for scales that do not fit."""
+    with safe_open(file, framework="pt") as held:
+        metadata = held.metadata() or {}
+        tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 - it is no mapping
+    mode = metadata.get(_MODE_KEY)
+    if mode is None:
+        return tensors
+    columns = json.loads(metadata.get(_COLUMNS_KEY, "{}"))
+    for name in [each for each in tensors if each.endswith(PADDING)]:
+        del tensors[name]
+    for name, count in columns.items():
+        if mode not in QUANTISED or not {name, name + _SCALES} <= tensors.keys():
+            raise ValueError(f"{file} does not hold '{name}' as its metadata say")
+        packed, scales = _aligned(tensors[name]), tensors.pop(name + _SCALES)
+        _check(name, mode, packed, scales, count)
+        tensors[name] = QuantisedWeight.of(mode, packed, scales, count, (file, name))
+    return tensors
+
+
+def _check(name: str, mode: str, packed: torch.Tensor, scales: torch.Tensor, columns: object) -> None:
+    """Raises ValueError for tensors that the kernels would read beyond their ends."""
+    if type(columns) is int and columns > 0 and packed.ndim == 2:
+        filled = padded(columns)
+        numbers = (torch.int8, filled) if mode == INT8 else (torch.uint8, filled // 2)
+        scaled = (len(packed),) if mode == INT8 else (len(packed), filled // GROUP, 2)
+        if (packed.dtype, packed.shape[1]) == numbers and (scales.dtype, scales.shape) == (torch.bfloat16, scaled):
+            return
+    raise ValueError(f"'{name}' is not quantised as {mode}")
+
+
+def _aligned(packed: torch.Tensor) -> torch.Tensor:
+    """A copy where a file that somebody else wrote is not aligned, on which the kernels would end the process."""
+    return packed if packed.data_ptr() % ALIGNMENT_BYTES == 0 else packed.clone()

@@ -207,7 +207,7 @@ def pull(
 
     from client.commands.pull import pull as pull_command
 
-    asyncio.run(pull_command(credentials.access_to(server), draft, weights, cache_dir, trust_new=trust_new))
+    asyncio.run(pull_command(credentials.access_to(server), draft, cache_dir, weights=weights, trust_new=trust_new))
 
 
 @app.command()

@@ -8,10 +8,10 @@ from client.assembly import describe, fetch_bundle
 from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.cache import cache_directory
-from common.weight_only.modes import check_weights
+from common.weight_only.modes import AS_IS, check_weights
 
 
-async def pull(access: Access, draft: str | None, weights: str, cache: Path | None, *, trust_new: bool) -> None:
+async def pull(access: Access, draft: str | None, cache: Path | None, *, weights: str = AS_IS, trust_new: bool) -> None:
     """Prints the bundle's directory. `trust_new`: also if it is not what this server handed out before.
 
     Raises MisuseError for a weights mode that does not exist."""

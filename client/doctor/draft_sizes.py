@@ -7,6 +7,7 @@ in the cache.
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from common.bundle import TAIL_FOLDER, BundleManifest
@@ -107,14 +108,15 @@ def _halves(tensors: Mapping[str, StoredTensor]) -> list[dict[str, StoredTensor]
 async def _fetch_begin(connection: Connection, request: FileRequest, least: int) -> _Begin:
     """The header of a file, and `least` more bytes, or as many as come in a second, to measure the rate."""
     data, first, begun = b"", 0, time.perf_counter()
-    async for chunk in connection.fetch(request):
-        if not data:
-            first, begun = len(chunk), time.perf_counter()  # the first one took a round trip as well
-        data += chunk
-        header = min(LENGTH_BYTES + header_length(data), _MOST_HEADER_BYTES)
-        passed_s = time.perf_counter() - begun
-        if len(data) >= header and (len(data) >= least or passed_s >= _MEASURED_S):
-            break
+    async with aclosing(connection.fetch(request)) as chunks:
+        async for chunk in chunks:
+            if not data:
+                first, begun = len(chunk), time.perf_counter()  # the first one took a round trip as well
+            data += chunk
+            header = min(LENGTH_BYTES + header_length(data), _MOST_HEADER_BYTES)
+            passed_s = time.perf_counter() - begun
+            if len(data) >= header and (len(data) >= least or passed_s >= _MEASURED_S):
+                break
     passed_s = time.perf_counter() - begun
     try:
         tensors = read_header(data[LENGTH_BYTES : LENGTH_BYTES + header_length(data)])

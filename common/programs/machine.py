@@ -90,9 +90,9 @@ def format_bytes(size: float) -> str:
 
 def free_memory_bytes(device: str) -> int:
     """Free memory of the device, or of the machine for the CPU; 0 if it is unknown."""
-    import torch
-
     if device.startswith("cuda"):
+        import torch
+
         return torch.cuda.mem_get_info(device)[0] if torch.cuda.is_available() else 0
     try:
         for line in _MEMORY.read_text(encoding="ascii").splitlines():

@@ -5,7 +5,7 @@ It may not know sessions, reconnecting or time: whoever holds it decides when to
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import cached_property, partial
 from types import TracebackType
@@ -198,7 +198,7 @@ class Connection:
             raise LinkError(f"the connection to the server at {self._address} was closed") from error
         return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
-    async def fetch(self, request: FileRequest) -> AsyncIterator[bytes]:
+    async def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         """The bytes of one file of a bundle from the request's offset on, in chunks."""
         call = self._stub.FetchBundle(file_request_frame(request), metadata=self._metadata)
         try:
@@ -206,6 +206,8 @@ class Connection:
                 yield chunk.data
         except grpc.RpcError as error:
             raise translated(error, self._address) from error
+        finally:
+            call.cancel()  # for a caller that has read enough
 
     def generate(self, on_close: Callable[[], Awaitable[None]] | None = None) -> GenerateStream:
         """A new stream; the first message on it is Open. `on_close` is awaited after it is closed."""

@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from common.drafters.drafter import Drafter
@@ -27,11 +27,16 @@ _NEVER = 1e-300  # a probability below which nothing is left out of a tree, wher
 @dataclass(frozen=True, slots=True)
 class ClientHalf:
     """Resident memory beyond that of the process with everything imported, after loading and at most, both in bytes;
-    `level_s`: the median time of a drafted level without draft state, by its nodes."""
+    `level_s`: the median time of a drafted level without draft state, by its nodes, by the clock; `level_cpu_s`: in
+    processor time, which other programs on the core do not lengthen."""
 
     loaded_bytes: int
     most_bytes: int
     level_s: dict[int, float]
+    level_cpu_s: dict[int, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def measure_client_half(bundle: Path, kind: str, layers: int, context: int, vocabulary: int) -> ClientHalf:
@@ -45,7 +50,8 @@ def measure_client_half(bundle: Path, kind: str, layers: int, context: int, voca
     if done.returncode:
         raise RuntimeError(f"the client's half could not be measured: {done.stderr.strip()[-400:]}")
     found = json.loads(done.stdout)
-    return ClientHalf(found["loaded_bytes"], found["most_bytes"], {int(k): s for k, s in found["level_s"].items()})
+    times = ({int(nodes): s for nodes, s in found[name].items()} for name in ("level_s", "level_cpu_s"))
+    return ClientHalf(found["loaded_bytes"], found["most_bytes"], *times)
 
 
 def _measure(bundle: str, kind: str, layers: int, context: int, vocabulary: int) -> ClientHalf:
@@ -62,27 +68,30 @@ def _measure(bundle: str, kind: str, layers: int, context: int, vocabulary: int)
     request = StateRequest("measured", layers, "int8")
     make = load_draft_model(kind, DrafterConfig(Path(bundle), "cpu", "float32", context, vocabulary, request))
     loaded = process.memory_info().rss
-    seconds = {nodes: _level_seconds(make(), nodes, vocabulary) for nodes in LEVEL_NODES}
-    return ClientHalf(loaded - begun, process.memory_info().rss - begun, seconds)
+    timed = {nodes: _level_seconds(make(), nodes, vocabulary) for nodes in LEVEL_NODES}
+    clock, processor = ({nodes: times[kind] for nodes, times in timed.items()} for kind in range(2))
+    return ClientHalf(loaded - begun, process.memory_info().rss - begun, clock, processor)
 
 
-def _level_seconds(drafter: "Drafter", nodes: int, vocabulary: int) -> float:
-    """The median over a few levels of so many nodes each, below a made-up prompt."""
+def _level_seconds(drafter: "Drafter", nodes: int, vocabulary: int) -> tuple[float, float]:
+    """The median over a few levels of so many nodes, below a made-up prompt: by the clock, and in processor time."""
     from common.drafters.best_first import Expansion
     from common.protocol.tree import TokenTree
 
     drafter.expansion = Expansion(nodes, nodes, nodes * _LEVELS, _NEVER)
     tree = TokenTree([place % vocabulary for place in range(_PROMPT_TOKENS)])
-    took_s = []
+    took_s, used_s = [], []
     for _ in range(_LEVELS):
         view = tree.view()
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.process_time()
         proposals = drafter.draft(view)
         took_s.append(time.perf_counter() - begun)
+        used_s.append(time.process_time() - used)
         if len(proposals) != nodes:
             raise RuntimeError(f"the drafter proposed {len(proposals)} nodes and not {nodes}")
         tree.add_server_drafted(tree.frontier, proposals)
-    return median(took_s[_WARM_UP_LEVELS:])  # the first runs the prompt, the second only the root's children
+    # The first level runs the prompt, the second only the root's children.
+    return median(took_s[_WARM_UP_LEVELS:]), median(used_s[_WARM_UP_LEVELS:])
 
 
 if __name__ == "__main__":

@@ -26,10 +26,11 @@ _ROWS = 4096
 _SPREAD = 0.02
 
 
-def write_random_bundle(target: TargetDimensions, config: MoaConfig, layers: int, weights: str, out: Path) -> None:
-    """The tail of `target` with `layers` layers and the halves of all depths of `config`, in bfloat16 or quantised as
-    `weights` says. Written as bfloat16 first, so that `out` needs room for both."""
-    plain = out if weights == AS_IS else out.with_name(f"{out.name}.{AS_IS}")
+def write_random_bundle(
+    target: TargetDimensions, config: MoaConfig, layers: int, weights: str, plain: Path, out: Path
+) -> None:
+    """The tail of `target` with `layers` layers and the halves of all depths of `config`: in bfloat16 in `plain` unless
+    it is there, and in the mode `weights` in `out`, which is not used for as-is."""
     if not (plain / CONFIG).is_file():
         tail = build(target, layers)
         _write(plain / TAIL_FOLDER, _tail_tensors(tail), tail.config.to_dict())
@@ -37,7 +38,7 @@ def write_random_bundle(target: TargetDimensions, config: MoaConfig, layers: int
         shapes = {f"{depth}.{name}": each for depth, half in halves.items() for name, each in half.state_dict().items()}
         described = {KIND_KEY: KIND, FINGERPRINT_KEY: target.name, **config.to_json(), DEPTHS_KEY: list(config.depths)}
         _write(plain, shapes, described)
-    if plain != out:
+    if weights != AS_IS:
         quantise_directory(plain, weights, out)
 
 

@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2_grpc
 from client.cache.bundles import bundle_directory, pull
 from client.cache.known_servers import remember
 from client.doctor import server_checks
+from client.doctor.draft_sizes import Memory
 from client.doctor.server_checks import check_server_description
 from client.link.stream import Access
 from common.address import Address
@@ -84,7 +85,7 @@ async def serving(
 
 
 async def found(address: Address, cache: Path, *, token: str | None = None, draft: str | None = None):
-    findings = await check_server_description(Access(address, token=token), draft, cache)
+    findings = await check_server_description(Access(address, token=token), draft, cache, Memory(0, 4))
     return {finding.subject: finding for finding in findings}
 
 

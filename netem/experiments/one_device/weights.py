@@ -1,0 +1,183 @@
+"""`weights`: accept lengths of every draft on one device with its weights as they are, in int8 and in int4, on the same
+prompts; and what a client of Llama-3.1-8B's shape needs in memory and time.
+
+It may not know how weights are quantised.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from common.weight_only.files import quantise_directory
+from common.weight_only.modes import AS_IS, INT4, INT8, MODES, QUANTISED
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.bench import PAPER_TREE, Bench, Results, ask_all, open_bench
+from netem.experiments.one_device.client_half import ClientHalf, measure_client_half
+from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
+from netem.experiments.one_device.dimensions import LLAMA_8B, default_config
+from netem.experiments.one_device.intervals import Estimate
+from netem.experiments.one_device.prompts import Workload, choose, in_words
+from netem.experiments.one_device.random_bundle import write_random_bundle
+from netem.experiments.one_device.scores import EXPLAINED, accepts, bootstrap_for, differing
+
+FULL = Workload(prompts=8, tokens=64)
+QUICK = Workload(prompts=1, tokens=24)
+
+MOST_LOST: Mapping[str, float] = {INT8: 0.01, INT4: 0.03}
+"""The share of the accept length that each mode may lose."""
+
+MOST_BYTES: Mapping[str, float] = {INT8: 1.5e9, INT4: 1.0e9}
+"""Of the client's memory for a target of Llama-3.1-8B's shape."""
+
+_CONTEXT = 4096
+
+System = tuple[ComparedDraft, str]
+"""A draft and a weights mode."""
+
+
+@dataclass(frozen=True)
+class WeightsScore:
+    """`ratio`: of the accept length to that with the weights as they are; `different`: answers that are not the same as
+    then."""
+
+    draft: ComparedDraft
+    weights: str
+    accept: Estimate
+    ratio: Estimate
+    different: int
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    workload = QUICK if request.quick else FULL
+    paths, drafts = find_model_paths(request), find_drafts(request, with_lookup=False)
+    prompts = choose(paths.prompts, workload.prompts, request.seed)
+    with open_bench(paths, drafts) as bench, _in_all_modes(bench) as benches:
+        systems = {
+            (draft, mode): partial(benches[mode].answer, draft, PAPER_TREE, new_tokens=workload.tokens)
+            for draft in drafts
+            for mode in MODES
+        }
+        answers = await ask_all(systems, bench.tokenised(prompts), advance)
+    halves = {} if request.quick else _client_halves(advance)
+    sizes = {name: len(chosen) for name, chosen in prompts.items()}
+    return make_report(make_rows(answers, request.seed), halves, sizes, workload.tokens)
+
+
+@contextmanager
+def _in_all_modes(bench: Bench) -> Iterator[dict[str, Bench]]:
+    with TemporaryDirectory(prefix="outrider-lab-") as folder:
+        benches = {AS_IS: bench}
+        for mode in QUANTISED:
+            bundles = {own: Path(folder) / mode / str(place) for place, own in enumerate(bench.bundles)}
+            for own, quantised in bundles.items():
+                quantise_directory(bench.bundles[own], mode, quantised)
+            benches[mode] = replace(bench, bundles=bundles)
+        yield benches
+
+
+def _client_halves(advance: Advance) -> dict[str, ClientHalf]:
+    halves = {}
+    with TemporaryDirectory(prefix="outrider-lab-") as folder:
+        for mode in QUANTISED:
+            advance(f"{LLAMA_8B.name} in {mode}", 1.0)
+            bundle = Path(folder) / mode
+            write_random_bundle(LLAMA_8B, default_config(LLAMA_8B, (0,)), 0, mode, Path(folder) / AS_IS, bundle)
+            # The first start also writes the kernel's layout.
+            first, later = (measure_client_half(bundle, "moa", 0, _CONTEXT, LLAMA_8B.vocabulary) for _ in range(2))
+            halves[mode] = replace(later, most_bytes=max(first.most_bytes, later.most_bytes))
+    return halves
+
+
+def make_rows(answers: Results[System], seed: int) -> list[WeightsScore]:
+    rows = []
+    for (draft, mode), given in answers.items():
+        plain = answers[draft, AS_IS]
+        bootstrap = bootstrap_for(plain, seed)
+        ratio = bootstrap.ratio(accepts(given), accepts(plain))
+        rows.append(WeightsScore(draft, mode, bootstrap.mean(accepts(given)), ratio, differing(given, plain)))
+    return rows
+
+
+def make_report(
+    rows: Sequence[WeightsScore], halves: Mapping[str, ClientHalf], sizes: Mapping[str, int], max_new_tokens: int
+) -> Report:
+    means = {
+        mode: sum(row.ratio.value for row in rows if row.weights == mode) / sum(row.weights == mode for row in rows)
+        for mode in QUANTISED
+    }
+    faults = [
+        f"{mode} keeps {mean:.3f} of the accept length" for mode, mean in means.items() if mean < 1 - MOST_LOST[mode]
+    ]
+    faults += [
+        f"a client with {mode} needs {half.most_bytes / 1e9:.2f} GB"
+        for mode, half in halves.items()
+        if half.most_bytes > MOST_BYTES[mode]
+    ]
+    return Report(
+        title="Weights in few bits",
+        headings=("draft", "weights", "accept length", "against as-is", "answers that differ"),
+        rows=[(row.draft.name, row.weights, str(row.accept), _precise(row.ratio), str(row.different)) for row in rows],
+        remarks=(
+            EXPLAINED,
+            f"Prompts held out from training: {in_words(sizes)}. Greedy, at most {max_new_tokens} tokens; a tree of "
+            f"breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most {PAPER_TREE.nodes} nodes.",
+            f"Mean over drafts of the ratio to as-is: {_listed(means)}.",
+            *(_on_half(mode, half) for mode, half in halves.items()),
+        ),
+        results={
+            "prompts": dict(sizes),
+            "mean_ratio": means,
+            "drafts": [
+                {
+                    "draft": row.draft.name,
+                    "weights": row.weights,
+                    "accept_length": row.accept.as_dict(),
+                    "ratio": row.ratio.as_dict(),
+                    "different_answers": row.different,
+                }
+                for row in rows
+            ],
+            "client": {mode: half.as_dict() for mode, half in halves.items()},
+        },
+        draw=lambda axes: draw_ratios(axes, rows),
+        faults=faults,
+    )
+
+
+def _on_half(mode: str, half: ClientHalf) -> str:
+    levels = ", ".join(f"{1000 * seconds:.0f} ms for {nodes}" for nodes, seconds in half.level_cpu_s.items())
+    wall = ", ".join(f"{1000 * seconds:.0f}" for seconds in half.level_s.values())
+    return (
+        f"{LLAMA_8B.name}'s shape, `moa` N=0, random weights in {mode}: {half.most_bytes / 1e9:.2f} GB of resident "
+        f"memory beyond the process with everything imported; a drafted level takes {levels} nodes in processor time of one "
+        f"thread ({wall} ms by the clock of this machine, whose core is shared)."
+    )
+
+
+def _listed(means: Mapping[str, float]) -> str:
+    return ", ".join(f"{mode} {mean:.4f}" for mode, mean in means.items())
+
+
+def _precise(ratio: Estimate) -> str:
+    return f"{ratio.value:.3f} ({ratio.low:.3f}-{ratio.high:.3f})"
+
+
+def draw_ratios(axes: Any, rows: Sequence[WeightsScore]) -> None:
+    """The ratio to the weights as they are, with intervals, by draft and mode."""
+    names = list(dict.fromkeys(row.draft.name for row in rows))
+    for place, mode in enumerate(QUANTISED):
+        own = [row for row in rows if row.weights == mode]
+        at = [names.index(row.draft.name) + (place - 0.5) * 0.3 for row in own]
+        values = [row.ratio.value for row in own]
+        below = [row.ratio.value - row.ratio.low for row in own]
+        above = [row.ratio.high - row.ratio.value for row in own]
+        axes.errorbar(at, values, yerr=(below, above), fmt="o", label=mode)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylabel("accept length against as-is")
+    axes.axhline(1, color="grey", linewidth=0.7)
+    axes.legend(title="weights; lines are 95% intervals", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -23,7 +23,8 @@ class Request:
     quick: a smaller run, within three minutes. data: the folder of public evaluation files, where an experiment needs
     them. models: a folder with target, draft models and prompts.jsonl; None for those that are shipped. drafts: names
     of
-    draft models in that folder, in the order of the rows; empty for all.
+    draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an experiment
+    makes several; empty for all.
     """
 
     seed: int
@@ -31,6 +32,7 @@ class Request:
     data: Path | None = None
     models: Path | None = None
     drafts: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

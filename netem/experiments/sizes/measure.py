@@ -4,7 +4,8 @@ Server and client are processes of their own, and answers cross an emulated link
 computed instead: of a target, first the server's side.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import psutil
 
@@ -30,41 +31,44 @@ from netem.experiments.sizes.targets import TARGETS, SizedTarget, shrunk
 from netem.links.backends import choose_backend
 from netem.links.profiles import find_profile
 
+Known = TypeVar("Known")
+
 _SPARE_BYTES = 1_500_000_000
 """Of memory, for this process, libraries and what a pass computes."""
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    targets = tuple(map(shrunk, TARGETS[:1])) if request.quick else TARGETS
-    drafts = _chosen(request.drafts)
+    known = [shrunk(TARGETS[0])] if request.quick else TARGETS
+    targets = _chosen("target", {each.dimensions.name: each for each in known}, request.targets)
+    drafts = [*_chosen("draft", {each.name: each for each in DRAFTS}, request.drafts).values()]
     backend = await choose_backend("auto")
+    fitting = {name: [dtype for dtype in NUMBER_BYTES if _fits(targets[name], drafts, dtype)] for name in targets}
     advance("processes without weights", 0.0)
     with made(shrunk(TARGETS[0]), drafts, request.seed, whole=True) as folder:
         # Libraries take more memory for some dtypes than for others.
-        empty = {dtype: await both_ends(folder, dtype, backend) for dtype in NUMBER_BYTES}
+        dtypes = [dtype for dtype in NUMBER_BYTES if any(dtype in fit for fit in fitting.values())]
+        empty = {dtype: await both_ends(folder, dtype, backend) for dtype in dtypes}
         empty_alone = await client_alone(folder, STORED)
     rows: list[Row] = []
-    for number, target in enumerate(targets):
-        whole = [dtype for dtype in NUMBER_BYTES if _fits(target, drafts, dtype)]
-        with made(target, drafts, request.seed, whole=bool(whole)) as folder:
-            for turn, dtype in enumerate(whole or [STORED]):
-                advance(f"{target.dimensions.name} in {dtype}", (number + turn / len(NUMBER_BYTES)) / len(targets))
+    for number, (name, fit) in enumerate(fitting.items()):
+        with made(targets[name], drafts, request.seed, whole=bool(fit)) as folder:
+            for turn, dtype in enumerate(fit or [STORED]):
+                advance(f"{name} in {dtype}", (number + turn / len(NUMBER_BYTES)) / len(fitting))
                 modes = MODES if dtype == STORED else (AS_IS,)
-                if whole:
+                if fit:
                     ends, base = await both_ends(folder, dtype, backend, modes), empty[dtype]
                 else:
                     ends, base = await client_alone(folder, dtype, modes), empty_alone
-                rows += make_rows(target, variants(drafts, modes), dtype, ends, base)
+                rows += make_rows(targets[name], variants(drafts, modes), dtype, ends, base)
     return make_report(rows, LINK, backend)
 
 
-def _chosen(names: Sequence[str]) -> list[SizedDraft]:
-    """All where none is named. Raises MisuseError for a name that no draft has."""
-    known = {draft.name: draft for draft in DRAFTS}
+def _chosen(what: str, known: Mapping[str, Known], names: Sequence[str]) -> dict[str, Known]:
+    """All where none is named, in their own order. Raises MisuseError for a name that is unknown."""
     for name in names:
         if name not in known:
-            raise MisuseError(f"this experiment has no draft '{name}'; choose from {', '.join(known)}")
-    return [draft for draft in DRAFTS if not names or draft.name in names]
+            raise MisuseError(f"this experiment has no {what} '{name}'; choose from {', '.join(known)}")
+    return {name: each for name, each in known.items() if not names or name in names}
 
 
 def make_rows(

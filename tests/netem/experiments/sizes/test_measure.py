@@ -41,11 +41,12 @@ def test_a_client_without_a_server_and_a_draft_without_weights() -> None:
     assert not any(row.server_measured for row in rows)
 
 
-def test_drafts_are_chosen_by_name() -> None:
-    assert measure._chosen(()) == list(DRAFTS)
-    assert measure._chosen((MOA_1.name, "lookup")) == [DRAFTS[0], MOA_1]
-    with pytest.raises(MisuseError, match="no draft 'moa-n9'; choose from lookup"):
-        measure._chosen(("moa-n9",))
+def test_drafts_and_targets_are_chosen_by_name() -> None:
+    known = {"a": 1, "b": 2, "c": 3}
+    assert measure._chosen("draft", known, ()) == known
+    assert list(measure._chosen("draft", known, ("c", "a"))) == ["a", "c"]
+    with pytest.raises(MisuseError, match="no target 'd'; choose from a, b, c"):
+        measure._chosen("target", known, ("a", "d"))
 
 
 @pytest.mark.parametrize(("available_gb", "fits"), [(21, True), (17, False)])

@@ -4,7 +4,7 @@ It loads no weights, and writes nothing but what the hub's client keeps of a che
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,7 @@ from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
 from server.models.bundles import checkpoint_name
 from server.models.inspect import check_fit
+from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
@@ -133,9 +134,9 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
     findings = [Finding("target", f"{checkpoint_name(asked.target)}, {family}, {method} weights, fingerprint {known}")]
     if target.fingerprint is None:
         return findings
-    findings.append(_check_memory(target, asked))
     own = shipped_family(asked.target)
     drafts = asked.drafts or (tuple(map(str, own.drafts)) if own else ())
+    findings.append(_check_memory(target, asked, drafts))
     return findings + [_check_draft(draft, target, target.fingerprint) for draft in drafts]
 
 
@@ -159,17 +160,19 @@ def _find_target(asked: TargetOptions) -> _Target:
     return _Target(directory, config, load_tokenizer(directory), known)
 
 
-def _check_memory(target: _Target, asked: TargetOptions) -> Finding:
+def _check_memory(target: _Target, asked: TargetOptions, drafts: Sequence[str]) -> Finding:
     sizes = load_config(target.directory)
     width = DTYPES[asked.dtype].itemsize if asked.dtype in DTYPES else 4
     stored = sum(file.stat().st_size for file in weight_files(target.directory))
     scale = 1.0 if method_of(target.config) else width / _stored_width(target.config)
     weights = stored * (BITS[asked.quantise] / 8 / width if asked.quantise else 1.0) * scale
     cache = asked.cache_tokens * sizes.num_hidden_layers * 2 * key_width(sizes) * width
+    needs = state_needs(drafts, sizes.num_hidden_layers)
+    weights += needs.numbers * width
+    cache += asked.cache_tokens * needs.hidden_states * sizes.hidden_size * width
     free = free_memory_bytes(asked.device)
-    detail = (
-        f"about {format_bytes(weights)} of weights and {format_bytes(cache)} of K/V for {asked.cache_tokens:,} tokens"
-    )
+    kept = f"{format_bytes(cache)} of {'K/V and hidden states' if needs.hidden_states else 'K/V'}"
+    detail = f"about {format_bytes(weights)} of weights and {kept} for {asked.cache_tokens:,} tokens"
     if not free:
         return Finding("memory", detail)
     detail += f", {format_bytes(free)} are free"

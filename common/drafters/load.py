@@ -5,9 +5,11 @@ them, and the module of one is imported when it is loaded.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, cast
 
 from common.bundle import TAIL_FOLDER
@@ -15,7 +17,7 @@ from common.draft_kinds import DRAFT_KINDS
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.models.errors import CheckpointError
-from common.models.source import CONFIG
+from common.models.source import CONFIG, weight_files
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
@@ -116,7 +118,8 @@ def load_causal_lm_for(config: DrafterConfig) -> "CausalLm":
     from common.models.agreement import check_agreement
     from common.models.checkpoint import load_causal_lm
 
-    model = load_causal_lm(config.directory, device=config.device, dtype=config.dtype)
+    with _as_plain(config.directory) as directory:
+        model = load_causal_lm(directory, device=config.device, dtype=config.dtype)
     check_agreement(model)
     return model
 
@@ -145,4 +148,18 @@ def _load_tail(config: DrafterConfig) -> "CausalLm":
         return decoder
     from common.draft_models.tail import load_tail
 
-    return load_tail(config.tail_directory, layers, config.device, config.dtype)
+    with _as_plain(config.tail_directory) as directory:
+        return load_tail(directory, layers, config.device, config.dtype)
+
+
+@contextmanager
+def _as_plain(directory: Path) -> Iterator[Path]:
+    """For transformers, which knows no weights that we have quantised: the directory, or a plain copy."""
+    from common.weight_only.files import dequantise_directory, mode_of
+
+    if not any(mode_of(file) for file in weight_files(directory)):
+        yield directory
+        return
+    with TemporaryDirectory() as folder:
+        dequantise_directory(directory, Path(folder))
+        yield Path(folder)

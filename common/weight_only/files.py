@@ -5,13 +5,14 @@ metadata name the mode. All other tensors are as they were. It may not know bund
 """
 
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from common.weight_only.modes import GROUP, INT8, QUANTISED, is_quantisable, padded
 from common.weight_only.stream import ALIGNMENT_BYTES, PADDING, StreamedTensor, write_safetensors
@@ -62,20 +63,46 @@ def _quantised(name: str, tensor: torch.Tensor, mode: str) -> dict[str, Streamed
 
 def quantise_directory(source: Path, mode: str, out: Path) -> None:
     """Writes a copy of a directory to `out` with all safetensors files quantised. Raises as `quantise_file` does."""
-    for file in sorted(source.rglob("*")):
-        copied = out / file.relative_to(source)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        if file.suffix == WEIGHTS_SUFFIX:
-            quantise_file(file, mode, copied)
-        elif file.is_file():
-            shutil.copyfile(file, copied)
+    _copy_directory(source, out, lambda file, copy: quantise_file(file, mode, copy))
+
+
+def dequantise_directory(source: Path, out: Path) -> None:
+    """Writes a copy of a directory to `out` whose safetensors files hold plain bfloat16 in place of quantised weights,
+    for code that knows no quantised ones. Raises as `read_mapped` does."""
+    _copy_directory(source, out, _dequantise_file)
+
+
+def _copy_directory(source: Path, out: Path, write_weights: Callable[[Path, Path], None]) -> None:
+    for folder, _, names in os.walk(source, followlinks=True):
+        copied = out / Path(folder).relative_to(source)
+        copied.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if name.endswith(WEIGHTS_SUFFIX):
+                write_weights(Path(folder, name), copied / name)
+            else:
+                shutil.copyfile(Path(folder, name), copied / name)
+
+
+def _dequantise_file(source: Path, out: Path) -> None:
+    streamed = {}
+    for name, tensor in read_mapped(source).items():
+        make = partial(_plain, tensor)
+        streamed[name] = StreamedTensor(tensor.dtype, tensor.shape, make)
+    write_safetensors(out, streamed, {"format": "pt"})
+
+
+def _plain(tensor: torch.Tensor) -> list[torch.Tensor]:
+    return [tensor.dequantised(tensor.dtype) if isinstance(tensor, QuantisedWeight) else tensor]
 
 
 def mode_of(file: Path) -> str | None:
-    """The mode in which a safetensors file is quantised, None for a plain one. Raises OSError or SafetensorError."""
-    with safe_open(file, framework="pt") as held:
-        mode = (held.metadata() or {}).get(_MODE_KEY)
-        return mode if mode in QUANTISED else None
+    """The mode in which a safetensors file is quantised, None for a plain one, and for one that cannot be read."""
+    try:
+        with safe_open(file, framework="pt") as held:
+            mode = (held.metadata() or {}).get(_MODE_KEY)
+    except (OSError, SafetensorError):
+        return None
+    return mode if mode in QUANTISED else None
 
 
 def read_mapped(file: Path) -> dict[str, torch.Tensor]:

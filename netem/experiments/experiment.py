@@ -178,7 +178,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),
         _of_speed("controller", "The controller against the best fixed tree, on every link."),
         _on_one_device("single-device", "Every draft on one device: accept length and speed-up by category."),
-        _on_one_device("weights", "Accept length with int8 and int4 weights, and what a client needs for them."),
+        _on_one_device("weights", "Accept length of every draft with its weights in int8 and int4."),
         _on_one_device("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
         _on_one_device(
             "quality", "Right answers with every draft, and whether they are the target's own, to the token."

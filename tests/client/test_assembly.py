@@ -58,3 +58,9 @@ def test_an_idle_policy_that_the_server_does_not_have_is_refused():
     asked.require_idle("eager")
     with pytest.raises(MisuseError, match="no idle policy 'sleepy'; it has auto, eager"):
         asked.require_idle("sleepy")
+
+
+@pytest.mark.parametrize("mode", ["int3", "", "INT8", "bfloat16"])
+def test_weights_in_a_mode_that_does_not_exist_are_refused(mode):
+    with pytest.raises(MisuseError, match="choose from: as-is, int8, int4"):
+        DraftChoice(weights=mode)

@@ -25,7 +25,7 @@ from training.draft_models.recipes.eagle3 import DRAFT_VOCABULARY
 _LSA_HEAD_DIM = 64
 PUBLISHED_MIXER, DEFAULT_MIXER = "attention", "mixture"
 HALF_PRECISION = 2  # bytes of a parameter or a cached number
-_TOKENIZER_BYTES = 300
+_TOKENIZER_BYTES = 900
 """A client's memory for one token of the vocabulary's text, measured by `outrider-lab run sizes`."""
 _TOKENIZER_FILE_BYTES = 65
 """The same in a bundle."""
@@ -82,7 +82,7 @@ class DraftDimensions:
     parameters of the part on the client, one such part for each of `depths`, the numbers of target layers for which it
     was trained. depth: the one that the client runs. state_numbers: that cross the link for each position.
     cached_numbers: that the client holds for each position of a context. kept_hidden: hidden states that the server
-    keeps for each position.
+    keeps for each position. own_head: whether it has a head of its own, so that a client does not keep the target's.
     """
 
     name: str
@@ -94,6 +94,7 @@ class DraftDimensions:
     state_numbers: int
     cached_numbers: int
     kept_hidden: int = 0
+    own_head: bool = False
 
     @property
     def trainable(self) -> int:
@@ -208,8 +209,7 @@ def eagle3_config(target: TargetDimensions) -> Eagle3Config:
 
 
 def eagle3(target: TargetDimensions) -> DraftDimensions:
-    """With the target's embedding and a head of its own. The client's weights include the target's head, which comes
-    with the embedding."""
+    """With the target's embedding and a head of its own. The target's comes in the bundle."""
     config = eagle3_config(target)
     return DraftDimensions(
         name="eagle3",
@@ -221,6 +221,7 @@ def eagle3(target: TargetDimensions) -> DraftDimensions:
         state_numbers=config.hidden,
         cached_numbers=2 * target.key_width + 2 * config.hidden,
         kept_hidden=TAPS,
+        own_head=True,
     )
 
 
@@ -238,8 +239,8 @@ def state_bytes(draft: DraftDimensions, dtype: str) -> int:
     return raw_bytes(dtype, (1, draft.state_numbers))
 
 
-def client_weights(target: TargetDimensions, draft: DraftDimensions) -> int:
-    """The number of weights that a client loads: embedding, head, the draft and the target's layers that it runs."""
+def bundle_weights(target: TargetDimensions, draft: DraftDimensions) -> int:
+    """The number of weights that a client fetches: embedding, head, the draft and the target's layers that it runs."""
     if not draft.client:
         return 0
     return target.embedding_and_head + target.hidden + draft.client + draft.depth * target.layer_parameters
@@ -254,14 +255,15 @@ def client_bytes(
 ) -> int:
     """A client's memory: the tokenizer, weights of `weight_bytes` each, by default as many as other numbers have, and
     caches for `context` tokens."""
-    weights = client_weights(target, draft) * (number_bytes if weight_bytes is None else weight_bytes)
+    unused = target.head_parameters if draft.own_head and not target.tied else 0
+    held = (bundle_weights(target, draft) - unused) * (number_bytes if weight_bytes is None else weight_bytes)
     cached = context * draft.cached_numbers * number_bytes
-    return round(_TOKENIZER_BYTES * target.vocabulary + weights + cached)
+    return round(_TOKENIZER_BYTES * target.vocabulary + held + cached)
 
 
 def bundle_bytes(target: TargetDimensions, draft: DraftDimensions, weight_bytes: float = HALF_PRECISION) -> int:
     """What a client fetches."""
-    return round(_TOKENIZER_FILE_BYTES * target.vocabulary + client_weights(target, draft) * weight_bytes)
+    return round(_TOKENIZER_FILE_BYTES * target.vocabulary + bundle_weights(target, draft) * weight_bytes)
 
 
 def server_bytes(

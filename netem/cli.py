@@ -188,6 +188,10 @@ def run(
         list[str] | None,
         typer.Option("--draft", metavar="NAME[:N]", help="A draft in that folder, of depth N; repeat it. Else all."),
     ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", metavar="NAME", help="Of an experiment with several targets; repeat it. Else all."),
+    ] = None,
 ) -> None:
     """Run an experiment and write its results."""
     from common.programs.extras import require_extra
@@ -197,7 +201,7 @@ def run(
     require_extra("lab", "an experiment")
     from netem.commands.run import run_experiment
 
-    request = Request(seed, quick, data, models, tuple(draft or ()))
+    request = Request(seed, quick, data, models, tuple(draft or ()), tuple(target or ()))
     if not run_experiment(chosen, request, out):
         exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
 

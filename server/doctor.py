@@ -38,6 +38,7 @@ from common.rpc.credentials import readable_by_others
 from server.models.bundles import checkpoint_name
 from server.models.inspect import check_fit
 from server.models.memory_needed import REMEDY, memory_needed
+from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
@@ -163,7 +164,8 @@ def _find_target(checkpoint: str, asked: TargetOptions) -> _Target:
 
 
 def _check_memory(target: _Target, cache_tokens: int, asked: TargetOptions) -> Finding:
-    needed = memory_needed(target.directory, asked.device, asked.dtype, cache_tokens, asked.quantise)
+    needs = state_needs(_drafts(asked), load_config(target.directory).num_hidden_layers)
+    needed = memory_needed(target.directory, asked.device, asked.dtype, cache_tokens, asked.quantise, needs)
     return Finding("memory", str(needed), "" if needed.fits else REMEDY)
 
 

@@ -107,7 +107,8 @@ def _halves(tensors: Mapping[str, StoredTensor]) -> list[dict[str, StoredTensor]
 
 async def _fetch_begin(connection: Connection, request: FileRequest, least: int) -> _Begin:
     """The header of a file, and `least` more bytes, or as many as come in a second, to measure the rate."""
-    data, first, begun = b"", 0, time.perf_counter()
+    data, first = b"", 0
+    asked = begun = time.perf_counter()
     async with aclosing(connection.fetch(request)) as chunks:
         async for chunk in chunks:
             if not data:
@@ -117,6 +118,8 @@ async def _fetch_begin(connection: Connection, request: FileRequest, least: int)
             passed_s = time.perf_counter() - begun
             if len(data) >= header and (len(data) >= least or passed_s >= _MEASURED_S):
                 break
+    if len(data) == first:  # one chunk is all that there is
+        first, begun = 0, asked
     passed_s = time.perf_counter() - begun
     try:
         tensors = read_header(data[LENGTH_BYTES : LENGTH_BYTES + header_length(data)])

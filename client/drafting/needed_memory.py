@@ -6,15 +6,7 @@ from common.bundle import TAIL_FOLDER
 from common.draft_kinds import DRAFT_KINDS
 from common.models.errors import CheckpointError
 from common.programs.machine import format_bytes, free_memory_bytes
-from common.weight_only.needs import (
-    LENGTH_BYTES,
-    StoredTensor,
-    header_length,
-    last_layers,
-    memory_bytes,
-    number_bytes,
-    read_header,
-)
+from common.weight_only.needs import StoredTensor, last_layers, memory_bytes, number_bytes, read_file_header
 
 
 def needed_bytes(bundle: Path, kind: str, layers: int, weights: str, dtype: str) -> int:
@@ -46,8 +38,6 @@ def check_memory(bundle: Path, draft: str, kind: str, layers: int, device: str, 
 
 def _tensors(file: Path) -> dict[str, StoredTensor]:
     try:
-        with file.open("rb") as stream:
-            length = header_length(stream.read(LENGTH_BYTES))
-            return read_header(stream.read(length)) if length <= file.stat().st_size else {}
+        return read_file_header(file)
     except (OSError, ValueError):
         return {}

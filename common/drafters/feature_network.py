@@ -24,6 +24,7 @@ from common.codec import decode
 from common.draft_models.layers import Attention
 from common.drafters.drafter import NOTHING
 from common.drafters.packed_layer import PackedLayer
+from common.models.key_values import zeros_on_demand
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
 
@@ -92,9 +93,9 @@ class FeatureNetwork:
         self._layers = [PackedLayer(shape, self.capacity, vocabulary, like) for shape in source.draft.config.layers]
         self._newest = NOTHING
         self._first_late = self.capacity  # the first position whose state came after a newer one
-        self._known_CE = like.new_zeros(self.capacity, source.draft.config.hidden)
+        features = (self.capacity, source.draft.config.hidden)
+        self._known_CE, self._predicted_SE = (zeros_on_demand(features, like.dtype, like.device) for _ in range(2))
         self._arrived_C = torch.zeros(self.capacity, dtype=torch.bool, device=like.device)
-        self._predicted_SE = torch.zeros_like(self._known_CE)
         self._tokens_S = torch.zeros(self.capacity, dtype=torch.long, device=like.device)
 
     @torch.inference_mode()

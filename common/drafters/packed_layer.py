@@ -7,7 +7,7 @@ import torch
 
 from common.draft_models.layers import Attention, LayerShape
 from common.models.attention import PassContext
-from common.models.key_values import KeyValuePool
+from common.models.key_values import KeyValuePool, zeros_on_demand
 from common.models.layer_attention import Scoring
 from common.models.plan import PassPlan, PlanLimits, plan_pass
 from common.models.segment import Segment
@@ -17,7 +17,7 @@ class PackedLayer:
     def __init__(self, shape: LayerShape, capacity: int, vocabulary: int, like: torch.Tensor):
         """`like` gives dtype and device."""
         width = shape.kv_heads * shape.head_dim
-        keys, values = (like.new_zeros(capacity, width) for _ in range(2))
+        keys, values = (zeros_on_demand((capacity, width), like.dtype, like.device) for _ in range(2))
         self._pool = KeyValuePool((keys,), (values,))
         self._scoring = Scoring(shape.head_dim**-0.5, shape.sliding_window)
         self._limits = PlanLimits(capacity, vocabulary, like.dtype, like.device)

@@ -12,6 +12,7 @@ from common.draft_models.moa import MoaDraft
 from common.drafters.drafter import NOTHING
 from common.models.attention import pool_for
 from common.models.decoder import CausalLm
+from common.models.key_values import zeros_on_demand
 from common.models.plan import AttentionPlan, PassPlan
 
 # Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, E hidden size,
@@ -26,8 +27,8 @@ class ReceivedStates:
         """`like` gives dtype and device."""
         ca = draft.config.ca
         self._draft = draft
-        self._keys_KCD = like.new_zeros(ca.kv_heads, context, ca.head_dim)
-        self._values_KCD = torch.zeros_like(self._keys_KCD)
+        shape = (ca.kv_heads, context, ca.head_dim)
+        self._keys_KCD, self._values_KCD = (zeros_on_demand(shape, like.dtype, like.device) for _ in range(2))
         self._rows: dict[int, int] = {}  # position -> row, dense and in order of arrival
 
     def __len__(self) -> int:
@@ -69,7 +70,7 @@ class TailKeyValues:
     """The tail's K/V pool, in which the target's own replace the draft's wherever they have arrived."""
 
     def __init__(self, tail: CausalLm, capacity: int, context: int):
-        self.pool = pool_for(tail, capacity + 1)
+        self.pool = pool_for(tail, capacity + 1, on_demand=True)
         self._aside = capacity  # a slot that no query attends to
         self._arrived_C = torch.zeros(context, dtype=torch.bool, device=tail.device)
 

@@ -177,8 +177,16 @@ def take_over(model: CausalLm) -> None:
     model.set_attn_implementation(ATTENTION)
 
 
-def pool_for(model: CausalLm, capacity: int, keep_hidden: bool = False, taps: Collection[int] = ()) -> KeyValuePool:
-    """K/V of `capacity` slots for a model that was taken over, as wide in each layer as its attention gets them.
+def pool_for(
+    model: CausalLm,
+    capacity: int,
+    keep_hidden: bool = False,
+    taps: Collection[int] = (),
+    *,
+    on_demand: bool = False,
+) -> KeyValuePool:
+    """K/V of `capacity` slots for a model that was taken over, as wide in each layer as its attention gets them. The
+    other arguments are those of `KeyValuePool.allocate`.
 
     Raises `ValueError` below one slot, and `CheckpointError` where the model computes its attention itself.
     """
@@ -199,7 +207,7 @@ def pool_for(model: CausalLm, capacity: int, keep_hidden: bool = False, taps: Co
             )
         widths = [measured.of_layers.get(layer, (0, 0)) for layer in range(max(measured.of_layers, default=-1) + 1)]
     hidden_size = int(config.hidden_size)
-    return KeyValuePool.allocate(widths, capacity, model.dtype, model.device, hidden_size, keep_hidden, taps)
+    return KeyValuePool.allocate(widths, capacity, model.dtype, model.device, hidden_size, keep_hidden, taps, on_demand)
 
 
 class _Widths:

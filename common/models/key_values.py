@@ -4,14 +4,26 @@ states.
 It may not know which slots are taken, by whom, or what attends to them.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from mmap import ACCESS_COPY, mmap
 from typing import Self
 
 import torch
 
 # Shape letters: S slots, X = key/value heads * head dimension, E hidden size.
 # ruff: noqa: N815
+
+
+def zeros_on_demand(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Zeros for at least one number that take memory where they are written, for a context that is seldom full.
+    `torch.zeros` writes all of them. On other devices than the CPU it is the same as that."""
+    if device.type != "cpu":
+        return torch.zeros(*shape, dtype=dtype, device=device)
+    # A private anonymous map, whose pages the system makes when they are written.
+    pages = mmap(-1, math.prod(shape) * dtype.itemsize, access=ACCESS_COPY)
+    return torch.frombuffer(pages, dtype=dtype).view(*shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +51,16 @@ class KeyValuePool:
         hidden_size: int,
         keep_hidden: bool = False,
         taps: Collection[int] = (),
+        on_demand: bool = False,
     ) -> Self:
         """`widths`: of each layer's keys and values of one token. `hidden_size`: of hidden states, of which the last
-        ones are kept where `keep_hidden` says so, and those of `taps`."""
+        ones are kept where `keep_hidden` says so, and those of `taps`. `on_demand`: memory is taken as slots are
+        written, not now."""
 
         def zeros(width: int) -> torch.Tensor:
-            return torch.zeros((capacity, width), dtype=dtype, device=device)
+            # A map must not be empty: tails of some families have layers without keys.
+            make = zeros_on_demand if on_demand and width else torch.zeros
+            return make((capacity, width), dtype=dtype, device=device)
 
         return cls(
             keys_SX=tuple(zeros(keys) for keys, _ in widths),

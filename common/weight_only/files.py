@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from common.weight_only.modes import GROUP, INT8, QUANTISED, is_quantisable, padded
 from common.weight_only.stream import ALIGNMENT_BYTES, PADDING, StreamedTensor, write_safetensors
@@ -96,10 +96,13 @@ def _plain(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def mode_of(file: Path) -> str | None:
-    """The mode in which a safetensors file is quantised, None for a plain one. Raises OSError or SafetensorError."""
-    with safe_open(file, framework="pt") as held:
-        mode = (held.metadata() or {}).get(_MODE_KEY)
-        return mode if mode in QUANTISED else None
+    """The mode in which a safetensors file is quantised, None for a plain one, and for one that cannot be read."""
+    try:
+        with safe_open(file, framework="pt") as held:
+            mode = (held.metadata() or {}).get(_MODE_KEY)
+    except (OSError, SafetensorError):
+        return None
+    return mode if mode in QUANTISED else None
 
 
 def read_mapped(file: Path) -> dict[str, torch.Tensor]:

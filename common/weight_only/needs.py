@@ -1,6 +1,6 @@
 """What a safetensors file takes in memory when a client loads it in some weights mode, from its header alone.
 
-Pure: no torch and no files, so that a doctor can ask about a file that is far away.
+No torch, and no more than headers, so that a doctor can ask about a file that is far away.
 """
 
 import json
@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from common.weight_only.modes import AS_IS, is_quantisable, matrix_bytes
 
@@ -54,6 +55,15 @@ def read_header(header: bytes) -> dict[str, StoredTensor]:
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError("this is no header of a safetensors file") from error
+
+
+def read_file_header(file: Path) -> dict[str, StoredTensor]:
+    """The tensors that a file's header lists. Raises OSError, and ValueError for what is no safetensors file."""
+    with file.open("rb") as stream:
+        length = header_length(stream.read(LENGTH_BYTES))
+        if length > file.stat().st_size:
+            raise ValueError("this is no safetensors file")
+        return read_header(stream.read(length))
 
 
 def last_layers(tensors: Mapping[str, StoredTensor], layers: int) -> dict[str, StoredTensor]:

@@ -23,7 +23,8 @@ class Request:
     quick: a smaller run, within three minutes. data: the folder of public evaluation files, where an experiment needs
     them. models: a folder with target, draft models and prompts.jsonl; None for those that are shipped. drafts: names
     of
-    draft models in that folder, in the order of the rows; empty for all.
+    draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an experiment
+    makes several; empty for all.
     """
 
     seed: int
@@ -31,6 +32,7 @@ class Request:
     data: Path | None = None
     models: Path | None = None
     drafts: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.experiment:no_models",
         ),
         Experiment(
+            "sizes",
+            "Memory and time of both ends for targets in their true shapes, with random weights.",
+            "netem.experiments.sizes.measure",
+            "netem.experiments.experiment:no_models",
+        ),
+        Experiment(
             "coupled",
             "Sampled answers against transformers' generate with the same noise, for every drafter, policy and link.",
             "netem.experiments.coupled",
@@ -170,7 +178,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),
         _of_speed("controller", "The controller against the best fixed tree, on every link."),
         _on_one_device("single-device", "Every draft on one device: accept length and speed-up by category."),
-        _on_one_device("weights", "Accept length with int8 and int4 weights, and what a client needs for them."),
+        _on_one_device("weights", "Accept length of every draft with its weights in int8 and int4."),
         _on_one_device("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
         _on_one_device(
             "quality", "Right answers with every draft, and whether they are the target's own, to the token."

@@ -39,13 +39,13 @@ class Reference:
     gaps: tuple[float, ...]
 
 
-def verdict(reference: Reference, tokens: tuple[int, ...]) -> str:
+def verdict(reference: Reference, tokens: tuple[int, ...], near_tie: float = NEAR_TIE) -> str:
     """'identical', 'near-tie' or 'different', by the first position at which the answers differ."""
     if tokens == reference.answer:
         return "identical"
     pairs = zip(tokens, reference.answer, strict=False)
     differs_at = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
-    return "near-tie" if differs_at is not None and reference.gaps[differs_at] < NEAR_TIE else "different"
+    return "near-tie" if differs_at is not None and reference.gaps[differs_at] < near_tie else "different"
 
 
 def reference_answer(model: Any, prompt: list[int], end_tokens: tuple[int, ...], max_new_tokens: int) -> Reference:

@@ -22,6 +22,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from common.sampling.logit_rows import LogitRows, UnusableLogitsError
 from server.fault_isolation import describe_error
 from server.models.memory_needed import check_memory
+from server.models.state_needs import StateNeeds
 from server.passes.batch import PassOutcome
 
 _log = logging.getLogger(__name__)
@@ -119,7 +120,8 @@ def load_target(
     """
     if threads:
         torch.set_num_threads(threads)
-    check_memory(Path(path), device, dtype, capacity, quantise)
+    needs = StateNeeds(hidden_states=len(taps) + keep_hidden)
+    check_memory(Path(path), device, dtype, capacity, quantise, needs)
     model = load_causal_lm(path, device, dtype, quantise)
     try:
         check_agreement(model)

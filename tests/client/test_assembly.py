@@ -73,3 +73,9 @@ async def test_a_release_with_one_target_whatever_it_is_asked_for_is_not_mistake
     assert await describe(older) == await describe(older, model="model") == described
     with pytest.raises(MisuseError, match="this server has no model 'other'; choose from: model"):
         await describe(older, model="other")
+
+
+@pytest.mark.parametrize("mode", ["int3", "", "INT8", "bfloat16"])
+def test_weights_in_a_mode_that_does_not_exist_are_refused(mode):
+    with pytest.raises(MisuseError, match="choose from: as-is, int8, int4"):
+        DraftChoice(weights=mode)

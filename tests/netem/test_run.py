@@ -24,9 +24,9 @@ def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    run("tiny", out, quick=True, seed=3, models=tmp_path, draft=["moa", "eagle"])
+    run("tiny", out, quick=True, seed=3, models=tmp_path, draft=["moa", "eagle"], target=["large"])
     table = (out / "table.md").read_text()
-    assert "| 3 | moa eagle |" in table
+    assert "| 3 | moa eagle | large |" in table
     assert capsys.readouterr().out.strip() == table.strip()
     written = json.loads((out / "results.json").read_text())
     assert written["results"] == {"quick": True}

@@ -1,4 +1,4 @@
-"""Makes the tables of `docs/scaling.md` from `dimensions`. Pure; knows no measurement."""
+"""Makes the tables of `docs/scaling.md` from `dimensions` and from the rows of `sizes`. Pure; measures nothing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,8 +17,8 @@ from netem.experiments.one_device.dimensions import (
     state_bytes,
     training_flops,
 )
+from netem.experiments.sizes.rows import CONTEXT, Row
 
-CONTEXT = 4096
 TOKENS_PER_SECOND = 30
 PROMPT_TOKENS = 1000
 LINK_BITS_PER_SECOND = 20e6
@@ -29,6 +29,20 @@ UTILISATION = 0.4
 
 DEPTHS = (0, 1, 3)
 BUNDLE = "moa 0, 1, 3"
+SIZES = (
+    "target",
+    "draft",
+    "weights",
+    "dtype",
+    "client, MB",
+    "by formula, MB",
+    "bundle, MB",
+    "over 4G, s",
+    "level, ms",
+    "server, MB",
+    "by formula, MB",
+    "pass, ms",
+)
 PARAMETERS = ("target", "draft", "server, M", "client, M", "trainable, M", "target's layers, M", "client memory, GB")
 STATE = (
     "target",
@@ -56,6 +70,11 @@ def bundle(target: TargetDimensions) -> DraftDimensions:
     return moa(target, default_config(target, DEPTHS), 0, BUNDLE)
 
 
+def sizes_table(rows: Sequence[Row]) -> str:
+    """What was not measured is left empty, but for what the formulas say."""
+    return _table(SIZES, [_sizes(row) for row in rows])
+
+
 def parameters_table() -> str:
     return _table(PARAMETERS, [_parameters(target, draft) for target in TARGETS for draft in drafts(target)])
 
@@ -67,6 +86,23 @@ def state_table() -> str:
 def training_table() -> str:
     rows = [_training(target, draft) for target in TARGETS for draft in (*drafts(target), bundle(target))]
     return _table(TRAINING, rows)
+
+
+def _sizes(row: Row) -> list[str]:
+    return [
+        row.target,
+        row.draft,
+        row.weights,
+        row.dtype,
+        f"{row.client_rss_mb:,.0f}" if row.measured else "",
+        f"{row.client_mb_computed:,.0f}",
+        f"{row.bundle_mb:,.0f}",
+        f"{row.bundle_link_s:,.0f}",
+        "" if row.level_ms is None else f"{row.level_ms:.1f}",
+        f"{row.server_rss_mb:,.0f}" if row.server_measured else "",
+        f"{row.server_mb_computed:,.0f}",
+        "" if row.pass_ms is None else f"{row.pass_ms:.0f}",
+    ]
 
 
 def _parameters(target: TargetDimensions, draft: DraftDimensions) -> list[str]:

@@ -1,5 +1,5 @@
 """`weights`: accept lengths of every draft on one device with its weights as they are, in int8 and in int4, on the same
-prompts; and what a client of Llama-3.1-8B's shape needs in memory and time.
+prompts.
 
 It may not know how weights are quantised.
 """
@@ -16,24 +16,16 @@ from common.weight_only.files import quantise_directory
 from common.weight_only.modes import AS_IS, INT4, INT8, MODES, QUANTISED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import PAPER_TREE, Bench, Results, ask_all, open_bench
-from netem.experiments.one_device.client_half import ClientHalf, measure_client_half
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
-from netem.experiments.one_device.dimensions import LLAMA_8B, default_config
 from netem.experiments.one_device.intervals import Estimate
 from netem.experiments.one_device.prompts import Workload, choose, in_words
-from netem.experiments.one_device.random_bundle import write_random_bundle
 from netem.experiments.one_device.scores import EXPLAINED, accepts, bootstrap_for, differing
 
-FULL = Workload(prompts=8, tokens=64)
+FULL = Workload(prompts=4, tokens=48)
 QUICK = Workload(prompts=1, tokens=24)
 
 MOST_LOST: Mapping[str, float] = {INT8: 0.01, INT4: 0.03}
 """The share of the accept length that each mode may lose."""
-
-MOST_BYTES: Mapping[str, float] = {INT8: 1.5e9, INT4: 1.0e9}
-"""Of the client's memory for a target of Llama-3.1-8B's shape."""
-
-_CONTEXT = 4096
 
 System = tuple[ComparedDraft, str]
 """A draft and a weights mode."""
@@ -62,9 +54,8 @@ async def measure(request: Request, advance: Advance) -> Report:
             for mode in MODES
         }
         answers = await ask_all(systems, bench.tokenised(prompts), advance)
-    halves = {} if request.quick else _client_halves(advance)
     sizes = {name: len(chosen) for name, chosen in prompts.items()}
-    return make_report(make_rows(answers, request.seed), halves, sizes, workload.tokens)
+    return make_report(make_rows(answers, request.seed), sizes, workload.tokens)
 
 
 @contextmanager
@@ -79,19 +70,6 @@ def _in_all_modes(bench: Bench) -> Iterator[dict[str, Bench]]:
         yield benches
 
 
-def _client_halves(advance: Advance) -> dict[str, ClientHalf]:
-    halves = {}
-    with TemporaryDirectory(prefix="outrider-lab-") as folder:
-        for mode in QUANTISED:
-            advance(f"{LLAMA_8B.name} in {mode}", 1.0)
-            bundle = Path(folder) / mode
-            write_random_bundle(LLAMA_8B, default_config(LLAMA_8B, (0,)), 0, mode, Path(folder) / AS_IS, bundle)
-            # The first start also writes the kernel's layout.
-            first, later = (measure_client_half(bundle, "moa", 0, _CONTEXT, LLAMA_8B.vocabulary) for _ in range(2))
-            halves[mode] = replace(later, most_bytes=max(first.most_bytes, later.most_bytes))
-    return halves
-
-
 def make_rows(answers: Results[System], seed: int) -> list[WeightsScore]:
     rows = []
     for (draft, mode), given in answers.items():
@@ -102,20 +80,13 @@ def make_rows(answers: Results[System], seed: int) -> list[WeightsScore]:
     return rows
 
 
-def make_report(
-    rows: Sequence[WeightsScore], halves: Mapping[str, ClientHalf], sizes: Mapping[str, int], max_new_tokens: int
-) -> Report:
+def make_report(rows: Sequence[WeightsScore], sizes: Mapping[str, int], max_new_tokens: int) -> Report:
     means = {
         mode: sum(row.ratio.value for row in rows if row.weights == mode) / sum(row.weights == mode for row in rows)
         for mode in QUANTISED
     }
     faults = [
         f"{mode} keeps {mean:.3f} of the accept length" for mode, mean in means.items() if mean < 1 - MOST_LOST[mode]
-    ]
-    faults += [
-        f"a client with {mode} needs {half.most_bytes / 1e9:.2f} GB"
-        for mode, half in halves.items()
-        if half.most_bytes > MOST_BYTES[mode]
     ]
     return Report(
         title="Weights in few bits",
@@ -126,7 +97,6 @@ def make_report(
             f"Prompts held out from training: {in_words(sizes)}. Greedy, at most {max_new_tokens} tokens; a tree of "
             f"breadth {PAPER_TREE.breadth}, depth {PAPER_TREE.depth} and at most {PAPER_TREE.nodes} nodes.",
             f"Mean over drafts of the ratio to as-is: {_listed(means)}.",
-            *(_on_half(mode, half) for mode, half in halves.items()),
         ),
         results={
             "prompts": dict(sizes),
@@ -141,20 +111,9 @@ def make_report(
                 }
                 for row in rows
             ],
-            "client": {mode: half.as_dict() for mode, half in halves.items()},
         },
         draw=lambda axes: draw_ratios(axes, rows),
         faults=faults,
-    )
-
-
-def _on_half(mode: str, half: ClientHalf) -> str:
-    levels = ", ".join(f"{1000 * seconds:.0f} ms for {nodes}" for nodes, seconds in half.level_cpu_s.items())
-    wall = ", ".join(f"{1000 * seconds:.0f}" for seconds in half.level_s.values())
-    return (
-        f"{LLAMA_8B.name}'s shape, `moa` N=0, random weights in {mode}: {half.most_bytes / 1e9:.2f} GB of resident "
-        f"memory beyond the process with everything imported; a drafted level takes {levels} nodes in processor time "
-        f"of one thread ({wall} ms by the clock of this machine, whose core is shared)."
     )
 
 

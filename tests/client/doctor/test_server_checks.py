@@ -9,7 +9,9 @@ from typing import Any
 
 import grpc
 import pytest
+import torch
 from grpc_health.v1 import health_pb2_grpc
+from safetensors.torch import save_file
 
 from client.cache.bundles import bundle_directory, pull
 from client.cache.known_servers import remember
@@ -188,3 +190,23 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     finding = machine.check_folder("cache", tmp_path / "file" / "in", 0, "choose another")
     assert (finding.verdict, finding.fix) == (Verdict.FAIL, "choose another")
+
+
+async def test_what_each_draft_will_take_is_told_beforehand(description, tmp_path, monkeypatch):
+    save_file({"lm_head.weight": torch.zeros(1000, 64)}, tmp_path / "model.safetensors")
+    content = (tmp_path / "model.safetensors").read_bytes()
+    monkeypatch.setitem(globals(), "CONTENT", content)
+    files = [describe_file("model.safetensors", tmp_path / "model.safetensors")]
+    plain = make_manifest("small", "independent", "f" * 64, files)
+    few = make_manifest("small", "independent", "f" * 64, [BundleFile("model.safetensors", 66_000, "0" * 64)], "int8")
+    async with serving(replace(description, bundles=(plain,), quantised=(few,))) as address:
+        told = {}
+        for free in (0, 10**9, 100_000, 10):
+            access = Access(address)
+            found = await check_server_description(access, None, tmp_path / "cache", Memory(free, 4))
+            (told[free],) = [each for each in found if each.subject == "weights"]
+    assert "as-is 0.3 MB of memory, 0.3 MB in 0 s" in told[0].detail
+    assert "int8 66.0 kB of memory, 66.0 kB in 0 s" in told[0].detail
+    assert "int4 40.0 kB of memory, 0.3 MB in 0 s" in told[0].detail  # which the server does not offer
+    assert [told[free].fix for free in told] == ["", "", "use --weights int8", told[10].fix]
+    assert "choose another --draft" in told[10].fix

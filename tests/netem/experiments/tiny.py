@@ -12,8 +12,8 @@ async def measure(request: Request, advance: Advance) -> Report:
     advance("measuring", 0.5)
     return Report(
         title="A tiny experiment",
-        headings=("seed", "drafts"),
-        rows=[[str(request.seed), " ".join(request.drafts)]],
+        headings=("seed", "drafts", "targets"),
+        rows=[[str(request.seed), " ".join(request.drafts), " ".join(request.targets)]],
         remarks=(),
         results={"quick": request.quick},
         draw=lambda axes: axes.plot([0, 1], [0, 1]),

@@ -32,7 +32,7 @@ from training.draft_models.accept_length import accept_length
 from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
-from training.draft_models.recipes.moa_sizes import DEFAULT_SIZE, moa_config, warm_start
+from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start
 from training.draft_models.tail_forward import TwoSources, through_tail
 from training.draft_models.token_counts import TokenCounts
 
@@ -190,7 +190,7 @@ class MoaRecipe:
 def build(
     target: FrozenTarget,
     layers: Sequence[int] = (0, 1, 3),
-    size: float = DEFAULT_SIZE,
+    size: float | None = None,
     mixer: str | None = None,
     published: bool = False,
     missing: float = 0.0,
@@ -199,6 +199,7 @@ def build(
 ) -> MoaRecipe:
     """As `MoaRecipe`; the published form attends over layers, ours mixes them."""
     mixer = mixer or ("attention" if published else "mixture")
+    size = default_size(target, mixer) if size is None else size
     return MoaRecipe(target, layers, size, mixer, published, missing, alone, draft_vocabulary)
 
 

@@ -5,6 +5,7 @@ What may live here: the networks' sizes and initial weights. It may not know los
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,10 @@ from training.draft_models.layer_sizes import layer_parameters, target_layer
 
 DEFAULT_SIZE = 1.25
 """Trainable parameters of one N, in layers of the target: about the paper's 264 M beside Llama-3-8B's 218 M."""
+
+_LEAST_FEED_FORWARD = 0.5
+"""The least width of a default draft's feed-forward parts, in hidden sizes of the target. Where keys are wide beside
+hidden states, as in Qwen3-0.6B, making the state alone takes most of `DEFAULT_SIZE`."""
 
 _MIXED_HEADS = 4  # of the published layer self-attention, where the state is narrow
 _MIXED_HEAD_DIM = 64
@@ -45,20 +50,43 @@ def moa_config(
         )
     if not depths or not all(0 <= depth <= total for depth in depths):
         raise MisuseError(f"--layers must name numbers from 0 to the target's {total}, such as 0,1,3")
-    if mixer not in MIXERS:
-        raise MisuseError(f"--mixer must be one of {', '.join(MIXERS)}, not {mixer}")
-    width = 2 * target.key_value_size
-    mixed = LayerShape(width, *_mixed_heads(width), intermediate=width * 3 // 2)
     layer = target_layer(target)
     hidden = layer.hidden
-    server = sum(weights.numel() for weights in MIXERS[mixer](total, mixed).parameters())
-    attention = layer_parameters(replace(layer, intermediate=0))
-    room = size * layer_parameters(layer) - server - (width + 1) * hidden - 2 * attention
+    room = size * layer_parameters(layer) - _without_feed_forward(target, mixer)
     intermediate = int(room / 2 / (3 * hidden))
     if intermediate < 1:
         raise MisuseError(f"--size {size:g} leaves nothing for the draft's layers; choose a larger one")
     both = replace(layer, intermediate=min(intermediate, 2 * layer.intermediate))
-    return MoaConfig(hidden, total, width, depths, lsa=mixed, sa=both, ca=both, mixer=mixer, final_norm=final_norm)
+    mixed = _mixed_layer(target)
+    return MoaConfig(
+        hidden, total, mixed.hidden, depths, lsa=mixed, sa=both, ca=both, mixer=mixer, final_norm=final_norm
+    )
+
+
+def default_size(target: FrozenTarget, mixer: str) -> float:
+    """`size` where none is chosen: `DEFAULT_SIZE`, or what feed-forward parts of `_LEAST_FEED_FORWARD` need. Raises
+    MisuseError where the mixer is unknown."""
+    layer = target_layer(target)
+    feed_forward = 2 * 3 * _LEAST_FEED_FORWARD * layer.hidden**2
+    least = (_without_feed_forward(target, mixer) + feed_forward) / layer_parameters(layer)
+    return max(DEFAULT_SIZE, math.ceil(100 * least) / 100)
+
+
+def _without_feed_forward(target: FrozenTarget, mixer: str) -> int:
+    """Trainable parameters of one N but for the feed-forward parts of its two layers. Raises MisuseError where the
+    mixer is unknown."""
+    if mixer not in MIXERS:
+        raise MisuseError(f"--mixer must be one of {', '.join(MIXERS)}, not {mixer}")
+    layer, mixed = target_layer(target), _mixed_layer(target)
+    with torch.device("meta"):
+        server = sum(weights.numel() for weights in MIXERS[mixer](target.config.num_hidden_layers, mixed).parameters())
+    attention = layer_parameters(replace(layer, intermediate=0))
+    return server + (mixed.hidden + 1) * layer.hidden + 2 * attention
+
+
+def _mixed_layer(target: FrozenTarget) -> LayerShape:
+    width = 2 * target.key_value_size
+    return LayerShape(width, *_mixed_heads(width), intermediate=width * 3 // 2)
 
 
 @torch.no_grad()

@@ -3,9 +3,11 @@ import pytest
 from common.draft_models.layers import DecoderLayer
 from common.draft_models.moa import MoaDraft, make_lsa
 from netem.experiments.one_device.dimensions import (
+    LLAMA_1B,
     LLAMA_8B,
     LLAMA_70B,
     QWEN_7B,
+    QWEN_600M,
     TargetDimensions,
     client_bytes,
     count,
@@ -23,17 +25,20 @@ from tests.families import make_checkpoint
 MILLION = 10**6
 
 
-@pytest.mark.parametrize(("target", "billions"), [(LLAMA_8B, 8.030), (QWEN_7B, 7.616), (LLAMA_70B, 70.554)])
+@pytest.mark.parametrize(
+    ("target", "billions"),
+    [(LLAMA_1B, 1.236), (QWEN_600M, 0.596), (LLAMA_8B, 8.030), (QWEN_7B, 7.616), (LLAMA_70B, 70.554)],
+)
 def test_targets_have_the_parameters_that_their_makers_state(target, billions):
     assert target.parameters / 1e9 == pytest.approx(billions, abs=0.0005)
 
 
-@pytest.mark.parametrize(("family", "tied"), [("llama", True), ("llama", False), ("qwen2", False)])
+@pytest.mark.parametrize(("family", "tied"), [("llama", True), ("llama", False), ("qwen2", False), ("qwen3", True)])
 def test_a_target_is_counted_as_transformers_builds_it(tmp_path, family, tied):
     from common.models.checkpoint import load_causal_lm
 
     model = load_causal_lm(make_checkpoint(tmp_path, family, tied=tied))
-    stated = TargetDimensions("tiny", 48, 3, 6, 2, 8, 96, 300, bias=family == "qwen2", tied=tied)
+    stated = TargetDimensions("tiny", 48, 3, 6, 2, 8, 96, 300, family == "qwen2", tied, head_norms=family == "qwen3")
     assert stated.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -53,6 +58,12 @@ def test_the_default_is_as_large_as_published():
     ours = moa(LLAMA_8B, default_config(LLAMA_8B, (0,)), 0)
     assert ours.trainable == pytest.approx(264 * MILLION, rel=0.05)
     assert ours.state_numbers == 2048
+
+
+def test_the_default_leaves_room_for_layers_where_keys_are_as_wide_as_hidden_states():
+    config = default_config(QWEN_600M, (0,))
+    assert config.state_width == 2 * QWEN_600M.hidden
+    assert QWEN_600M.hidden / 2 <= config.sa.intermediate < 0.55 * QWEN_600M.hidden
 
 
 def test_state_is_as_large_as_published():

@@ -1,14 +1,23 @@
+import json
 from pathlib import Path
 
 from netem.experiments.one_device import scaling
+from netem.experiments.sizes.rows import Row, in_words, ratios
 
-PAGE = Path(__file__).parents[4] / "docs" / "scaling.md"
+DOCS = Path(__file__).parents[4] / "docs"
+PAGE = DOCS / "scaling.md"
+
+
+def rows() -> list[Row]:
+    results = json.loads((DOCS / "benchmarks" / "sizes" / "results.json").read_text(encoding="utf-8"))["results"]
+    return [Row(**row) for row in results["rows"]]
 
 
 def refreshed(page: str) -> str:
     """The text of the page with its tables, which are found by their headings, computed anew."""
     lines = page.splitlines()
-    for table in (scaling.parameters_table(), scaling.state_table(), scaling.training_table()):
+    measured = scaling.sizes_table(rows())
+    for table in (measured, scaling.parameters_table(), scaling.state_table(), scaling.training_table()):
         fresh = table.splitlines()
         start = lines.index(fresh[0])
         end = next((at for at in range(start, len(lines)) if not lines[at].startswith("|")), len(lines))
@@ -24,6 +33,19 @@ def test_the_page_says_what_is_computed():
 def test_a_stale_number_is_found():
     page = PAGE.read_text(encoding="utf-8")
     assert refreshed(page.replace("251.7", "251.8")) == page
+
+
+def test_the_page_says_how_far_the_formulas_are_from_what_was_measured():
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for side, values in ratios(rows()).items():
+        assert f"{side} {in_words(values)}" in page
+
+
+def test_a_row_shows_what_was_measured_and_leaves_the_rest_empty():
+    row = next(row for row in rows() if row.measured and not row.server_measured)
+    *_, server, by_formula, a_pass, _ = (cell.strip() for cell in scaling.sizes_table([row]).splitlines()[2].split("|"))
+    assert (server, a_pass) == ("", "")
+    assert by_formula == f"{row.server_mb_computed:,.0f}"
 
 
 def test_the_page_states_what_it_assumes():

@@ -1,0 +1,43 @@
+"""Runs a function in a process of its own, and reads the memory of processes. Linux says what is needed of them."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Resident memory in bytes: now, and the most that it has been. Mapped files count where they are in memory."""
+
+    now: int
+    peak: int
+
+
+def resident(pid: int | None = None) -> Resident:
+    """Of a process, by default this one."""
+    lines = Path(f"/proc/{os.getpid() if pid is None else pid}/status").read_text(encoding="ascii").splitlines()
+    values = dict(line.split(":", 1) for line in lines)
+    return Resident(_bytes(values["VmRSS"]), _bytes(values["VmHWM"]))
+
+
+def _bytes(value: str) -> int:
+    return int(value.removesuffix("kB")) * _KIB
+
+
+async def in_process(
+    function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> Result:
+    """What a function of a module returns or raises, called in a new process, which ends with the call."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, lambda: pool.submit(function, *arguments, **named).result())

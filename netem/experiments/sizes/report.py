@@ -1,0 +1,101 @@
+"""The report of `sizes`. Pure; it may not know how anything was measured."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from netem.experiments.experiment import Report
+from netem.experiments.sizes.rows import CONTEXT, STORED, Row, in_words, ratios
+
+HEADINGS = (
+    "target",
+    "draft",
+    "weights",
+    "dtype",
+    "client, MB",
+    "computed, MB",
+    "peak, MB",
+    "bundle, MB",
+    "bundle on the link, s",
+    "level, ms",
+    "client ready, s",
+    "server, MB",
+    "computed, MB",
+    "peak, MB",
+    "pass, ms",
+    "answer",
+)
+
+
+def make_report(rows: Sequence[Row], link: str, backend: str) -> Report:
+    compared = ratios(rows)
+    different = [row for row in rows if row.answer == "different"]
+    return Report(
+        title="Memory and time of both ends for targets in their true shapes",
+        headings=HEADINGS,
+        rows=[row_cells(row) for row in rows],
+        remarks=(
+            f"Random weights, stored in {STORED}, in the published shapes; draft models in the sizes that "
+            "`outrider-train` chooses by default. Server and client are processes of their own, with one thread each; "
+            f"greedy answers through a chat template cross {link}, emulated by {backend}.",
+            "Memory is resident memory after an answer, beyond that of the same process with a target of hardly any "
+            f"weights, with K/V for {CONTEXT:,} tokens at both ends. Where a target did not fit, the server's columns "
+            "are computed and the client drafted without a server. Computed numbers stand in brackets.",
+            "A level adds 6 nodes below 64 tokens without draft state, times 1.25 where the draft needs state (see "
+            "client/drafting/depth.py). A pass is over one token. Levels, passes and starts are processor time of one "
+            "core, which other programs slow down but do not add to.",
+            f"Measured over computed memory: clients {in_words(compared['client'])}; servers "
+            f"{in_words(compared['server'])}; bundles {in_words(compared['bundle'])}.",
+            "An answer is compared with transformers' generate in the same dtype. A near-tie is a first difference "
+            "where the two likeliest tokens are as near to each other as rounding in that dtype explains.",
+        ),
+        results={"context": CONTEXT, "link": link, "backend": backend, "rows": [row.as_dict() for row in rows]},
+        draw=lambda axes: _draw(axes, rows),
+        faults=[
+            f"the answer of {row.target} in {row.dtype} with {row.draft} ({row.weights}) differs from generate's"
+            for row in different
+        ],
+    )
+
+
+def row_cells(row: Row) -> list[str]:
+    """As tables show a row; what is computed stands in brackets."""
+    client, server = _marked(row.client_rss_mb, row.measured), _marked(row.server_rss_mb, row.server_measured)
+    return [
+        row.target,
+        row.draft,
+        row.weights,
+        row.dtype,
+        client,
+        f"{row.client_mb_computed:,.0f}",
+        _or_nothing(row.client_peak_mb, ",.0f"),
+        _marked(row.bundle_mb, row.measured),
+        f"{row.bundle_link_s:,.0f}",
+        _or_nothing(row.level_ms, ".1f"),
+        _or_nothing(row.ready_s, ".1f"),
+        server,
+        f"{row.server_mb_computed:,.0f}",
+        _or_nothing(row.server_peak_mb, ",.0f"),
+        _or_nothing(row.pass_ms, ".0f"),
+        row.answer,
+    ]
+
+
+def _marked(megabytes: float, measured: bool) -> str:
+    return f"{megabytes:,.0f}" if measured else f"({megabytes:,.0f})"
+
+
+def _or_nothing(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _draw(axes: Any, rows: Sequence[Row]) -> None:
+    shown = [row for row in rows if row.measured]
+    places = range(len(shown))
+    axes.barh([place - 0.2 for place in places], [row.client_rss_mb for row in shown], 0.4, label="measured")
+    axes.barh([place + 0.2 for place in places], [row.client_mb_computed for row in shown], 0.4, label="computed")
+    names = [" ".join((row.target, row.draft, row.weights, row.dtype)) for row in shown]
+    axes.set_yticks(places, names, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlabel("client memory, MB")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,35 @@
+import asyncio
+import os
+
+import pytest
+
+from netem.experiments.sizes.process import in_process, resident
+
+
+def _hold(megabytes: int) -> tuple[int, int]:
+    before = resident().now
+    held = b"\1" * (megabytes * 1_000_000)
+    return os.getpid(), resident().now - before + 0 * len(held)
+
+
+def _fail() -> None:
+    raise ValueError("as it should")
+
+
+def test_a_function_runs_in_a_process_of_its_own_whose_memory_is_seen() -> None:
+    process, grown = asyncio.run(in_process(_hold, 64))
+    assert process != os.getpid()
+    assert 60_000_000 < grown < 80_000_000
+
+
+def test_what_it_raises_is_raised() -> None:
+    with pytest.raises(ValueError, match="as it should"):
+        asyncio.run(in_process(_fail))
+
+
+def test_the_peak_stays() -> None:
+    held = bytearray(b"\1" * 100_000_000)
+    before = resident()
+    del held
+    assert before.now <= before.peak
+    assert resident(os.getpid()).peak >= before.now

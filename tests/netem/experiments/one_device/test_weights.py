@@ -17,7 +17,7 @@ from netem.experiments.one_device.random_bundle import write_random_bundle
 from netem.experiments.one_device.weights import make_report, make_rows, measure
 
 DRAFT = ComparedDraft("moa", DRAFT_KINDS["moa"], Path("moa"))
-SMALL = TargetDimensions("small", 64, 4, 4, 2, 16, 96, 300)
+SMALL = TargetDimensions("small", 64, 4, 4, 2, 16, 512, 300)
 
 
 def answers(tokens: int, passes: int) -> dict[str, list[TimedRounds]]:

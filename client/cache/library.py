@@ -19,6 +19,7 @@ from common.bundle import MANIFEST_FILE, read_bundle_file
 from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
+from common.weight_only.modes import AS_IS
 
 _SHOWN = 8  # characters of an id, for a person
 
@@ -86,6 +87,8 @@ def _kept(cache: Path, directory: Path) -> KeptBundle:
     if read is None or read.manifest.id != identity:
         return KeptBundle(identity, plain(identity[:_SHOWN]), "", "", size, use)
     target, draft = plain(read.target.model), plain(read.manifest.draft)
+    if read.manifest.weights != AS_IS:
+        draft = f"{draft}-{plain(read.manifest.weights)}"
     return KeptBundle(identity, f"{target}/{draft}", target, draft, size, use)
 
 

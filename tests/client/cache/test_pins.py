@@ -166,3 +166,14 @@ async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tm
             async with client_for(access, DraftChoice(), cache, download_bar):
                 assert len(bundles()) == len(known) + 1
             known, said = bundles(), recall(cache, str(access.address))
+
+
+async def test_a_weights_mode_is_pinned_when_it_is_first_used(tmp_path):
+    first, other = (
+        make_manifest("moa", "moa", "f" * 64, [BundleFile("config.json", 3, content * 64)], "int8") for content in "23"
+    )
+    await keep_pin(tmp_path, THERE, SAID, MOA)
+    for manifest in (first, first, MOA):
+        await keep_pin(tmp_path, THERE, replace(SAID, quantised=(first,)), manifest)
+    with pytest.raises(BundleError, match="hands out another draft 'moa'"):
+        await keep_pin(tmp_path, THERE, replace(SAID, quantised=(other,)), other)

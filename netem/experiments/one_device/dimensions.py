@@ -253,9 +253,10 @@ def client_bytes(
     number_bytes: int = HALF_PRECISION,
     weight_bytes: float | None = None,
 ) -> int:
-    """A client's memory: the tokenizer, weights of `weight_bytes` each, by default as many as other numbers have, and
-    caches for `context` tokens."""
-    unused = target.head_parameters if draft.own_head and not target.tied else 0
+    """A client's memory: the tokenizer, weights of `weight_bytes` each where they are quantised, and caches for
+    `context` tokens. Of quantised weights, which are mapped, the rows of an embedding alone are hardly in memory."""
+    is_mapped = weight_bytes is not None
+    unused = 0 if target.tied or not draft.client else target.head_parameters * (draft.own_head + is_mapped)
     held = (bundle_weights(target, draft) - unused) * (number_bytes if weight_bytes is None else weight_bytes)
     cached = context * draft.cached_numbers * number_bytes
     return round(_TOKENIZER_BYTES * target.vocabulary + held + cached)

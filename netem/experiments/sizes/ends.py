@@ -135,11 +135,12 @@ async def client_alone(folder: Folder, dtype: str, modes: Sequence[str] = (AS_IS
         if draft.write is None:
             continue
         bundle = _bundle(folder, draft, weights)
+        size = _bytes(bundle)  # before the client writes what its kernels read beside it
         request = StateRequest(draft.name, draft.layers, STATE)
         reading = await in_process(
             draft_alone, draft.kind, DrafterConfig(bundle, "cpu", dtype, CONTEXT, target.vocabulary, request)
         )
-        clients[draft.name, weights] = ClientRun(reading, _bytes(bundle))
+        clients[draft.name, weights] = ClientRun(reading, size)
     return Ends(clients=clients)
 
 

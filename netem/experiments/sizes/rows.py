@@ -59,12 +59,8 @@ class Place:
     dtype: str
 
     @property
-    def _weight_bytes(self) -> float:
-        return WEIGHT_BYTES.get(self.weights, NUMBER_BYTES[self.dtype])
-
-    @property
     def client_bytes(self) -> int:
-        return client_bytes(self.target, self.draft, CONTEXT, NUMBER_BYTES[self.dtype], self._weight_bytes)
+        return client_bytes(self.target, self.draft, CONTEXT, NUMBER_BYTES[self.dtype], WEIGHT_BYTES.get(self.weights))
 
     @property
     def bundle_bytes(self) -> int:

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+from common.weight_only.modes import AS_IS
 from netem.experiments.one_device import scaling
 from netem.experiments.sizes.rows import Row, in_words, ratios
 
@@ -9,8 +10,13 @@ PAGE = DOCS / "scaling.md"
 
 
 def rows() -> list[Row]:
-    results = json.loads((DOCS / "benchmarks" / "sizes" / "results.json").read_text(encoding="utf-8"))["results"]
-    return [Row(**row) for row in results["rows"]]
+    """All of the first run, and those with quantised weights of the second."""
+    every, quantised = (
+        json.loads((DOCS / "benchmarks" / run / "results.json").read_text(encoding="utf-8"))["results"]["rows"]
+        for run in ("sizes", "sizes-weights")
+    )
+    kept = every + [row for row in quantised if row["weights"] != AS_IS]
+    return [scaling.by_present_formulas(Row(**row)) for row in kept]
 
 
 def refreshed(page: str) -> str:

@@ -44,16 +44,25 @@ def test_each_side_is_computed_alone() -> None:
 
 def weights_mb(draft: DraftDimensions, weights: str, dtype: str) -> float:
     """Of a client, without what does not depend on the dtype of weights."""
-    place, none = (Place(LLAMA_8B, each, weights, dtype) for each in (draft, replace(draft, client=0)))
+    place, none = (Place(LLAMA_1B, each, weights, dtype) for each in (draft, replace(draft, client=0)))
     return (place.client_bytes - none.client_bytes) / 1e6
 
 
 def test_weights_take_as_much_as_their_format_says() -> None:
-    draft = eagle3(LLAMA_8B)
+    draft = eagle3(LLAMA_1B)
     plain = weights_mb(draft, AS_IS, "bfloat16")
     assert weights_mb(draft, AS_IS, "float32") == pytest.approx(2 * plain)
     assert weights_mb(draft, "int8", "bfloat16") == pytest.approx(plain / 2)
     assert plain / 4 < weights_mb(draft, "int4", "bfloat16") < plain / 3
+
+
+def test_a_head_that_the_draft_replaces_and_an_embedding_that_is_mapped_take_no_memory() -> None:
+    drafts = eagle3(LLAMA_8B), replace(eagle3(LLAMA_8B), own_head=False)
+    as_is, with_head = (Place(LLAMA_8B, draft, AS_IS, "bfloat16").client_bytes for draft in drafts)
+    assert with_head - as_is == 2 * LLAMA_8B.head_parameters
+    int8, with_head = (Place(LLAMA_8B, draft, "int8", "bfloat16").client_bytes for draft in drafts)
+    assert with_head - int8 == LLAMA_8B.head_parameters
+    assert Place(LLAMA_8B, drafts[0], "int8", "bfloat16").bundle_bytes - int8 > LLAMA_8B.embedding_and_head / 2
 
 
 def test_a_bundle_travels_as_it_is_stored_whatever_the_client_computes_in() -> None:

@@ -1,5 +1,6 @@
 """A real `outriderd` as a process of its own, for tests of the whole path."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import DEVNULL, PIPE, Popen
@@ -7,6 +8,13 @@ from subprocess import DEVNULL, PIPE, Popen
 from tests.programs import Program
 
 READY = "ready on "
+
+
+def stated_bytes(said: str) -> float:
+    """What clients without a session can make a server hold, from its output after `ready`."""
+    stated = re.search(r"at most ([\d.]+) GB for \d+ connections and \d+ calls of no session", said)
+    assert stated, said
+    return float(stated[1]) * 1e9
 
 
 @contextmanager

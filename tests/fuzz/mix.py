@@ -29,7 +29,7 @@ from common.protocol.messages import Commit, Failed, Settings
 from common.protocol.transitions import ClientState
 from common.rpc.description import ServerDescription
 from common.rpc.stub import Connection, connect
-from tests.daemon import outriderd
+from tests.daemon import outriderd, stated_bytes
 from tests.fuzz.runner import FuzzError
 from tests.programs import Program
 
@@ -230,7 +230,7 @@ class _Run:
         await asyncio.to_thread(self._reading.join, 60)
         if self._process.returncode:
             raise FuzzError(f"the server ended with {self._process.returncode}: {self._log[-500:]}")
-        return float(self._log.split("at most ")[2].split(" GB for ", 1)[0]) * 1e9
+        return stated_bytes(self._log)
 
 
 def _check(mixed: Mixed, most_ratio: float) -> None:

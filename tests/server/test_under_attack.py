@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from common.rpc.stub import connect
-from tests.daemon import outriderd
+from tests.daemon import outriderd, stated_bytes
 from tests.hostile.calls import HOSTILE_CALLS
 from tests.hostile.http2 import Connection, connected
 
@@ -52,14 +52,7 @@ async def test_clients_without_a_token_hold_no_more_than_is_stated(target: Path)
                 assert await connection.describe(timeout=30)
         process.send_signal(signal.SIGTERM)
         _, said = await asyncio.to_thread(process.communicate, timeout=60)
-    assert most - before < _stated(said)
-
-
-def _stated(said: str) -> float:
-    """A number of bytes from its output after `ready`."""
-    gigabytes, rest = said.split("at most ")[2].split(" GB for ", 1)
-    assert "calls of no session" in rest
-    return float(gigabytes) * 1e9
+    assert most - before < stated_bytes(said)
 
 
 @pytest.mark.parametrize("kind", ["a watcher", "a watcher that reads nothing", "a download that is not read"])

@@ -88,9 +88,7 @@ def test_what_is_no_causal_language_model(change: dict[str, object], sentence: s
 
 def test_pickled_weights_are_never_read(copy: Path) -> None:
     (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
-    with pytest.raises(
-        CheckpointError, match=r"are pickled \(pytorch_model\.bin\).*torch\.load\(FILE, weights_only=True"
-    ):
+    with pytest.raises(CheckpointError, match=r"as pytorch_model\.bin, which can run code.*weights_only=True"):
         load_causal_lm(copy)
 
 
@@ -177,13 +175,13 @@ def test_an_unknown_dtype(dtype: str | torch.dtype, copy: Path) -> None:
 
 
 def test_an_unknown_device(copy: Path) -> None:
-    with pytest.raises(CheckpointError, match="the device 'gpu' is unknown; use cpu or cuda"):
+    with pytest.raises(CheckpointError, match="the device 'gpu' is unknown; use cpu, cuda or mps"):
         load_causal_lm(copy, device="gpu")
 
 
-@pytest.mark.parametrize("device", ["mps", "xpu", "meta"])
+@pytest.mark.parametrize("device", ["xpu", "meta"])
 def test_a_device_that_passes_do_not_run_on(device: str, copy: Path) -> None:
-    with pytest.raises(CheckpointError, match=f"passes do not run on the device '{device}'; use cpu or cuda"):
+    with pytest.raises(CheckpointError, match=f"passes do not run on the device '{device}'; use cpu, cuda or mps"):
         load_causal_lm(copy, device=device)
 
 

@@ -103,7 +103,9 @@ def test_what_a_server_says_survives(message: FromServer) -> None:
 @given(st.lists(FILES, max_size=3, unique_by=lambda file: file.path), TOKENS, st.lists(NAMES, max_size=3).map(tuple))
 def test_descriptions_survive(files: list[BundleFile], ends: tuple[int, ...], names: tuple[str, ...]) -> None:
     bundles = tuple(make_manifest(draft, "lookup", "f", files) for draft in ("d", "e f"))
-    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, ends, names, names, bundles, ("model", "other"))
+    said = ServerDescription(
+        1, "0.1", "model", "f", 300, 2048, 512, ends, names, names, bundles, models=("model", "other")
+    )
     data = convert.description_frame(said).SerializeToString()
     assert convert.description(pb.DescribeReply.FromString(data)) == said
 

@@ -245,7 +245,7 @@ async def clients_for(
     `client_for`."""
     async with access.connect() as connection, AsyncExitStack() as stack:
         clients = list[Client]()
-        wanted = list(models) or [""]
+        wanted = list(dict.fromkeys(models)) or [""]
         while len(clients) < len(wanted):
             was_reached = all(client.was_reached for client in clients)
             of_model = replace(choice, model=wanted[len(clients)])

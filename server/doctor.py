@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.cache import cache_directory
 from common.certificate import read_pem
+from common.draft_kinds import DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.fingerprint import fingerprint
@@ -37,7 +38,7 @@ from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
 from server.models.bundles import checkpoint_name
 from server.models.inspect import check_fit
-from server.models.memory_needed import REMEDY, memory_needed
+from server.models.memory_needed import REMEDY, MemoryNeeded, memory_needed, sum_needed
 from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
 from server.security.access import open_port, port_credentials
@@ -120,7 +121,7 @@ def _check_certificate(access: AccessOptions, now: datetime) -> Finding:
 def _check_models(asked: TargetOptions) -> list[Finding]:
     if not asked.targets:
         return [Finding("target", "none is known", "name one with --target, in the configuration or the environment")]
-    findings, targets = list[Finding](), list[_Target]()
+    findings, targets, cache_tokens = list[Finding](), list[_Target](), list[int]()
     for request in asked.targets:
         try:
             target = _find_target(request.checkpoint, asked)
@@ -134,8 +135,17 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
         findings.append(Finding("target", f"{name}, {family}, {method} weights, fingerprint {known}"))
         if target.fingerprint is not None:
             targets.append(target)
-            findings.append(_check_memory(target, request.cache_tokens, asked))
-    return findings + [_check_draft(draft, targets) for draft in _drafts(asked) if targets]
+            cache_tokens.append(request.cache_tokens)
+    if not targets:
+        return findings
+    fits = {draft: [_fit(draft, target) for target in targets] for draft in _drafts(asked)}
+    needed = []
+    for number, (target, tokens) in enumerate(zip(targets, cache_tokens, strict=True)):
+        own = [draft for draft, fit in fits.items() if isinstance(fit[number], DraftKind)]
+        needs = state_needs(own, load_config(target.directory).num_hidden_layers)
+        needed.append(memory_needed(target.directory, asked.device, asked.dtype, tokens, asked.quantise, needs))
+    findings.append(_check_memory(sum_needed(needed)))
+    return findings + [_check_draft(draft, targets, fit) for draft, fit in fits.items()]
 
 
 def _drafts(asked: TargetOptions) -> tuple[str, ...]:
@@ -163,22 +173,25 @@ def _find_target(checkpoint: str, asked: TargetOptions) -> _Target:
     return _Target(directory, config, load_tokenizer(directory), known)
 
 
-def _check_memory(target: _Target, cache_tokens: int, asked: TargetOptions) -> Finding:
-    needs = state_needs(_drafts(asked), load_config(target.directory).num_hidden_layers)
-    needed = memory_needed(target.directory, asked.device, asked.dtype, cache_tokens, asked.quantise, needs)
-    return Finding("memory", str(needed), "" if needed.fits else REMEDY)
+def _check_memory(needed: MemoryNeeded) -> Finding:
+    """Of all targets: they share the device."""
+    return Finding("memory", str(needed), "" if needed.fits else REMEDY, is_minor=needed.weights_fit)
 
 
-def _check_draft(draft: str, targets: Sequence[_Target]) -> Finding:
-    """Whether the draft model fits one of the targets, else why not the first."""
-    name, faults = checkpoint_name(draft), list[str]()
-    for target in targets:
-        try:
-            kind = check_fit(draft, target.directory, target.tokenizer, target.fingerprint or "")
-        except MisuseError as error:
-            faults.append(str(error))
-            continue
-        fitting = "the target" if len(targets) == 1 else checkpoint_name(str(target.directory))
-        return Finding("draft", f"{name} ({kind.name}) fits {fitting}")
+def _fit(draft: str, target: _Target) -> DraftKind | str:
+    """The kind of a draft model that fits the target, else the first reason why it does not."""
+    try:
+        return check_fit(draft, target.directory, target.tokenizer, target.fingerprint or "")
+    except MisuseError as error:
+        return str(error)
+
+
+def _check_draft(draft: str, targets: Sequence[_Target], fits: Sequence[DraftKind | str]) -> Finding:
+    """Whether the draft model fits one of the targets, else why not the first. `fits` has what `_fit` says of each."""
+    name = checkpoint_name(draft)
+    for target, fit in zip(targets, fits, strict=True):
+        if isinstance(fit, DraftKind):
+            fitting = "the target" if len(targets) == 1 else checkpoint_name(str(target.directory))
+            return Finding("draft", f"{name} ({fit.name}) fits {fitting}")
     which = "this target" if len(targets) == 1 else "any of these targets"
-    return Finding("draft", f"{name} cannot draft for {which}", faults[0])
+    return Finding("draft", f"{name} cannot draft for {which}", str(fits[0]))

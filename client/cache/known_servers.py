@@ -30,9 +30,18 @@ def remember(cache: Path, address: str, description: ServerDescription, model: s
 
 
 def recall(cache: Path, address: str, model: str = "") -> ServerDescription | None:
-    """None if nothing readable was kept, or only a description of another protocol version."""
+    """None if nothing readable was kept, or only a description of another protocol version. A target that is asked for
+    by name may be known as the server's first."""
+    kept = _read(_file(cache, address, model))
+    if kept is not None or not model:
+        return kept
+    first = _read(_file(cache, address, ""))
+    return first if first is not None and first.model == model else None
+
+
+def _read(file: Path) -> ServerDescription | None:
     try:
-        data = _file(cache, address, model).read_bytes()
+        data = file.read_bytes()
         digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         description = description_from_bytes(kept) if sha256(kept).digest() == digest else None
     except (OSError, PeerError):

@@ -6,6 +6,7 @@ bundles.
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +18,8 @@ from common.bundle import BundleManifest
 from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
 from common.weight_only.modes import AS_IS
+
+_log = logging.getLogger(__name__)
 
 _FILE = "pins.json"
 _SHOWN = 12  # characters of an identity, for a person
@@ -45,7 +48,7 @@ async def keep_pin(
 ) -> None:
     """Remembers all that a server hands out, the first time that it does, and compares the bundle that is wanted later.
     The server's first target is remembered apart from those that were asked for by name, in `model`, so that it cannot
-    change unnoticed by changing its name.
+    change unnoticed by changing its name. A further target of a known server is told by a warning.
 
     Raises BundleError if that is not what was remembered, unless what is new is to be trusted, and if it cannot
     be remembered. To be called before anything is fetched.
@@ -70,6 +73,8 @@ async def keep_pin(
             if kept is not None and not change:  # only a weights mode is new
                 offered = replace(kept, bundles={_name(manifest): manifest.id, **kept.bundles})
             _write(cache, {**pins, name: offered})
+            if kept is None and first in pins:
+                _log.warning("%s has another target, %s, which is new to this machine", address, _target(offered))
     except OSError as error:
         raise BundleError(
             f"what {address} hands out cannot be remembered in {cache}: {error.strerror}; try another --cache-dir"

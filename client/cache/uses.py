@@ -7,7 +7,7 @@ Knows neither what a bundle holds nor who uses it.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,17 +29,19 @@ class LastUse:
 @contextmanager
 def in_use(cache: Path, bundle: str, server: str) -> Iterator[None]:
     """The bundle of that id is used with the server at that address, until the block ends or the process does. Where
-    the cache cannot be written nobody can remove bundles either, and nothing is noted."""
+    the cache cannot be written, its file system knows no locks, or the bundle is being removed just now, nothing is
+    noted."""
     try:
         descriptor = _open(cache, bundle)
     except OSError:
         yield
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        note = server.encode()
-        os.pwrite(descriptor, note, 0)
-        os.ftruncate(descriptor, len(note))
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # waiting would stop the event loop
+            note = server.encode()
+            os.pwrite(descriptor, note, 0)
+            os.ftruncate(descriptor, len(note))
         yield
     finally:
         os.close(descriptor)

@@ -5,6 +5,7 @@ Reads the first bytes of a bundle's files from the server, which also tell how f
 in the cache.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -24,6 +25,7 @@ _WEIGHTS = ".safetensors"
 _MOST_HEADER_BYTES = 16 * 10**6
 _MEASURED_BYTES = 4 * 10**6
 _MEASURED_S = 1.0
+_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +45,28 @@ class _Begin:
 
 
 async def check_draft_sizes(connection: Connection, description: ServerDescription, memory: Memory) -> list[Finding]:
-    """One finding for each draft with weights, or one that says why there are none."""
+    """One finding for each draft with weights, and a minor one if the server or the link keeps some from being read."""
     begins: dict[str, _Begin] = {}  # by checksum: drafts share the target's tail
     findings = []
     try:
-        for manifest in description.bundles:
-            files = [file for file in manifest.files if file.path.endswith(_WEIGHTS)]
-            for file in files:
-                if file.sha256 not in begins:
-                    least = 0 if begins else _MEASURED_BYTES
-                    begins[file.sha256] = await _fetch_begin(connection, FileRequest(manifest.id, file.path, 0), least)
-            if files:
-                rate = max(each.rate for each in begins.values())
-                tensors = {file.path: begins[file.sha256].tensors for file in files}
-                findings.append(_finding(manifest, description.quantised, tensors, rate, memory))
+        async with asyncio.timeout(_TIMEOUT_S):
+            for manifest in description.bundles:
+                files = [file for file in manifest.files if file.path.endswith(_WEIGHTS)]
+                for file in files:
+                    if file.sha256 not in begins:
+                        least = 0 if begins else _MEASURED_BYTES
+                        request = FileRequest(manifest.id, file.path, 0)
+                        begins[file.sha256] = await _fetch_begin(connection, request, least)
+                if files:
+                    rate = max(each.rate for each in begins.values())
+                    tensors = {file.path: begins[file.sha256].tensors for file in files}
+                    findings.append(_finding(manifest, description.quantised, tensors, rate, memory))
+    except TimeoutError:
+        detail = f"the link is too slow to read within {_TIMEOUT_S:.0f} s what every draft needs"
+        findings.append(Finding("weights", detail, "try again on a faster link", is_minor=True))
     except OutriderError as error:
-        return [Finding("weights", "the server does not show what its drafts need", str(error), is_minor=True)]
+        detail = "the server does not show what every draft needs"
+        findings.append(Finding("weights", detail, str(error), is_minor=True))
     return findings
 
 

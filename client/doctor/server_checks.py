@@ -34,9 +34,10 @@ async def check_server_description(
     None for that target's first."""
     findings: list[Finding] = []
     try:
-        async with access.connect() as connection, asyncio.timeout(_TIMEOUT_S):
-            findings.append(await _check_health(connection))
-            description = await _described(connection, access, model, findings)
+        async with access.connect() as connection:
+            async with asyncio.timeout(_TIMEOUT_S):
+                findings.append(await _check_health(connection))
+                description = await _described(connection, access, model, findings)
             is_known = description is not None and description.version == PROTOCOL_VERSION
             sizes = await check_draft_sizes(connection, description, memory) if description and is_known else []
     except TimeoutError:

@@ -5,7 +5,7 @@ May know bundles, drafters and how long a level takes. It may not know servers o
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,10 +105,11 @@ class DraftLoader:
         check_memory(directory, manifest.draft, manifest.kind, layers, choice.device, choice.weights, choice.dtype)
 
     def _load_fastest(self) -> "DrafterFactory":
-        """Tries every depth that was measured after training; if none was, runs no layer of the target. What runs
-        none goes to the deepest while it writes alone.
+        """Tries every depth that was measured after training and fits into memory; if none was measured, runs no layer
+        of the target. What runs none goes to the deepest while it writes alone.
 
-        Raises BundleError if the bundle names a depth that cannot be: the user has chosen none.
+        Raises BundleError if the bundle names a depth that cannot be: the user has chosen none; TooLargeError if
+        no depth fits.
         """
         measured = self._accept_lengths()
         if not measured:
@@ -116,13 +117,37 @@ class DraftLoader:
         if len(measured) == 1:
             return self._load_named(*measured)
         # Tried as they are asked for, so that no more than the best so far and the next are in memory.
-        trials = (self._try(layers, accept_length) for layers, accept_length in measured.items())
-        best, deepest = best_depth(trials, min(self.round_trip, _UNREACHED_ROUND_TRIP_S)), max(measured)
-        if best.layers or not deepest:
+        best = best_depth(self._trials(measured), min(self.round_trip, _UNREACHED_ROUND_TRIP_S))
+        loaded = None if best.layers else self._load_deepest(measured)
+        if loaded is None:
             return best.make
+        deepest, make_deepest = loaded
         request = StateRequest(self.manifest.draft, deepest, self.choice.state, later=True)
-        make_deepest = self._load_named(deepest)
         return lambda: DeepeningDrafter(best.make(), make_deepest(), request)
+
+    def _trials(self, measured: Mapping[int, float]) -> Iterator[_Trial]:
+        """Of each depth that fits into memory, the shallowest first. Raises TooLargeError if none does."""
+        from client.drafting.needed_memory import TooLargeError
+
+        refusals = list[TooLargeError]()
+        for layers, accept_length in sorted(measured.items()):
+            try:
+                yield self._try(layers, accept_length)
+            except TooLargeError as error:
+                refusals.append(error)
+        if len(refusals) == len(measured):
+            raise refusals[0]
+
+    def _load_deepest(self, measured: Iterable[int]) -> "tuple[int, DrafterFactory] | None":
+        """The deepest that fits beside what is loaded; None if none does that runs a layer of the target."""
+        from client.drafting.needed_memory import TooLargeError
+
+        for layers in sorted(filter(None, measured), reverse=True):
+            try:
+                return layers, self._load_named(layers)
+            except TooLargeError:
+                continue
+        return None
 
     def _accept_lengths(self) -> dict[int, float]:
         from common.models.errors import CheckpointError

@@ -9,6 +9,10 @@ from common.programs.machine import format_bytes, free_memory_bytes
 from common.weight_only.needs import StoredTensor, last_layers, memory_bytes, number_bytes, read_file_header
 
 
+class TooLargeError(CheckpointError):
+    """The weights need more memory than is free."""
+
+
 def needed_bytes(bundle: Path, kind: str, layers: int, weights: str, dtype: str) -> int:
     """For the weights of a bundle that is in the mode `weights` already, with `layers` of the target's layers.
 
@@ -27,12 +31,13 @@ def needed_bytes(bundle: Path, kind: str, layers: int, weights: str, dtype: str)
 
 
 def check_memory(bundle: Path, draft: str, kind: str, layers: int, device: str, weights: str, dtype: str) -> None:
-    """Raises CheckpointError if the weights need more memory than is free; nothing where that is unknown."""
+    """Raises TooLargeError if the weights need more memory than is free; nothing where that is unknown."""
     needed, free = needed_bytes(bundle, kind, layers, weights, dtype), free_memory_bytes(device)
     if free and needed > free:
-        raise CheckpointError(
+        fewer = ", fewer --layers," if layers else ""
+        raise TooLargeError(
             f"the draft model '{draft}' needs {format_bytes(needed)} of memory for its weights ({weights}), and "
-            f"{format_bytes(free)} are free; choose --weights int4, fewer --layers, or another --draft."
+            f"{format_bytes(free)} are free; choose --weights int4{fewer} or another --draft."
         )
 
 

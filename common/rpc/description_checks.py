@@ -9,10 +9,11 @@ from collections.abc import Hashable, Iterable
 
 from common.bundle import stays_inside
 from common.protocol.errors import PeerError
-from common.protocol.plain import LONGEST_NAME, is_plain, plain
+from common.protocol.plain import LONGEST_NAME, is_plain, is_typeable, plain
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from common.weight_only.modes import QUANTISED
 
-MOST_BUNDLES = 64
+MOST_BUNDLES = 64  # of one target, those in other weights modes not counted
 MOST_FILES = 1024  # of one bundle
 MOST_FILE_BYTES = 1 << 40
 MOST_END_TOKENS = 1024
@@ -26,8 +27,11 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 def check_description(frame: pb.DescribeReply) -> None:
     """Raises PeerError for the first field of a description that is impossible."""
-    for what, name in (("release", frame.release), ("model", frame.model), ("fingerprint", frame.fingerprint)):
+    for what, name in (("release", frame.release), ("fingerprint", frame.fingerprint)):
         _check_name(f"a {what}", name)
+    _check_count("models", len(frame.models), MOST_NAMES)
+    for model in (frame.model, *frame.models):
+        _check_model(model)
     for what, number, most in (
         ("a vocabulary", frame.vocab_size, MOST_TOKENS),
         ("a context", frame.context, MOST_POSITIONS),
@@ -36,14 +40,14 @@ def check_description(frame: pb.DescribeReply) -> None:
         if not 0 < number <= most:
             raise PeerError(f"the server speaks of {what} of {number}, which cannot be; 1 to {most} could")
     _check_count("end tokens", len(frame.end_tokens), MOST_END_TOKENS)
-    for what, names in (("rules", frame.rules), ("idle policies", frame.idle_policies), ("models", frame.models)):
+    for what, names in (("rules", frame.rules), ("idle policies", frame.idle_policies)):
         _check_count(what, len(names), MOST_NAMES)
         for name in names:
             _check_name(f"one of its {what}", name)
     _check_differ("models", frame.models)
     _check_count("bundles", len(frame.bundles), MOST_BUNDLES)
     _check_differ("bundles", (bundle.draft for bundle in frame.bundles))
-    _check_count("quantised bundles", len(frame.quantised), MOST_BUNDLES)
+    _check_count("quantised bundles", len(frame.quantised), MOST_BUNDLES * len(QUANTISED))
     _check_differ("quantised bundles", ((bundle.draft, bundle.weights) for bundle in frame.quantised))
     for bundle in (*frame.bundles, *frame.quantised):
         _check_bundle(bundle)
@@ -68,6 +72,14 @@ def _check_bundle(bundle: pb.Bundle) -> None:
         if file.size > MOST_FILE_BYTES or not _SHA256.fullmatch(file.sha256):
             raise PeerError(f"the bundle '{bundle.draft}' gives '{file.path}' a size or a checksum that cannot be")
     _check_differ("files", (file.path for file in bundle.files))
+
+
+def _check_model(name: str) -> None:
+    """A name that commands in errors may hold: people copy these into a shell."""
+    if not is_typeable(name):
+        raise PeerError(
+            f"the server calls a model '{plain(name)}', which nobody could type; its operator has to name it anew"
+        )
 
 
 def _check_name(what: str, name: str) -> None:

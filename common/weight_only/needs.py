@@ -19,7 +19,8 @@ _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2
 _FLOATING = ("F64", "F32", "F16", "BF16")
 _STORED_AS_LOADED = (".scales", ".padding")
 _HEAD, _EMBEDDING = "lm_head.weight", "embed_tokens.weight"
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d{1,9})\.")
+_MOST_NUMBERS = 1 << 48  # of a tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,20 @@ def read_header(header: bytes) -> dict[str, StoredTensor]:
     try:
         listed = json.loads(header)
         return {
-            str(name): StoredTensor(str(each["dtype"]), tuple(int(size) for size in each["shape"]))
+            str(name): StoredTensor(str(each["dtype"]), _shape(each["shape"]))
             for name, each in listed.items()
             if name != "__metadata__"
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError("this is no header of a safetensors file") from error
+
+
+def _shape(sizes: Sequence[object]) -> tuple[int, ...]:
+    """Raises ValueError for what no tensor can have."""
+    shape = tuple(size for size in sizes if type(size) is int and 0 <= size <= _MOST_NUMBERS)
+    if len(shape) < len(sizes) or math.prod(shape) > _MOST_NUMBERS:
+        raise ValueError
+    return shape
 
 
 def read_file_header(file: Path) -> dict[str, StoredTensor]:

@@ -1,35 +1,46 @@
-"""What a target's weights and K/V take of a device's memory, from its files alone, so that what cannot fit is refused
-before it is loaded.
+"""What a target's weights and K/V take of a device's memory, from its files alone, so that weights that cannot fit are
+refused before they are loaded.
 
 It may not load weights, nor know options or who asks.
 """
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
-from common.models.families import key_width
+from common.models.families import key_width, value_width
 from common.models.placement import DTYPES
 from common.models.quantised import BITS, method_of
 from common.models.source import CONFIG, read_json, weight_files
 from common.programs.machine import format_bytes, free_memory_bytes
+from common.weight_only.modes import AS_IS
+from common.weight_only.needs import memory_bytes, read_file_header
 from server.models.state_needs import NO_STATE, StateNeeds
+
+_log = logging.getLogger(__name__)
 
 REMEDY = "choose --dtype bfloat16 or --quantize, lower --cache-tokens, or a larger device"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeeded:
-    """Bytes of weights, of K/V and hidden states for `cache_tokens`, and what is free, 0 where that is unknown."""
+    """Bytes of weights, of K/V and hidden states for `cache_tokens`, and what is free, 0 where that is unknown.
+
+    K/V count at most: a family may have layers that keep none.
+    """
 
     weights: float
     key_values: float
     hidden_states: float
     cache_tokens: int
     free: int
+
+    @property
+    def weights_fit(self) -> bool:
+        return not self.free or self.weights < self.free
 
     @property
     def fits(self) -> bool:
@@ -47,22 +58,43 @@ def memory_needed(
 ) -> MemoryNeeded:
     """What the target in a directory takes, with what drafts need of it. Raises CheckpointError where its configuration
     or weights are missing."""
-    sizes, config = load_config(target), read_json(target / CONFIG)
+    sizes = load_config(target)
     width = DTYPES[dtype].itemsize if dtype in DTYPES else 4
-    stored_width = DTYPES.get(str(config.get("dtype") or config.get("torch_dtype")), torch.bfloat16).itemsize
-    stored = sum(file.stat().st_size for file in weight_files(target))
-    scale = 1.0 if method_of(config) else width / stored_width
-    weights = stored * (BITS[quantise] / 8 / width if quantise else 1.0) * scale
-    key_values = cache_tokens * sizes.num_hidden_layers * 2 * key_width(sizes) * width
+    is_stored_quantised = bool(method_of(read_json(target / CONFIG)))
+    files = weight_files(target)
+    weights = float(sum(file.stat().st_size if is_stored_quantised else _loaded_bytes(file, width) for file in files))
+    weights *= BITS[quantise] / 8 / width if quantise else 1.0
+    key_values = cache_tokens * sizes.num_hidden_layers * (key_width(sizes) + value_width(sizes)) * width
     hidden_states = cache_tokens * needs.hidden_states * sizes.hidden_size * width
     weights += needs.numbers * width
     return MemoryNeeded(weights, key_values, hidden_states, cache_tokens, free_memory_bytes(device))
 
 
+def sum_needed(needed: Sequence[MemoryNeeded]) -> MemoryNeeded:
+    """Of targets that share a device; at least one."""
+    return MemoryNeeded(
+        sum(each.weights for each in needed),
+        sum(each.key_values for each in needed),
+        sum(each.hidden_states for each in needed),
+        sum(each.cache_tokens for each in needed),
+        needed[0].free,
+    )
+
+
 def check_memory(
     target: Path, device: str, dtype: str, cache_tokens: int, quantise: str, needs: StateNeeds = NO_STATE
 ) -> None:
-    """Raises CheckpointError where the target cannot fit, with the numbers."""
+    """Raises CheckpointError where the weights alone cannot fit, with the numbers; warns where K/V may not."""
     needed = memory_needed(target, device, dtype, cache_tokens, quantise, needs)
-    if not needed.fits:
+    if not needed.weights_fit:
         raise CheckpointError(f"the target does not fit into the memory of {device}: {needed}; {REMEDY}")
+    if not needed.fits:
+        _log.warning("the target may not fit into the memory of %s: %s; %s", device, needed, REMEDY)
+
+
+def _loaded_bytes(file: Path, width: int) -> int:
+    """With each floating-point number in `width` bytes. The size of a file that cannot be read: loading tells why."""
+    try:
+        return memory_bytes(read_file_header(file), AS_IS, width)
+    except ValueError:
+        return file.stat().st_size

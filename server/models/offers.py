@@ -14,7 +14,8 @@ from common.models.fingerprint import fingerprint
 from common.models.shipped import shipped_family
 from common.models.source import checkpoint_directory
 from common.protocol.errors import MisuseError
-from common.protocol.plain import is_plain, plain
+from common.protocol.plain import TYPEABLE, is_typeable, plain
+from common.rpc.description_checks import MOST_BUNDLES, MOST_NAMES
 from server.models.bundles import checkpoint_name
 from server.models.inspect import check_fit
 from server.models.offer import Offer, make_offer
@@ -34,10 +35,12 @@ class _Target:
 def make_offers(options: TargetOptions) -> list[Offer]:
     """One offer for each target, in their order; the first target is the default.
 
-    Raises MisuseError where `make_offer` does, where two targets are of one name or one checkpoint, and for a draft
-    model that fits none of them.
+    Raises MisuseError where `make_offer` does, where two targets are of one name or one checkpoint, for a draft model
+    that fits none of them, and for more than clients accept.
     """
+    _check_count("targets", len(options.targets), MOST_NAMES)
     _check_names([_name(target) for target in options.targets])
+    _check_count("draft models", len(options.drafts), MOST_BUNDLES - 1)  # beside `lookup`
     drafts_of = _matched(options)
     return [
         make_offer(target.checkpoint, drafts, target.name)
@@ -53,8 +56,15 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise MisuseError(f"two targets are named '{name}'; name one of them with --target NAME=CHECKPOINT")
-        if not is_plain(name):
-            raise MisuseError(f"no client could show the name '{plain(name)}'; name it with --target NAME=CHECKPOINT")
+        if not is_typeable(name):
+            raise MisuseError(
+                f"no client could type the name '{plain(name)}'; name it with --target NAME=CHECKPOINT, and {TYPEABLE}"
+            )
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise MisuseError(f"{count} {what} are more than the {most} that clients accept of one server; leave some out")
 
 
 def _matched(options: TargetOptions) -> Sequence[tuple[str, ...]]:

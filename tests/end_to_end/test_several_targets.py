@@ -136,6 +136,8 @@ async def test_one_program_may_talk_to_all_targets_on_one_connection(two: TwoTar
         assert clients[0].bundle != clients[1].bundle
     async with clients_for(two.access, choice, ["qwen3"], two.cache, download_bar) as clients:
         assert [client.description.model for client in clients] == ["qwen3"]
+    async with clients_for(two.access, choice, ["qwen3", "llama", "qwen3"], two.cache, download_bar) as clients:
+        assert [client.description.model for client in clients] == ["qwen3", "llama"]
 
 
 async def test_all_targets_of_a_server_that_is_out_of_reach_are_at_hand_after_one_try(

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from server import cli
+from server import doctor as doctor_module
+from server.models import memory_needed
+from server.models.memory_needed import sum_needed
 from server.security.certificates import issue
-from tests.drafts import make_moa_draft
+from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.quantised import make_fp8
 
@@ -97,10 +100,32 @@ def test_targets_that_cannot_be_served(doctor, target, tmp_path):
     assert "is quantised already (fp8)" in findings["target"]["fix"]
 
 
-def test_what_does_not_fit_into_memory(doctor, target):
+def test_what_does_not_fit_into_memory(doctor, target, monkeypatch):
     _, findings = doctor("--target", target, "--cache-tokens", "999999999999", "--listen", "127.0.0.1:0")
-    assert findings["memory"]["verdict"] == "fail"
+    assert findings["memory"]["verdict"] == "warn"
     assert "lower --cache-tokens" in findings["memory"]["fix"]
+    monkeypatch.setattr(memory_needed, "free_memory_bytes", lambda device: 1000)
+    _, findings = doctor("--target", target, "--listen", "127.0.0.1:0")
+    assert findings["memory"]["verdict"] == "fail"
+
+
+def test_targets_share_the_memory_and_each_needs_what_its_own_drafts_do(doctor, target, tmp_path, monkeypatch):
+    qwen3 = make_checkpoint(tmp_path / "qwen3", "qwen3")
+    asked = ("--listen", "127.0.0.1:0", "--cache-tokens", "1000")
+
+    def counted(*arguments: str | Path) -> list[float]:
+        sums = []
+        monkeypatch.setattr(doctor_module, "sum_needed", lambda needed: sums.append(sum_needed(needed)) or sums[-1])
+        doctor(*arguments, *asked)
+        (total,) = sums
+        return [total.weights, total.key_values, total.hidden_states]
+
+    eagle = make_eagle_draft(tmp_path / "eagle", qwen3)
+    one, other = counted("--target", target), counted("--target", qwen3)
+    drafting = counted("--target", qwen3, "--draft", eagle)
+    assert drafting[2] > other[2] == 0
+    both = counted("--target", target, "--target", qwen3, "--draft", eagle, "--cache-tokens", "1000")
+    assert both == [mine + its for mine, its in zip(one, drafting, strict=True)]
 
 
 def test_drafts_that_do_not_fit(doctor, target, tmp_path):

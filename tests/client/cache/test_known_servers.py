@@ -70,3 +70,9 @@ def test_each_target_that_was_asked_for_by_name_is_kept_apart(tmp_path):
     assert recall(tmp_path, HERE) == SAID
     assert recall(tmp_path, HERE, "other").context == 100
     assert recall(tmp_path, HERE, "third") is None
+
+
+def test_a_target_that_is_asked_for_by_name_may_be_known_as_the_first(tmp_path):
+    remember(tmp_path, HERE, SAID)
+    assert recall(tmp_path, HERE, "model") == SAID
+    assert recall(tmp_path, THERE, "model") is None

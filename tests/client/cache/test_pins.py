@@ -135,7 +135,7 @@ async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tm
     target = make_checkpoint(tmp_path / "target", "llama", seed=1)
     first = make_checkpoint(tmp_path / "a" / "small", "llama", layers=1, seed=2)
     trained_anew = make_checkpoint(tmp_path / "b" / "small", "llama", layers=1, seed=3)
-    exchanged = make_checkpoint(tmp_path / "other target", "llama", seed=4)
+    exchanged = make_checkpoint(tmp_path / "other-target", "llama", seed=4)
     cache = tmp_path / "cache"
 
     def bundles() -> set[str]:
@@ -151,7 +151,7 @@ async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tm
         assert len(known) == 1
     for options, sentence in (
         (options_for(target, trained_anew), "hands out another draft 'small'"),
-        (options_for(exchanged, trained_anew), "decides with another target, other target"),
+        (options_for(exchanged, trained_anew), "decides with another target, other-target"),
     ):
         async with running(with_access(options, listen=listen)):
             with pytest.raises(BundleError, match=sentence):
@@ -177,3 +177,15 @@ async def test_a_weights_mode_is_pinned_when_it_is_first_used(tmp_path):
         await keep_pin(tmp_path, THERE, replace(SAID, quantised=(first,)), manifest)
     with pytest.raises(BundleError, match="hands out another draft 'moa'"):
         await keep_pin(tmp_path, THERE, replace(SAID, quantised=(other,)), other)
+
+
+async def test_a_further_target_of_a_known_server_is_told_once(tmp_path, caplog):
+    await keep_pin(tmp_path, THERE, SAID, MOA)
+    await keep_pin(tmp_path, THERE, SAID, MOA, "llama")
+    await keep_pin(tmp_path, ELSEWHERE, ANOTHER, MOA, "qwen")  # a server that is new itself
+    assert not caplog.messages
+    for _ in range(2):
+        await keep_pin(tmp_path, THERE, ANOTHER, MOA, "qwen")
+    assert caplog.messages == [
+        "gpu.example.org:7070 has another target, qwen (eeeeeeeeeeee), which is new to this machine"
+    ]

@@ -1,5 +1,6 @@
 """The checks of a server that was reached: health, version, access, target and drafts."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from safetensors.torch import save_file
 
 from client.cache.bundles import bundle_directory, pull
 from client.cache.known_servers import remember
-from client.doctor import server_checks
+from client.doctor import draft_sizes, server_checks
 from client.doctor.draft_sizes import Memory
 from client.doctor.server_checks import check_server_description
 from client.link.stream import Access
@@ -190,6 +191,22 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     finding = machine.check_folder("cache", tmp_path / "file" / "in", 0, "choose another")
     assert (finding.verdict, finding.fix) == (Verdict.FAIL, "choose another")
+
+
+async def test_a_link_that_is_too_slow_for_the_drafts_files_hides_no_other_finding(description, tmp_path, monkeypatch):
+    async def never(connection: object, request: FileRequest, least: int) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(draft_sizes, "_fetch_begin", never)
+    monkeypatch.setattr(draft_sizes, "_TIMEOUT_S", 0.0)
+    (lookup,) = description.bundles
+    files = [BundleFile("model.safetensors", 10**9, "0" * 64)]
+    large = make_manifest("large", "independent", "f" * 64, files)
+    async with serving(replace(description, bundles=(lookup, large))) as address:
+        findings = await found(address, tmp_path, draft="small")
+    assert {"server", "target", "bundle"} <= set(findings)
+    assert findings["weights"].verdict is Verdict.WARN
+    assert "the link is too slow" in findings["weights"].detail
 
 
 async def test_what_each_draft_will_take_is_told_beforehand(description, tmp_path, monkeypatch):

@@ -7,7 +7,9 @@ from weakref import WeakSet
 
 import pytest
 
+from client.drafting import needed_memory
 from client.drafting.draft_loader import DraftChoice, DraftLoader
+from client.drafting.needed_memory import TooLargeError, needed_bytes
 from client.errors import BundleError
 from common.bundle import TAIL_FOLDER, describe_file, make_manifest
 from common.draft_models.directory import note_accept_lengths, read_accept_lengths
@@ -16,6 +18,7 @@ from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
 from common.models.errors import CheckpointError
 from common.protocol.messages import StateRequest
+from common.weight_only.modes import AS_IS
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 
@@ -66,6 +69,40 @@ def test_near_by_none_runs_here_and_the_deepest_waits_for_an_outage(bundle, time
     drafter = loader(bundle, round_trip=0.0).load()()
     assert isinstance(drafter, DeepeningDrafter)
     assert drafter.state == StateRequest("moa", 3, "int8", later=True)
+
+
+@pytest.fixture
+def small_memory(bundle, monkeypatch):
+    """Lets only draft models with at most so many target layers fit."""
+
+    def limit(layers: int) -> None:
+        free = needed_bytes(bundle, "moa", layers, AS_IS, "float32") if layers >= 0 else 1
+        monkeypatch.setattr(needed_memory, "free_memory_bytes", lambda _: free)
+
+    return limit
+
+
+@pytest.mark.parametrize(("round_trip", "later"), [(0.4, False), (0.0, True)])
+def test_a_depth_that_does_not_fit_into_memory_is_left_out(bundle, timed, small_memory, round_trip, later):
+    note_accept_lengths(bundle, {3: 2.6, 0: 2.0, 1: 2.1})
+    small_memory(1)
+    drafter = loader(bundle, round_trip=round_trip).load()()
+    assert drafter.state == StateRequest("moa", 1, "int8", later=later)
+    assert sorted(each.state.layers for each in timed) == [0, 1]
+
+
+def test_where_only_none_fits_none_runs_here(bundle, timed, small_memory):
+    note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
+    small_memory(0)
+    assert loader(bundle, round_trip=0.0).load()().state == StateRequest("moa", 0, "int8")
+
+
+def test_where_no_depth_fits_fewer_layers_are_no_remedy(bundle, timed, small_memory):
+    note_accept_lengths(bundle, {0: 2.0, 3: 2.5})
+    small_memory(-1)
+    with pytest.raises(TooLargeError, match="choose --weights int4 or another --draft") as refused:
+        loader(bundle).load()
+    assert "--layers" not in str(refused.value)
 
 
 def test_one_depth_is_taken_without_timing_it(bundle, timed):

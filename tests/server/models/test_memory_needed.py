@@ -1,40 +1,89 @@
-"""A target that cannot fit is refused before its weights are read, with the numbers."""
+"""A target whose weights cannot fit is refused before they are read, with the numbers."""
 
+import json
+import math
+import shutil
 from pathlib import Path
 
 import pytest
 
+from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
+from common.models.families import key_width, value_width
+from common.models.packed import PackedModel
+from common.models.source import CONFIG, weight_files
+from common.programs import machine
 from common.programs.machine import free_memory_bytes
+from common.weight_only.needs import read_file_header
+from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.models import memory_needed as module
-from server.models.memory_needed import check_memory, memory_needed
+from server.models.memory_needed import MemoryNeeded, check_memory, memory_needed, sum_needed
 from server.passes.target import load_target
 
 KEY_VALUES = 3 * 2 * 16 * 4  # bytes of a token: layers, keys and values, width, float32
 
 
 def test_the_weights_and_a_tokens_keys_and_values_are_counted(target: Path) -> None:
-    stored = sum(file.stat().st_size for file in target.glob("*.safetensors"))  # in float64
+    headers = [read_file_header(file) for file in weight_files(target)]
+    numbers = sum(math.prod(each.shape) for header in headers for each in header.values())
     needed = memory_needed(target, "cpu", "float32", 100, "")
     assert needed.key_values == 100 * KEY_VALUES
-    assert needed.weights == stored / 2
+    assert needed.weights == numbers * 4
     assert memory_needed(target, "cpu", "bfloat16", 100, "").key_values == 50 * KEY_VALUES
-    assert memory_needed(target, "cpu", "bfloat16", 100, "int8").weights == stored / 8
+    assert memory_needed(target, "cpu", "bfloat16", 100, "int8").weights == numbers
 
 
-def test_what_cannot_fit_is_refused_before_it_is_loaded(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_count_in_the_dtype_in_which_they_are_stored_whatever_the_configuration_says(
+    target: Path, tmp_path: Path
+) -> None:
+    silent = Path(shutil.copytree(target, tmp_path / "silent"))
+    config = json.loads((silent / CONFIG).read_text())
+    kept = {key: value for key, value in config.items() if key not in ("dtype", "torch_dtype")}
+    (silent / CONFIG).write_text(json.dumps(kept))
+    weights = [memory_needed(each, "cpu", "float32", 1, "").weights for each in (target, silent)]
+    assert weights[0] == weights[1]
+
+
+def test_values_of_another_width_than_keys_are_counted_as_they_are_kept(tmp_path: Path) -> None:
+    latent = make_family_checkpoint(tmp_path / "latent", FAMILIES["deepseek-v3"])
+    assert value_width(load_config(latent)) != key_width(load_config(latent))
+    pool = PackedModel(load_causal_lm(latent), 50).pool
+    kept = sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX))
+    slots = pool.keys_SX[0].shape[0]
+    assert memory_needed(latent, "cpu", "float32", slots, "").key_values == kept
+
+
+def test_weights_that_cannot_fit_are_refused_before_they_are_loaded(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "free_memory_bytes", lambda device: 200_000)
+    with pytest.raises(CheckpointError, match=r"memory of cpu: about 0\.4 MB of weights and 2\.0 MB of K/V for 5,208"):
+        load_target(str(target), device="cpu", dtype="float32", capacity=2_000_000 // KEY_VALUES, threads=0)
+    monkeypatch.setattr(module, "free_memory_bytes", lambda device: 0)
+    check_memory(target, "cpu", "float32", 10**9, "")
+
+
+def test_keys_and_values_that_may_not_fit_are_a_warning(
+    target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(module, "free_memory_bytes", lambda device: 2_000_000)
     tokens = 2_000_000 // KEY_VALUES
-    with pytest.raises(CheckpointError, match=r"memory of cpu: about 0\.4 MB of weights and 2\.0 MB of K/V for 5,208"):
-        load_target(str(target), device="cpu", dtype="float32", capacity=tokens, threads=0)
     check_memory(target, "cpu", "bfloat16", tokens // 4, "")
-    monkeypatch.setattr(module, "free_memory_bytes", lambda device: 0)
+    assert not caplog.messages
     check_memory(target, "cpu", "float32", tokens, "")
+    assert "may not fit into the memory of cpu: about 0.4 MB of weights and 2.0 MB of K/V" in caplog.text
 
 
-def test_memory_that_files_occupy_for_now_counts_as_free() -> None:
+def test_targets_of_one_device_add_up() -> None:
+    one, two = MemoryNeeded(100, 20, 3, 5, 200), MemoryNeeded(60, 20, 0, 7, 200)
+    assert one.fits
+    assert two.fits
+    assert sum_needed([one, two]) == MemoryNeeded(160, 40, 3, 12, 200)
+    assert not sum_needed([one, two]).fits
+
+
+def test_memory_that_files_occupy_for_now_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, a machine that has read a large file would seem full."""
-    told = Path("/proc/meminfo").read_text()
-    total = int(told.split("MemTotal:")[1].split()[0]) * 1024
-    free = int(told.split("MemFree:")[1].split()[0]) * 1024
-    assert 0.9 * free < free_memory_bytes("cpu") < total
+    (tmp_path / "meminfo").write_text("MemTotal: 3000 kB\nMemFree: 1000 kB\nMemAvailable: 2000 kB\n")
+    monkeypatch.setattr(machine, "_MEMORY", tmp_path / "meminfo")
+    assert free_memory_bytes("cpu") == 2000 * 1024

@@ -63,9 +63,16 @@ def test_one_checkpoint_is_not_served_twice(checkpoint: Checkpoint) -> None:
         offers({"one": llama, "two": llama})
 
 
-def test_a_directory_that_cannot_be_shown_needs_a_name(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_typed_needs_a_name(tmp_path: Path) -> None:
     odd = make_checkpoint(tmp_path / "a\x1b[31mb", "llama", layers=1)
-    with pytest.raises(MisuseError, match=r"no client could show the name 'a \[31mb'"):
+    with pytest.raises(MisuseError, match=r"no client could type the name 'a \[31mb'"):
         offers({"": odd})
     (named,) = offers({"odd": odd})
     assert named.card.model == "odd"
+
+
+def test_more_than_clients_accept_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(MisuseError, match="65 targets are more than the 64 that clients accept"):
+        offers({f"target-{number}": tmp_path for number in range(65)})
+    with pytest.raises(MisuseError, match="64 draft models are more than the 63 that clients accept"):
+        offers({"one": tmp_path}, *[tmp_path / str(number) for number in range(64)])

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from netem.experiments.sizes.process import in_process, resident
+from netem.experiments.sizes.process import Resident, in_process, resident
 
 
 def _hold(megabytes: int) -> tuple[int, int]:
@@ -27,9 +27,14 @@ def test_what_it_raises_is_raised() -> None:
         asyncio.run(in_process(_fail))
 
 
-def test_the_peak_stays() -> None:
-    held = bytearray(b"\1" * 100_000_000)
+def _release(megabytes: int) -> tuple[Resident, Resident]:
+    held = bytearray(b"\1" * (megabytes * 1_000_000))
     before = resident()
     del held
-    assert before.now <= before.peak
-    assert resident(os.getpid()).peak >= before.now
+    return before, resident(os.getpid())
+
+
+def test_what_was_given_back_counts_in_the_peak_alone() -> None:
+    before, after = asyncio.run(in_process(_release, 100))
+    assert before.now - after.now > 90_000_000
+    assert after.peak > before.now - 10_000_000

@@ -96,5 +96,5 @@ def _size_bytes(files: Iterable[Path]) -> int:
     size = 0
     for file in files:
         with suppress(OSError):  # it may be renamed while it is being fetched
-            size += os.stat(file).st_size if file.is_file() else 0
+            size += os.stat(file).st_size if file.is_file() and not file.is_symlink() else 0
     return size

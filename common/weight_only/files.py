@@ -14,11 +14,10 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from common.weight_only.modes import GROUP, INT8, QUANTISED, is_quantisable, padded
-from common.weight_only.stream import ALIGNMENT_BYTES, PADDING, StreamedTensor, write_safetensors
+from common.protocol.errors import MisuseError
+from common.weight_only.modes import GROUP, INT8, QUANTISED, WEIGHTS_SUFFIX, is_quantisable, padded
+from common.weight_only.stream import ALIGNMENT_BYTES, DTYPE_NAMES, PADDING, StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight, quantise
-
-WEIGHTS_SUFFIX = ".safetensors"
 
 _MODE_KEY, _COLUMNS_KEY = "outrider_weights", "outrider_columns"
 _SCALES = ".scales"
@@ -26,12 +25,15 @@ _ROWS = 512  # that are quantised at once, so that they stay in the cache of a c
 
 
 def quantise_file(source: Path, mode: str, out: Path) -> None:
-    """Writes `out`, holding a few thousand rows in memory at a time. Raises OSError or SafetensorError."""
+    """Writes `out`, holding a few hundred rows in memory at a time. Raises OSError or SafetensorError, and
+    MisuseError for numbers of a dtype that means nothing without scales of its own, such as float8."""
     streamed: dict[str, StreamedTensor] = {}
     columns: dict[str, int] = {}
     with safe_open(source, framework="pt") as held:
         for name in held.keys():  # noqa: SIM118 - it is no mapping
             tensor = held.get_tensor(name)
+            if tensor.dtype not in DTYPE_NAMES:
+                raise MisuseError(f"{source} holds '{name}' in {tensor.dtype}, which cannot be quantised again")
             if is_quantisable(name, tensor.shape, tensor.is_floating_point()):
                 streamed |= _quantised(name, tensor, mode)
                 columns[name] = tensor.shape[1]

@@ -116,7 +116,7 @@ async def test_a_server_that_offers_none_sends_the_bundle_as_it_is_and_the_clien
         ):
             assert client.manifest.weights == AS_IS
             answer = await conversation.answer(PROMPT, SETTINGS, lambda committed, provisional: None)
-            quantised = client.bundle.with_name(f"{client.bundle.name}-int4")
+            quantised = client.bundle / "int4"
     assert answer.tokens == truth
     assert mode_of(quantised / "tail" / "model.safetensors") == "int4"
 

@@ -4,11 +4,14 @@ Copies are named by their source's checksum, so that another draft or target nev
 """
 
 import hashlib
+import logging
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 from common.weight_only.modes import WEIGHTS_SUFFIX
+
+_log = logging.getLogger(__name__)
 
 FOLDER = "quantised"
 """Of a cache, with all copies."""
@@ -28,6 +31,7 @@ def keep_quantised(source: Path, digest: str, mode: str, cache: Path) -> Path:
         with source.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
                 raise SafetensorError(f"{source} is not what its checksum says")
+        _log.info("quantising %s to %s, which is done once and may take minutes", source, mode)
         kept.parent.mkdir(parents=True, exist_ok=True)
         quantise_file(source, mode, kept)
     return kept

@@ -13,9 +13,10 @@ from common.bundle import TargetCard, describe_file, make_manifest
 from common.models.quantised import method_of
 from common.models.source import CONFIG, read_json
 from common.protocol.errors import MisuseError
-from common.weight_only.cached import keep_quantised
+from common.weight_only.cached import keep_quantised, kept_file
 from common.weight_only.modes import QUANTISED, WEIGHTS_SUFFIX
 from server.models.bundles import OfferedBundle
+from server.observe.log import note
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ def quantise_bundles(bundles: Sequence[OfferedBundle], card: TargetCard, cache: 
     for bundle in bundles:
         try:
             _check_plain(bundle)
+            _announce(bundle, cache)
             made += [_quantised(bundle, mode, card, cache) for mode in QUANTISED]
         except MisuseError as error:
             _log.warning("the draft %s is offered with its weights as they are alone: %s", bundle.manifest.draft, error)
@@ -41,6 +43,14 @@ def _check_plain(bundle: OfferedBundle) -> None:
     config = bundle.sources.get(CONFIG)
     if config is not None and (method := method_of(read_json(config))):
         raise MisuseError(f"it is quantised already ({method})")
+
+
+def _announce(bundle: OfferedBundle, cache: Path) -> None:
+    """Logs that quantising begins, if it does: the server seems to hang meanwhile."""
+    weights = [file.sha256 for file in bundle.manifest.files if file.path.endswith(WEIGHTS_SUFFIX)]
+    if not all(kept_file(digest, mode, cache).is_file() for digest in weights for mode in QUANTISED):
+        draft = bundle.manifest.draft
+        note("quantising", f"quantising the draft {draft} for clients; a large one takes minutes, once", draft=draft)
 
 
 def _quantised(bundle: OfferedBundle, mode: str, card: TargetCard, cache: Path) -> OfferedBundle:

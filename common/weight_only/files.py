@@ -7,7 +7,7 @@ metadata name the mode. All other tensors are as they were. It may not know bund
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -63,24 +63,25 @@ def _quantised(name: str, tensor: torch.Tensor, mode: str) -> dict[str, Streamed
     }
 
 
+def dequantise_directory(source: Path, out: Path) -> None:
+    """Writes copies of a directory's files, not of its folders, to the directory `out`, where safetensors files hold
+    plain bfloat16 in place of quantised weights, for code that knows no quantised ones. Raises as `read_mapped`
+    does."""
+    for file in source.iterdir():
+        if file.name.endswith(WEIGHTS_SUFFIX):
+            _dequantise_file(file, out / file.name)
+        elif file.is_file():
+            shutil.copyfile(file, out / file.name)
+
+
 def quantise_directory(source: Path, mode: str, out: Path) -> None:
     """Writes a copy of a directory to `out` with all safetensors files quantised. Raises as `quantise_file` does."""
-    _copy_directory(source, out, lambda file, copy: quantise_file(file, mode, copy))
-
-
-def dequantise_directory(source: Path, out: Path) -> None:
-    """Writes a copy of a directory to `out` whose safetensors files hold plain bfloat16 in place of quantised weights,
-    for code that knows no quantised ones. Raises as `read_mapped` does."""
-    _copy_directory(source, out, _dequantise_file)
-
-
-def _copy_directory(source: Path, out: Path, write_weights: Callable[[Path, Path], None]) -> None:
     for folder, _, names in os.walk(source, followlinks=True):
         copied = out / Path(folder).relative_to(source)
         copied.mkdir(parents=True, exist_ok=True)
         for name in names:
             if name.endswith(WEIGHTS_SUFFIX):
-                write_weights(Path(folder, name), copied / name)
+                quantise_file(Path(folder, name), mode, copied / name)
             else:
                 shutil.copyfile(Path(folder, name), copied / name)
 

@@ -107,7 +107,8 @@ def read_bundle_file(directory: Path) -> Bundle | None:
         target = content["target"]
         card = TargetCard(**{**target, "end_tokens": tuple(target["end_tokens"])})
         files = [BundleFile(**file) for file in content["files"]]
-        manifest = make_manifest(content["draft"], content["kind"], card.fingerprint, files)
+        weights = content.get("weights", AS_IS)
+        manifest = make_manifest(content["draft"], content["kind"], card.fingerprint, files, weights)
         is_ours = (content["format"], content["id"]) == (FORMAT, manifest.id)
     # RecursionError is what JSON raises that is nested too deeply.
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

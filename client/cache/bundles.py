@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from client.cache.directory_lock import locked
+from client.cache.quantised_bundle import discard_quantised
 from client.errors import BundleError
 from common.bundle import (
     MANIFEST_FILE,
@@ -119,9 +120,11 @@ def _check_room(directory: Path, manifest: BundleManifest) -> None:
 
 
 async def discard_damaged(cache: Path, manifest: BundleManifest) -> None:
-    """Reads a bundle whole and takes out what differs from its manifest, so that the next pull fetches it again."""
+    """Reads a bundle whole and takes out what differs from its manifest, so that the next pull fetches it again.
+    What was quantised of it here is taken out too: no checksum tells whether that is damaged."""
     directory = bundle_directory(cache, manifest)
     async with _locked_bundle(cache, manifest):
+        discard_quantised(directory)
         for file in manifest.files:
             if first_damaged(directory, replace(manifest, files=(file,))) is not None:
                 (directory / MANIFEST_FILE).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """The library: the bundles in this user's cache by the names that people give and read, and their removal.
 
-A bundle's name is MODEL/DRAFT. Knows files and no server.
+A bundle's name is MODEL/DRAFT, or MODEL/DRAFT-int8 for one of quantised weights. Knows files and no server.
 """
 
 import os
@@ -26,13 +26,14 @@ _SHOWN = 8  # characters of an id, for a person
 
 @dataclass(frozen=True, slots=True)
 class KeptBundle:
-    """`target` and `draft` are empty for a bundle of which not all has arrived; `last_use` is None if it was only
-    fetched, by a release that noted nothing."""
+    """`target` and `draft` are empty for a bundle of which not all has arrived; `weights` is the mode in which it
+    was fetched; `last_use` is None if it was only fetched, by a release that noted nothing."""
 
     id: str
     name: str
     target: str
     draft: str
+    weights: str
     bytes: int
     last_use: LastUse | None
 
@@ -85,16 +86,15 @@ def _kept(cache: Path, directory: Path) -> KeptBundle:
     identity, read = directory.name, read_bundle_file(directory)
     use, size = last_use(cache, identity), _size_bytes(directory.rglob("*"))
     if read is None or read.manifest.id != identity:
-        return KeptBundle(identity, plain(identity[:_SHOWN]), "", "", size, use)
-    target, draft = plain(read.target.model), plain(read.manifest.draft)
-    if read.manifest.weights != AS_IS:
-        draft = f"{draft}-{plain(read.manifest.weights)}"
-    return KeptBundle(identity, f"{target}/{draft}", target, draft, size, use)
+        return KeptBundle(identity, plain(identity[:_SHOWN]), "", "", AS_IS, size, use)
+    target, draft, weights = (plain(text) for text in (read.target.model, read.manifest.draft, read.manifest.weights))
+    name = f"{target}/{draft}" if weights == AS_IS else f"{target}/{draft}-{weights}"
+    return KeptBundle(identity, name, target, draft, weights, size, use)
 
 
 def _size_bytes(files: Iterable[Path]) -> int:
     size = 0
     for file in files:
         with suppress(OSError):  # it may be renamed while it is being fetched
-            size += os.stat(file).st_size if file.is_file() else 0
+            size += os.stat(file).st_size if file.is_file() and not file.is_symlink() else 0
     return size

@@ -14,10 +14,10 @@ from pathlib import Path
 from client.cache.directory_lock import locked
 from client.errors import BundleError
 from common.address import Address
-from common.bundle import BundleManifest
+from common.bundle import BundleFile, BundleManifest
 from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
-from common.weight_only.modes import AS_IS
+from common.weight_only.modes import AS_IS, WEIGHTS_SUFFIX
 
 _log = logging.getLogger(__name__)
 
@@ -60,13 +60,14 @@ async def keep_pin(
     bundles = (*description.bundles, *description.quantised)
     offered = Pin(description.model, description.fingerprint, {_name(each): each.id for each in bundles})
     known = _known(_read(cache), name, first, model)
-    if known is not None and not _change(address, known, offered, manifest) and _name(manifest) in known.bundles:
+    change = None if known is None else _change(address, known, offered, manifest, description)
+    if known is not None and not change and _name(manifest) in known.bundles:
         return
     try:
         async with locked(cache):
             pins = _read(cache)  # another process may have been first
             kept = _known(pins, name, first, model)
-            change = _change(address, kept or offered, offered, manifest)
+            change = _change(address, kept or offered, offered, manifest, description)
             if change and not trust_new:
                 pull = f"outrider pull {model}".strip()
                 raise BundleError(f"{change}, accept it with `{pull} --server {address} --trust-new`")
@@ -87,7 +88,7 @@ def _known(pins: Pins, name: str, first: str, model: str) -> Pin | None:
     return pins.get(name) or (default if default is not None and default.model == model else None)
 
 
-def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) -> str:
+def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest, description: ServerDescription) -> str:
     """What differs, as half a sentence; empty if nothing does."""
     if known.fingerprint != offered.fingerprint:
         return (
@@ -95,8 +96,11 @@ def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) 
             f"{_target(known)}; if its operator says so too"
         )
     before = known.bundles.get(_name(wanted))
-    if before is None and wanted.draft in known.bundles:
-        return ""  # in a weights mode that the server did not offer before
+    if before is None and wanted.draft in known.bundles:  # in a weights mode that the server did not offer before
+        pinned = (each for each in description.bundles if each.id == known.bundles[wanted.draft])
+        if any(_but_weights(each) == _but_weights(wanted) for each in pinned):
+            return ""
+        before = known.bundles[wanted.draft]
     if before is None:
         return (
             f"{address} hands out a draft '{wanted.draft}' that it did not have when this machine first used it; if "
@@ -108,6 +112,12 @@ def _change(address: Address, known: Pin, offered: Pin, wanted: BundleManifest) 
             f"used it, {_identity(before)}; if its operator has trained it anew"
         )
     return ""
+
+
+def _but_weights(manifest: BundleManifest) -> tuple[str, str, list[BundleFile | str]]:
+    """What a bundle has in common in all weights modes: all but the content of the files of weights."""
+    files = [file.path if file.path.endswith(WEIGHTS_SUFFIX) else file for file in manifest.files]
+    return manifest.draft, manifest.kind, files
 
 
 def _name(manifest: BundleManifest) -> str:

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from client.errors import BundleError
+
 _FOLDER = "uses"
 
 
@@ -29,22 +31,29 @@ class LastUse:
 @contextmanager
 def in_use(cache: Path, bundle: str, server: str) -> Iterator[None]:
     """The bundle of that id is used with the server at that address, until the block ends or the process does. Where
-    the cache cannot be written, its file system knows no locks, or the bundle is being removed just now, nothing is
-    noted."""
-    try:
-        descriptor = _open(cache, bundle)
-    except OSError:
-        yield
-        return
+    the cache cannot be written, or knows no locks, nothing is noted.
+
+    Raises BundleError if another process is removing the bundle.
+    """
+    descriptor = None
     try:
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # waiting would stop the event loop
-            note = server.encode()
-            os.pwrite(descriptor, note, 0)
-            os.ftruncate(descriptor, len(note))
+            descriptor = _open(cache, bundle)
+            _note(descriptor, server)
         yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _note(descriptor: int, server: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a wait would stop the event loop
+    except BlockingIOError as error:
+        raise BundleError("the bundle is being removed by another `outrider`; run the command again") from error
+    note = server.encode()
+    os.pwrite(descriptor, note, 0)
+    os.ftruncate(descriptor, len(note))
 
 
 @contextmanager

@@ -55,6 +55,7 @@ def _fields(bundle: KeptBundle) -> dict[str, Any]:
         "name": bundle.name,
         "target": bundle.target,
         "draft": bundle.draft,
+        "weights": bundle.weights,
         "bytes": bundle.bytes,
         "server": None if use is None else use.server,
         "last_used": None if use is None else datetime.fromtimestamp(use.at).astimezone().isoformat(timespec="seconds"),

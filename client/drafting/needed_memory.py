@@ -20,7 +20,7 @@ def needed_bytes(bundle: Path, kind: str, layers: int, weights: str, dtype: str)
     """
     width = number_bytes(dtype)
     total = 0
-    for file in bundle.rglob("*.safetensors"):
+    for file in (*bundle.glob("*.safetensors"), *(bundle / TAIL_FOLDER).glob("*.safetensors")):
         tensors = _tensors(file)
         if file.parent.name == TAIL_FOLDER:
             tensors = last_layers(tensors, layers)

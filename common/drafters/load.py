@@ -6,7 +6,7 @@ them, and the module of one is imported when it is loaded.
 
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -160,6 +160,14 @@ def _as_plain(directory: Path) -> Iterator[Path]:
     if not any(mode_of(file) for file in weight_files(directory)):
         yield directory
         return
-    with TemporaryDirectory() as folder:
-        dequantise_directory(directory, Path(folder))
-        yield Path(folder)
+    with ExitStack() as stack:
+        try:
+            # Beside what it is made of, where there is room for files: the system's folder may be in memory.
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix=".plain-", dir=directory)))
+            dequantise_directory(directory, folder)
+        except OSError as error:
+            raise CheckpointError(
+                f"the draft model in {directory} cannot be loaded, for this kind of model needs a plain copy of its "
+                f"weights there: {error.strerror or error}; make room, or leave --weights out."
+            ) from error
+        yield folder

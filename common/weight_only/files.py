@@ -7,18 +7,17 @@ metadata name the mode. All other tensors are as they were. It may not know bund
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 
-from common.weight_only.modes import GROUP, INT8, QUANTISED, is_quantisable, padded
-from common.weight_only.stream import ALIGNMENT_BYTES, PADDING, StreamedTensor, write_safetensors
+from common.protocol.errors import MisuseError
+from common.weight_only.modes import GROUP, INT8, QUANTISED, WEIGHTS_SUFFIX, is_quantisable, padded
+from common.weight_only.stream import ALIGNMENT_BYTES, DTYPE_NAMES, PADDING, StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight, quantise
-
-WEIGHTS_SUFFIX = ".safetensors"
 
 _MODE_KEY, _COLUMNS_KEY = "outrider_weights", "outrider_columns"
 _SCALES = ".scales"
@@ -26,12 +25,15 @@ _ROWS = 512  # that are quantised at once, so that they stay in the cache of a c
 
 
 def quantise_file(source: Path, mode: str, out: Path) -> None:
-    """Writes `out`, holding a few thousand rows in memory at a time. Raises OSError or SafetensorError."""
+    """Writes `out`, holding a few hundred rows in memory at a time. Raises OSError or SafetensorError, and
+    MisuseError for numbers of a dtype that means nothing without scales of its own, such as float8."""
     streamed: dict[str, StreamedTensor] = {}
     columns: dict[str, int] = {}
     with safe_open(source, framework="pt") as held:
         for name in held.keys():  # noqa: SIM118 - it is no mapping
             tensor = held.get_tensor(name)
+            if tensor.dtype not in DTYPE_NAMES:
+                raise MisuseError(f"{source} holds '{name}' in {tensor.dtype}, which cannot be quantised again")
             if is_quantisable(name, tensor.shape, tensor.is_floating_point()):
                 streamed |= _quantised(name, tensor, mode)
                 columns[name] = tensor.shape[1]
@@ -61,24 +63,25 @@ def _quantised(name: str, tensor: torch.Tensor, mode: str) -> dict[str, Streamed
     }
 
 
+def dequantise_directory(source: Path, out: Path) -> None:
+    """Writes copies of a directory's files, not of its folders, to the directory `out`, where safetensors files hold
+    plain bfloat16 in place of quantised weights, for code that knows no quantised ones. Raises as `read_mapped`
+    does."""
+    for file in source.iterdir():
+        if file.name.endswith(WEIGHTS_SUFFIX):
+            _dequantise_file(file, out / file.name)
+        elif file.is_file():
+            shutil.copyfile(file, out / file.name)
+
+
 def quantise_directory(source: Path, mode: str, out: Path) -> None:
     """Writes a copy of a directory to `out` with all safetensors files quantised. Raises as `quantise_file` does."""
-    _copy_directory(source, out, lambda file, copy: quantise_file(file, mode, copy))
-
-
-def dequantise_directory(source: Path, out: Path) -> None:
-    """Writes a copy of a directory to `out` whose safetensors files hold plain bfloat16 in place of quantised weights,
-    for code that knows no quantised ones. Raises as `read_mapped` does."""
-    _copy_directory(source, out, _dequantise_file)
-
-
-def _copy_directory(source: Path, out: Path, write_weights: Callable[[Path, Path], None]) -> None:
     for folder, _, names in os.walk(source, followlinks=True):
         copied = out / Path(folder).relative_to(source)
         copied.mkdir(parents=True, exist_ok=True)
         for name in names:
             if name.endswith(WEIGHTS_SUFFIX):
-                write_weights(Path(folder, name), copied / name)
+                quantise_file(Path(folder, name), mode, copied / name)
             else:
                 shutil.copyfile(Path(folder, name), copied / name)
 

@@ -21,7 +21,13 @@ from common.weight_only.stream import StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight
 
 _MADE_FROM = "outrider_made_from"
+_LAYOUT_VERSION = 1
+"""Of what we write into files of layouts."""
+
 _SCALES = ".scales"
+
+_Form = tuple[torch.dtype, tuple[int, ...]]
+"""Dtype and shape of a tensor."""
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -70,7 +76,8 @@ def _layouts(weights: Mapping[str, QuantisedWeight]) -> dict[str, KernelLayout]:
 
 def _kept_layouts(file: Path, weights: Mapping[str, QuantisedWeight]) -> dict[str, KernelLayout]:
     status = file.stat()
-    made_from = f"{status.st_size} {status.st_mtime_ns}"
+    # Which layout a kernel wants is not stated anywhere and may change with every torch.
+    made_from = f"{status.st_size} {status.st_mtime_ns} {_LAYOUT_VERSION} torch {torch.__version__}"
     # A file for every set of weights that is used together: a draft of several depths runs one at a time.
     digest = sha256(" ".join(sorted(weights)).encode()).hexdigest()[:8]
     kept = file.with_name(f"{file.name}.{torch.backends.cpu.get_cpu_capability().lower()}-{digest}.layout")
@@ -85,16 +92,29 @@ def _kept_layouts(file: Path, weights: Mapping[str, QuantisedWeight]) -> dict[st
 
 
 def _read_layouts(kept: Path, weights: Mapping[str, QuantisedWeight], made_from: str) -> dict[str, KernelLayout] | None:
-    """None where there are none of these weights as they are now."""
+    """None where there are none of these weights as they are now, for this torch. What is read has the shapes that the
+    kernel expects, for it checks none."""
     if not kept.is_file():
         return None
     try:
         with safe_open(kept, framework="pt") as held:
             if (held.metadata() or {}).get(_MADE_FROM) != made_from:
                 return None
-            return {name: (held.get_tensor(name), held.get_tensor(name + _SCALES)) for name in weights}
+            found = {name: (held.get_tensor(name), held.get_tensor(name + _SCALES)) for name in weights}
     except SafetensorError:
         return None
+    fits = all((_form(packed), _form(scales)) == _forms(weights[name]) for name, (packed, scales) in found.items())
+    return found if fits else None
+
+
+def _form(tensor: torch.Tensor) -> _Form:
+    return tensor.dtype, tuple(tensor.shape)
+
+
+def _forms(weight: QuantisedWeight) -> tuple[_Form, _Form]:
+    """Of the two halves of its kernel layout."""
+    rows, groups = packed_rows(weight), weight.scales.shape[1]
+    return (torch.uint8, (rows, weight.packed.shape[1])), (torch.bfloat16, (groups, rows, 2))
 
 
 def _write_layouts(kept: Path, file: Path, names: Collection[str], made_from: str) -> None:
@@ -103,9 +123,9 @@ def _write_layouts(kept: Path, file: Path, names: Collection[str], made_from: st
     for name in names:
         weight = tensors[name]
         assert isinstance(weight, QuantisedWeight)
-        rows, groups = packed_rows(weight), weight.scales.shape[1]
-        streamed[name] = StreamedTensor(torch.uint8, (rows, weight.packed.shape[1]), _parts_of(weight))
-        streamed[name + _SCALES] = StreamedTensor(torch.bfloat16, (groups, rows, 2), _scales_of(weight))
+        numbers, scales = _forms(weight)
+        streamed[name] = StreamedTensor(*numbers, _parts_of(weight))
+        streamed[name + _SCALES] = StreamedTensor(*scales, _scales_of(weight))
     write_safetensors(kept, streamed, {_MADE_FROM: made_from})
 
 
@@ -117,12 +137,17 @@ def _scales_of(weight: QuantisedWeight) -> Callable[[], Sequence[torch.Tensor]]:
     return lambda: (packed_scales(weight),)
 
 
+# Those of torch.nn.init are called with their tensor as a keyword, and nothing is asked about the methods inside.
+_DRAWS = (torch.Tensor.uniform_, torch.Tensor.normal_, nn.init.uniform_, nn.init.normal_, nn.init.kaiming_uniform_)
+
+
 class _DrawsNothing(TorchFunctionMode):
     """Leaves initial weights undrawn: drawing them on the device `meta` would import torch._dynamo."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if function in (torch.Tensor.uniform_, torch.Tensor.normal_):
-            return args[0]
-        return function(*args, **(kwargs or {}))
+        given = kwargs or {}
+        if function in _DRAWS:
+            return args[0] if args else given["tensor"]
+        return function(*args, **given)

@@ -10,6 +10,9 @@ AS_IS, INT8, INT4 = "as-is", "int8", "int4"
 QUANTISED: Mapping[str, int] = {INT8: 8, INT4: 4}
 """Bits of a weight in each mode that quantises."""
 
+WEIGHTS_SUFFIX = ".safetensors"
+"""Of the files with weights."""
+
 MODES = (AS_IS, *QUANTISED)
 
 GROUP = 32

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-_NAMES = {
+DTYPE_NAMES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -23,6 +23,8 @@ _NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+"""The format's names of the dtypes that are written."""
+
 ALIGNMENT_BYTES = 64
 """Of every tensor in the file, as torch's kernels read them where they are mapped. The format knows no gaps: they are
 tensors of their own."""
@@ -55,7 +57,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, StreamedTensor], metadat
     end = 0
     for name, tensor in padded.items():
         header[name] = {
-            "dtype": _NAMES[tensor.dtype],
+            "dtype": DTYPE_NAMES[tensor.dtype],
             "shape": list(tensor.shape),
             "data_offsets": [end, end + tensor.bytes],
         }

@@ -10,22 +10,47 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from common.bundle import TargetCard, describe_file, make_manifest
-from common.weight_only.cached import keep_quantised
-from common.weight_only.files import WEIGHTS_SUFFIX
-from common.weight_only.modes import QUANTISED
+from common.models.quantised import method_of
+from common.models.source import CONFIG, read_json
+from common.protocol.errors import MisuseError
+from common.weight_only.cached import keep_quantised, kept_file
+from common.weight_only.modes import QUANTISED, WEIGHTS_SUFFIX
 from server.models.bundles import OfferedBundle
+from server.observe.log import note
 
 _log = logging.getLogger(__name__)
 
 
 def quantise_bundles(bundles: Sequence[OfferedBundle], card: TargetCard, cache: Path) -> tuple[OfferedBundle, ...]:
-    """Each of `bundles` in each mode; quantised files are kept in `cache`. None if nothing can be kept there: clients
-    quantise for themselves then."""
-    try:
-        return tuple(_quantised(bundle, mode, card, cache) for bundle in bundles for mode in QUANTISED)
-    except (OSError, SafetensorError) as error:
-        _log.warning("no quantised bundles are offered, for they cannot be written to %s: %s", cache, error)
-        return ()
+    """Each of `bundles` in each mode, but those of drafts that are stored in few bits already; quantised files are kept
+    in `cache`. None if nothing can be kept there: clients quantise for themselves then."""
+    made = list[OfferedBundle]()
+    for bundle in bundles:
+        try:
+            _check_plain(bundle)
+            _announce(bundle, cache)
+            made += [_quantised(bundle, mode, card, cache) for mode in QUANTISED]
+        except MisuseError as error:
+            _log.warning("the draft %s is offered with its weights as they are alone: %s", bundle.manifest.draft, error)
+        except (OSError, SafetensorError) as error:
+            _log.warning("no quantised bundles are offered, for they cannot be written to %s: %s", cache, error)
+            return ()
+    return tuple(made)
+
+
+def _check_plain(bundle: OfferedBundle) -> None:
+    """Raises MisuseError for a draft whose numbers mean nothing without what its quantisation method stores beside."""
+    config = bundle.sources.get(CONFIG)
+    if config is not None and (method := method_of(read_json(config))):
+        raise MisuseError(f"it is quantised already ({method})")
+
+
+def _announce(bundle: OfferedBundle, cache: Path) -> None:
+    """Logs that quantising begins, if it does: the server seems to hang meanwhile."""
+    weights = [file.sha256 for file in bundle.manifest.files if file.path.endswith(WEIGHTS_SUFFIX)]
+    if not all(kept_file(digest, mode, cache).is_file() for digest in weights for mode in QUANTISED):
+        draft = bundle.manifest.draft
+        note("quantising", f"quantising the draft {draft} for clients; a large one takes minutes, once", draft=draft)
 
 
 def _quantised(bundle: OfferedBundle, mode: str, card: TargetCard, cache: Path) -> OfferedBundle:

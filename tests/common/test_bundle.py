@@ -13,6 +13,7 @@ from common.bundle import (
     read_bundle_file,
     write_bundle_file,
 )
+from common.weight_only.modes import MODES
 
 CARD = TargetCard("model", "f" * 64, 300, 2048, (0, 2))
 
@@ -33,6 +34,13 @@ def test_what_was_written_is_read(directory: Path) -> None:
     assert bundle.target == CARD
     assert [file.path for file in bundle.manifest.files] == ["model.safetensors", "tokenizer/tokenizer.json"]
     assert first_damaged(directory, bundle.manifest) is None
+
+
+@pytest.mark.parametrize("weights", MODES)
+def test_the_weights_mode_is_read_back(tmp_path: Path, weights: str) -> None:
+    bundle = Bundle(make_manifest("draft", "independent", CARD.fingerprint, (), weights), CARD)
+    write_bundle_file(tmp_path, bundle)
+    assert read_bundle_file(tmp_path) == bundle
 
 
 def test_damage_is_found(directory: Path) -> None:

@@ -22,16 +22,17 @@ from common.bundle import (
     write_bundle_file,
 )
 from common.protocol.errors import MisuseError
+from common.weight_only.modes import AS_IS, INT4, INT8
 
 SERVER = "gpu.example.org:7070"
 
 
-def keep(cache: Path, target: str, draft: str, fingerprint: str = "f" * 64) -> BundleManifest:
+def keep(cache: Path, target: str, draft: str, fingerprint: str = "f" * 64, weights: str = AS_IS) -> BundleManifest:
     """A bundle as `pull` leaves it."""
     source = cache / "source"
     cache.mkdir(exist_ok=True)
     source.write_bytes(b"weights")
-    manifest = make_manifest(draft, "moa", fingerprint, [describe_file("weights", source)])
+    manifest = make_manifest(draft, "moa", fingerprint, [describe_file("weights", source)], weights)
     directory = bundle_directory(cache, manifest)
     directory.mkdir(parents=True)
     shutil.copy(source, directory / "weights")
@@ -54,6 +55,16 @@ def test_a_bundle_goes_by_its_target_and_draft(tmp_path: Path) -> None:
 
 def test_an_empty_cache_and_one_that_is_not_there_hold_nothing(tmp_path: Path) -> None:
     assert kept_bundles(tmp_path) == kept_bundles(tmp_path / "absent") == []
+
+
+def test_a_quantised_bundle_has_its_mode_in_its_name(tmp_path: Path) -> None:
+    manifests = {weights: keep(tmp_path, "llama", "moa", weights=weights) for weights in (AS_IS, INT8, INT4)}
+    kept = kept_bundles(tmp_path)
+    assert [bundle.name for bundle in kept] == ["llama/moa", "llama/moa-int4", "llama/moa-int8"]
+    assert {(bundle.draft, bundle.weights) for bundle in kept} == {("moa", weights) for weights in manifests}
+    assert find_bundle(kept, "llama/moa").id == manifests[AS_IS].id
+    assert find_bundle(kept, "llama/moa-int8").id == manifests[INT8].id
+    assert find_bundle(kept[1:2], "llama/moa").id == manifests[INT4].id  # the only one there is
 
 
 def test_two_bundles_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:

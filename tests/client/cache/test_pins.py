@@ -168,15 +168,35 @@ async def test_a_server_that_changes_gives_nothing_away_before_it_is_accepted(tm
             known, said = bundles(), recall(cache, str(access.address))
 
 
+def in_few_bits(weights: str, config: str = "0") -> BundleManifest:
+    """`MOA` in int8, with files of these contents."""
+    files = [BundleFile("config.json", 3, config * 64), BundleFile("model.safetensors", 2, weights * 64)]
+    return make_manifest("moa", "moa", "f" * 64, files, "int8")
+
+
+PLAIN = make_manifest("moa", "moa", "f" * 64, [*MOA.files, BundleFile("model.safetensors", 9, "8" * 64)])
+
+
 async def test_a_weights_mode_is_pinned_when_it_is_first_used(tmp_path):
-    first, other = (
-        make_manifest("moa", "moa", "f" * 64, [BundleFile("config.json", 3, content * 64)], "int8") for content in "23"
-    )
-    await keep_pin(tmp_path, THERE, SAID, MOA)
-    for manifest in (first, first, MOA):
-        await keep_pin(tmp_path, THERE, replace(SAID, quantised=(first,)), manifest)
+    first, other = in_few_bits("2"), in_few_bits("3")
+    said = replace(SAID, bundles=(PLAIN,))
+    await keep_pin(tmp_path, THERE, said, PLAIN)
+    for manifest in (first, first, PLAIN):
+        await keep_pin(tmp_path, THERE, replace(said, quantised=(first,)), manifest)
     with pytest.raises(BundleError, match="hands out another draft 'moa'"):
-        await keep_pin(tmp_path, THERE, replace(SAID, quantised=(other,)), other)
+        await keep_pin(tmp_path, THERE, replace(said, quantised=(other,)), other)
+
+
+@pytest.mark.parametrize(
+    ("bundle", "few"),
+    [(PLAIN, in_few_bits("2", config="1")), (MOA, in_few_bits("2")), (RETRAINED, in_few_bits("2", config="1"))],
+)
+async def test_a_new_weights_mode_differs_in_its_weights_alone(tmp_path, bundle, few):
+    """Another configuration, another file, and one that fits what is offered now and was not pinned."""
+    first = MOA if bundle is RETRAINED else bundle
+    await keep_pin(tmp_path, THERE, replace(SAID, bundles=(first,)), first)
+    with pytest.raises(BundleError, match="hands out another draft 'moa'"):
+        await keep_pin(tmp_path, THERE, replace(SAID, bundles=(bundle,), quantised=(few,)), few)
 
 
 async def test_a_further_target_of_a_known_server_is_told_once(tmp_path, caplog):

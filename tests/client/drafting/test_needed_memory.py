@@ -7,7 +7,7 @@ import pytest
 from client.drafting import needed_memory
 from client.drafting.draft_loader import DraftChoice, DraftLoader
 from client.drafting.needed_memory import needed_bytes
-from common.bundle import TAIL_FOLDER, make_manifest
+from common.bundle import TAIL_FOLDER, describe_file, make_manifest
 from common.draft_models.tail import write_tail
 from common.drafters import load
 from common.models.errors import CheckpointError
@@ -37,7 +37,9 @@ def test_layers_and_weights_count(bundle: Path) -> None:
 def test_too_little_is_told_before_loading(bundle: Path, monkeypatch: pytest.MonkeyPatch, weights: str) -> None:
     monkeypatch.setattr(needed_memory, "free_memory_bytes", lambda _: 2000)
     monkeypatch.setattr(load, "load_draft_model", lambda *_: pytest.fail("it was loaded"))
-    loader = DraftLoader(bundle, make_manifest("moa", "moa", "f", []), DraftChoice(weights=weights), 400, 300, 0.05)
+    paths = ("config.json", "model.safetensors", f"{TAIL_FOLDER}/config.json", f"{TAIL_FOLDER}/model.safetensors")
+    manifest = make_manifest("moa", "moa", "f", [describe_file(path, bundle / path) for path in paths])
+    loader = DraftLoader(bundle, manifest, DraftChoice(weights=weights), 400, 300, 0.05)
     with pytest.raises(CheckpointError) as refused:
         loader.load()
     assert f"of memory for its weights ({weights}), and 2.0 kB are free" in str(refused.value)

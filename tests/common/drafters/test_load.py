@@ -1,5 +1,6 @@
 """Drafters are loaded from a bundle's directory, and what does not fit is refused in one sentence."""
 
+import errno
 import json
 
 import pytest
@@ -18,6 +19,7 @@ from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import TreeView
+from common.weight_only.files import quantise_directory
 from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
 from netem.experiments.family_checkpoints import VOCABULARY, make_family_checkpoint
 from tests.families import FAMILIES, make_checkpoint
@@ -138,3 +140,35 @@ def test_a_causal_draft_whose_passes_do_not_agree_is_refused(tmp_path, monkeypat
     monkeypatch.setattr("common.models.packed.head_of", lambda model: model.lm_head)
     with pytest.raises(CheckpointError, match="packed passes do not agree with the model type 'cohere'"):
         load_drafter("independent", config)
+
+
+def load_quantised_cohere(tmp_path):
+    """A draft of a family that only transformers loads."""
+    make_family_checkpoint(tmp_path / "draft", FAMILIES_BY_NAME["cohere"])
+    quantise_directory(tmp_path / "draft", "int8", tmp_path / "few")
+    config = DrafterConfig(tmp_path / "few", "cpu", "float32", 64, VOCABULARY, StateRequest("draft"))
+    return load_drafter("independent", config)
+
+
+def test_a_plain_copy_lies_beside_its_bundle_while_it_is_read(tmp_path, monkeypatch):
+    used = []
+    monkeypatch.setattr("common.weight_only.files.dequantise_directory", lambda source, out: used.append((source, out)))
+    with pytest.raises(CheckpointError):  # of an empty directory
+        load_quantised_cohere(tmp_path)
+    ((source, out),) = used
+    assert source == out.parent == tmp_path / "few"
+    assert not out.exists()
+
+
+def test_a_plain_copy_is_loaded_and_gone_afterwards(tmp_path):
+    assert load_quantised_cohere(tmp_path).kind == "independent"
+    assert not [file for file in (tmp_path / "few").iterdir() if file.is_dir()]
+
+
+def test_no_room_for_a_plain_copy_is_told(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("common.weight_only.files.dequantise_directory", refuse)
+    with pytest.raises(CheckpointError, match="No space left on device; make room, or leave --weights out"):
+        load_quantised_cohere(tmp_path)

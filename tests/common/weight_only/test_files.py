@@ -57,14 +57,17 @@ def test_numbers_stay_in_the_mapped_file(plain: Path, tmp_path: Path) -> None:
 
 
 def test_a_plain_copy_holds_the_dequantised_weights(plain: Path, tmp_path: Path) -> None:
-    for folder in ("in/tail", "in"):
+    for folder in ("in/tail", "in", "few/tail/out"):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    for folder in ("in/tail", "in"):
         (tmp_path / folder / "model.safetensors").write_bytes(plain.read_bytes())
-    (tmp_path / "in" / "config.json").write_text("{}")
+        (tmp_path / folder / "config.json").write_text("{}")
     quantise_directory(tmp_path / "in", INT4, tmp_path / "few")
-    dequantise_directory(tmp_path / "few", tmp_path / "out")
-    original, back = load_file(plain), load_file(tmp_path / "out" / "tail" / "model.safetensors")
-    assert (tmp_path / "out" / "config.json").read_text() == "{}"
+    out = tmp_path / "few" / "tail" / "out"  # a folder inside is not copied into itself
+    dequantise_directory(tmp_path / "few" / "tail", out)
+    assert {file.name for file in out.iterdir()} == {"config.json", "model.safetensors"}
+    original, back = load_file(plain), load_file(out / "model.safetensors")
+    assert (out / "config.json").read_text() == "{}"
     name = "layer.q_proj.weight"
     assert torch.equal(back[name], quantise(original[name], INT4).dequantised(torch.bfloat16))
     assert torch.equal(back["layer.q_proj.bias"], original["layer.q_proj.bias"])

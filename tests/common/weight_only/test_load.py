@@ -1,11 +1,13 @@
 """Networks on quantised weights, and the files that keep what the int4 kernel wants."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
@@ -90,6 +92,47 @@ def test_a_broken_layout_is_written_anew(tmp_path: Path, content: bytes) -> None
     assert kept.stat().st_size > 64
 
 
+def change(kept: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """Puts these tensors into a file of layouts."""
+    with safe_open(kept, framework="pt") as held:
+        metadata = held.metadata()
+        content = {name: held.get_tensor(name).clone() for name in held.keys()}  # noqa: SIM118
+    save_file({**content, **tensors}, kept, metadata)
+
+
+def test_a_layout_of_another_torch_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, INT4)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "__version__", "2.0.0")
+        expected = load(file)(TOKENS)
+        (kept,) = layouts(tmp_path)
+        with safe_open(kept, framework="pt") as held:
+            packed = held.get_tensor("head.weight")
+        change(kept, {"head.weight": packed.flip(0).contiguous()})  # as if it packed in another order
+        assert not torch.equal(load(file)(TOKENS), expected)  # which the same torch would read
+    assert torch.equal(load(file)(TOKENS), expected)
+    assert layouts(tmp_path) == [kept]
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"head.weight": torch.zeros(80, 16, dtype=torch.uint8)},
+        {"head.weight": torch.zeros(80, 32, dtype=torch.int8)},
+        {"head.weight.scales": torch.zeros(2, 64, 2, dtype=torch.bfloat16)},
+        {"head.weight.scales": torch.zeros(2, 80, 2)},
+    ],
+)
+def test_a_layout_beyond_whose_end_the_kernel_would_read_is_written_anew(
+    tmp_path: Path, tensors: dict[str, torch.Tensor]
+) -> None:
+    file = write(tmp_path, INT4)
+    expected = load(file)(TOKENS)
+    (kept,) = layouts(tmp_path)
+    change(kept, tensors)
+    assert torch.equal(load(file)(TOKENS), expected)
+
+
 def test_where_nothing_can_be_written_the_layout_is_made_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,8 +163,11 @@ def test_a_quantised_norm_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_network_without_weights_draws_none() -> None:
-    before = torch.random.get_rng_state()
-    network = without_weights(lambda: nn.Sequential(nn.Linear(4, 4), nn.Embedding(3, 4)))
-    assert {each.device.type for each in network.parameters()} == {"meta"}
-    assert torch.equal(torch.random.get_rng_state(), before)
-    assert "torch" in sys.modules
+    """Drawing on the device `meta` would import torch._dynamo, which takes seconds."""
+    code = (
+        "import sys; from torch import nn; from common.weight_only.load import without_weights\n"
+        "network = without_weights(lambda: nn.Sequential(nn.Linear(4, 4), nn.Embedding(3, 4)))\n"
+        "print({each.device.type for each in network.parameters()}, 'torch._dynamo' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "{'meta'} False\n"

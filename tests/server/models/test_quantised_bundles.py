@@ -1,9 +1,12 @@
 """A server offers its drafts in int8 and int4 too: made once, fetched and resumed as the others, and unseen by clients
 that know no weights modes."""
 
+import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from client.assembly import client_for
 from client.drafting.draft_loader import DraftChoice
@@ -12,13 +15,14 @@ from client.errors import BundleError
 from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.address import parse_address
-from common.bundle import BundleManifest, first_damaged, make_manifest
+from common.bundle import BundleManifest, describe_file, first_damaged, make_manifest
 from common.protocol.messages import Settings
 from common.rpc.convert import description_frame
 from common.rpc.description import FileRequest
 from common.rpc.stub import Connection, connect
 from common.weight_only.files import mode_of
 from common.weight_only.modes import AS_IS, QUANTISED
+from server.models.bundles import OfferedBundle
 from server.models.offer import make_offer
 from server.models.quantised_bundles import quantise_bundles
 from tests.drafts import make_moa_draft
@@ -82,6 +86,34 @@ def test_where_nothing_can_be_kept_drafts_are_offered_as_they_are(
     assert "no quantised bundles are offered" in caplog.text
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float8_e4m3fn])
+def test_a_draft_that_is_stored_in_few_bits_is_offered_as_it_is(
+    target: Path, draft: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, dtype: torch.dtype
+) -> None:
+    """By its configuration or by its numbers; the others are quantised still."""
+    few, settings = tmp_path / "few", {"quantization_config": {"quant_method": "fp8"}}
+    few.mkdir()
+    save_file({"lm_head.weight": torch.zeros(64, 64).to(dtype)}, few / "model.safetensors")
+    (few / "config.json").write_text(json.dumps(settings if dtype == torch.float32 else {}))
+    offer = make_offer(str(target), (str(draft),))
+    sources = {name: few / name for name in ("config.json", "model.safetensors")}
+    files = [describe_file(path, source) for path, source in sources.items()]
+    stored = OfferedBundle(make_manifest("few", "independent", offer.card.fingerprint, files), sources)
+    made = quantise_bundles((stored, *offer.drafts), offer.card, tmp_path / "cache")
+    assert [(each.manifest.draft, each.manifest.weights) for each in made] == [("small", mode) for mode in QUANTISED]
+    assert "the draft few is offered with its weights as they are alone" in caplog.text
+
+
+def test_what_is_quantised_is_logged_once(
+    target: Path, draft: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    offer = make_offer(str(target), (str(draft),))
+    with caplog.at_level("INFO", "server.observe.log"):
+        for _ in range(2):
+            quantise_bundles(offer.drafts, offer.card, tmp_path)
+    assert caplog.text.count("quantising the draft small for clients") == 1
+
+
 @pytest.mark.parametrize("mode", QUANTISED)
 @pytest.mark.parametrize("layers", [0, 1])
 async def test_answers_are_the_targets_own_whatever_the_weights(
@@ -116,7 +148,7 @@ async def test_a_server_that_offers_none_sends_the_bundle_as_it_is_and_the_clien
         ):
             assert client.manifest.weights == AS_IS
             answer = await conversation.answer(PROMPT, SETTINGS, lambda committed, provisional: None)
-            quantised = client.bundle.with_name(f"{client.bundle.name}-int4")
+            quantised = client.bundle / "int4"
     assert answer.tokens == truth
     assert mode_of(quantised / "tail" / "model.safetensors") == "int4"
 

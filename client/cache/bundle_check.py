@@ -13,8 +13,7 @@ from pathlib import Path
 
 from client.errors import BundleError
 from common.bundle import MANIFEST_FILE, BundleManifest, first_damaged
-
-_WEIGHTS = ".safetensors"
+from common.weight_only.modes import WEIGHTS_SUFFIX
 
 
 def check_intact(bundle: Path, manifest: BundleManifest) -> None:
@@ -22,7 +21,7 @@ def check_intact(bundle: Path, manifest: BundleManifest) -> None:
     times = {file: _written_ns(bundle / file.path) for file in manifest.files}
     checked = _written_ns(bundle / MANIFEST_FILE)
     read = tuple(
-        file for file, written in times.items() if not (0 < written <= checked and file.path.endswith(_WEIGHTS))
+        file for file, written in times.items() if not (0 < written <= checked and file.path.endswith(WEIGHTS_SUFFIX))
     )
     damage = damage_of(bundle, replace(manifest, files=read))
     if damage is not None:

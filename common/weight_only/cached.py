@@ -5,7 +5,8 @@ Copies are named by their source's checksum, so that another draft or target nev
 
 from pathlib import Path
 
-from common.weight_only.files import WEIGHTS_SUFFIX, quantise_file
+from common.weight_only.files import quantise_file
+from common.weight_only.modes import WEIGHTS_SUFFIX
 
 _FOLDER = "quantised"
 _VERSION = 1

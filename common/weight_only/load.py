@@ -16,12 +16,11 @@ from torch.overrides import TorchFunctionMode
 
 from common.weight_only.files import read_mapped
 from common.weight_only.layers import KernelLayout, linear_weights, packed_parts, packed_rows, packed_scales, put_in
-from common.weight_only.modes import INT4
+from common.weight_only.modes import INT4, SCALES_SUFFIX
 from common.weight_only.stream import StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight
 
 _MADE_FROM = "outrider_made_from"
-_SCALES = ".scales"
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -92,7 +91,7 @@ def _read_layouts(kept: Path, weights: Mapping[str, QuantisedWeight], made_from:
         with safe_open(kept, framework="pt") as held:
             if (held.metadata() or {}).get(_MADE_FROM) != made_from:
                 return None
-            return {name: (held.get_tensor(name), held.get_tensor(name + _SCALES)) for name in weights}
+            return {name: (held.get_tensor(name), held.get_tensor(name + SCALES_SUFFIX)) for name in weights}
     except SafetensorError:
         return None
 
@@ -105,7 +104,7 @@ def _write_layouts(kept: Path, file: Path, names: Collection[str], made_from: st
         assert isinstance(weight, QuantisedWeight)
         rows, groups = packed_rows(weight), weight.scales.shape[1]
         streamed[name] = StreamedTensor(torch.uint8, (rows, weight.packed.shape[1]), _parts_of(weight))
-        streamed[name + _SCALES] = StreamedTensor(torch.bfloat16, (groups, rows, 2), _scales_of(weight))
+        streamed[name + SCALES_SUFFIX] = StreamedTensor(torch.bfloat16, (groups, rows, 2), _scales_of(weight))
     write_safetensors(kept, streamed, {_MADE_FROM: made_from})
 
 

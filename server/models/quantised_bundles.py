@@ -11,8 +11,7 @@ from safetensors import SafetensorError
 
 from common.bundle import TargetCard, describe_file, make_manifest
 from common.weight_only.cached import keep_quantised
-from common.weight_only.files import WEIGHTS_SUFFIX
-from common.weight_only.modes import QUANTISED
+from common.weight_only.modes import QUANTISED, WEIGHTS_SUFFIX
 from server.models.bundles import OfferedBundle
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ No drafting, no link and no text here. Commands import what they need when they 
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -71,12 +71,12 @@ def run(
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
     question, declined = _read_prompt(prompt, private_file), None
+    loads: dict[str, Any] = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
+    loads |= {"layers": layers, "state": state, "weights": weights}
     if via_serve:
         from client.local_serve.request import RequestOptions
         from client.local_serve.run_client import answer_by_serve
 
-        loads = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
-        loads |= {"layers": layers, "state": state, "weights": weights}
         asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
             declined = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
@@ -88,8 +88,7 @@ def run(
         from client.commands.run import run as run_command
         from client.drafting.draft_loader import DraftChoice
 
-        access = credentials.access_to(server)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state, weights, model)
+        access, choice = credentials.access_to(server), DraftChoice(**loads)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
             run_command(
@@ -190,7 +189,7 @@ def serve(
         defaults = EndpointDefaults(asked.options(pace_draft / 1000), rule, find_offline_behaviour(offline))
         warn_of_readable(api_key_file)
         listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
-        choice = DraftChoice(draft, device, dtype, threads, layers, state, weights)
+        choice = DraftChoice(draft, device, dtype, threads=threads, layers=layers, state=state, weights=weights)
         unlinked = OfflineOptions(offline_limit, offline_wait)
         asyncio.run(serve_command(access, choice, model or (), cache_dir, defaults, unlinked, listening, loaded))
 

@@ -19,7 +19,7 @@ from enum import Enum
 from common.protocol.draft_state import FUSED, HIDDEN, LSA
 
 
-class Weights(Enum):
+class DraftParts(Enum):
     """What a draft of a kind consists of, which decides what is in its bundle and how a server checks it."""
 
     NONE = "none"
@@ -41,7 +41,7 @@ class DraftKind:
 
     name: str
     title: str
-    weights: Weights
+    parts: DraftParts
     state: str | None = None
     runs_target_layers: bool = False
 
@@ -55,21 +55,21 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
         DraftKind(
             "moa",
             "a Mixture of Attentions draft, with target-layer inference",
-            Weights.ON_TAIL,
+            DraftParts.ON_TAIL,
             state=LSA,
             runs_target_layers=True,
         ),
         DraftKind(
-            "eagle3", "an EAGLE-3 draft: one layer over hidden states of three target layers", Weights.ON_TAIL, FUSED
+            "eagle3", "an EAGLE-3 draft: one layer over hidden states of three target layers", DraftParts.ON_TAIL, FUSED
         ),
-        DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", Weights.ON_TAIL, HIDDEN),
-        DraftKind("medusa", "Medusa heads on the target's last hidden state", Weights.ON_TAIL, HIDDEN),
-        DraftKind("independent", "a small model of its own, distilled from the target", Weights.CAUSAL_LM),
-        DraftKind(LOOKUP, "nothing", Weights.NONE),
+        DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
+        DraftKind("medusa", "Medusa heads on the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
+        DraftKind("independent", "a small model of its own, distilled from the target", DraftParts.CAUSAL_LM),
+        DraftKind(LOOKUP, "nothing", DraftParts.NONE),
     )
 }
 """By name. A shipped family offers its draft models in this order; for any other target the options `--draft` of the
 operator give the order. A client that names no draft takes the first one with weights (`choose_bundle`)."""
 
-TRAINED_KINDS = tuple(kind for kind in DRAFT_KINDS.values() if kind.weights is not Weights.NONE)
+TRAINED_KINDS = tuple(kind for kind in DRAFT_KINDS.values() if kind.parts is not DraftParts.NONE)
 """Those with weights, in the same order; also the names of the folders beside a shipped target."""

@@ -14,11 +14,11 @@ from common.protocol.errors import MisuseError
 from server.options import (
     LOG_FORMATS,
     AccessOptions,
+    ChosenTarget,
     Pace,
     ReportOptions,
     SessionOptions,
     TargetOptions,
-    TargetRequest,
     parse_duration,
     parse_target,
     split_cache_tokens,
@@ -112,8 +112,7 @@ class TargetsRequest:
         shares = split_cache_tokens(self.cache_tokens or [_CACHE_TOKENS], len(named)) if named else []
         return TargetOptions(
             tuple(
-                TargetRequest(checkpoint, tokens, name)
-                for (name, checkpoint), tokens in zip(named, shares, strict=True)
+                ChosenTarget(checkpoint, tokens, name) for (name, checkpoint), tokens in zip(named, shares, strict=True)
             ),
             tuple(self.draft or ()),
             self.device,

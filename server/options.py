@@ -16,7 +16,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRequest:
+class ChosenTarget:
     """One target, and its part of the memory for K/V."""
 
     checkpoint: str  # a directory, a hub id, or the name of a shipped family
@@ -28,7 +28,7 @@ class TargetRequest:
 class TargetOptions:
     """Which targets, the first of which is the default, and how all of them run."""
 
-    targets: tuple[TargetRequest, ...]
+    targets: tuple[ChosenTarget, ...]
     drafts: tuple[str, ...]  # directories or hub ids; each is handed out for every target that it fits
     device: str
     dtype: str

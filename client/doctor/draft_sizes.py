@@ -18,10 +18,9 @@ from common.programs.machine import format_bytes
 from common.protocol.errors import OutriderError, PeerError
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.stub import Connection
-from common.weight_only.modes import AS_IS, MODES
+from common.weight_only.modes import AS_IS, MODES, WEIGHTS_SUFFIX
 from common.weight_only.needs import LENGTH_BYTES, StoredTensor, header_length, memory_bytes, read_header
 
-_WEIGHTS = ".safetensors"
 _MOST_HEADER_BYTES = 16 * 10**6
 _MEASURED_BYTES = 4 * 10**6
 _MEASURED_S = 1.0
@@ -51,7 +50,7 @@ async def check_draft_sizes(connection: Connection, description: ServerDescripti
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             for manifest in description.bundles:
-                files = [file for file in manifest.files if file.path.endswith(_WEIGHTS)]
+                files = [file for file in manifest.files if file.path.endswith(WEIGHTS_SUFFIX)]
                 for file in files:
                     if file.sha256 not in begins:
                         least = 0 if begins else _MEASURED_BYTES

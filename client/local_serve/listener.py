@@ -201,8 +201,10 @@ class Listener:
 
 async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Policy, tokenizer: Path) -> None:
     drafter = loaded.drafter(policy)
-    description, draft = asdict(replace(loaded.client.description, bundles=())), loaded.client.manifest.draft
-    connection.send(messages.ChatBegun(description, draft, str(tokenizer), await loaded.is_reached()))
+    # Without manifests: the chat neither fetches nor loads by this description.
+    description = replace(loaded.client.description, bundles=(), quantised=())
+    draft = loaded.client.manifest.draft
+    connection.send(messages.ChatBegun(asdict(description), draft, str(tokenizer), await loaded.is_reached()))
     converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
     async with loaded.monitor.counted(converse) as conversation:
         router = loaded.client.privacy_router(conversation)

@@ -15,12 +15,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from common.protocol.errors import MisuseError
-from common.weight_only.modes import GROUP, INT8, QUANTISED, WEIGHTS_SUFFIX, is_quantisable, padded
+from common.weight_only.modes import GROUP, INT8, QUANTISED, SCALES_SUFFIX, WEIGHTS_SUFFIX, is_quantisable, padded
 from common.weight_only.stream import ALIGNMENT_BYTES, DTYPE_NAMES, PADDING, StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight, quantise
 
 _MODE_KEY, _COLUMNS_KEY = "outrider_weights", "outrider_columns"
-_SCALES = ".scales"
 _ROWS = 512  # that are quantised at once, so that they stay in the cache of a core
 
 
@@ -59,7 +58,7 @@ def _quantised(name: str, tensor: torch.Tensor, mode: str) -> dict[str, Streamed
 
     return {
         name: StreamedTensor(dtype, (rows, stored), numbers),
-        name + _SCALES: StreamedTensor(torch.bfloat16, scales.shape, lambda: (scales,)),
+        name + SCALES_SUFFIX: StreamedTensor(torch.bfloat16, scales.shape, lambda: (scales,)),
     }
 
 
@@ -121,9 +120,9 @@ def read_mapped(file: Path) -> dict[str, torch.Tensor]:
     for name in [each for each in tensors if each.endswith(PADDING)]:
         del tensors[name]
     for name, count in columns.items():
-        if mode not in QUANTISED or not {name, name + _SCALES} <= tensors.keys():
+        if mode not in QUANTISED or not {name, name + SCALES_SUFFIX} <= tensors.keys():
             raise ValueError(f"{file} does not hold '{name}' as its metadata say")
-        packed, scales = _aligned(tensors[name]), tensors.pop(name + _SCALES)
+        packed, scales = _aligned(tensors[name]), tensors.pop(name + SCALES_SUFFIX)
         _check(name, mode, packed, scales, count)
         tensors[name] = QuantisedWeight.of(mode, packed, scales, count, (file, name))
     return tensors

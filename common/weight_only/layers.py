@@ -97,7 +97,7 @@ def packed_rows(weight: QuantisedWeight) -> int:
 
 
 def packed_parts(weight: QuantisedWeight) -> Iterator[torch.Tensor]:
-    """The first half of its kernel layout, a few thousand rows at a time."""
+    """The first half of its kernel layout, 512 rows at a time."""
     for start in range(0, len(weight), _ROWS_AT_ONCE):
         numbers = nibbles(weight.packed[start : start + _ROWS_AT_ONCE]).int()
         numbers = functional.pad(numbers, (0, 0, 0, -len(numbers) % _ROWS))

@@ -16,15 +16,13 @@ from torch.overrides import TorchFunctionMode
 
 from common.weight_only.files import read_mapped
 from common.weight_only.layers import KernelLayout, linear_weights, packed_parts, packed_rows, packed_scales, put_in
-from common.weight_only.modes import INT4
+from common.weight_only.modes import INT4, SCALES_SUFFIX
 from common.weight_only.stream import StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight
 
 _MADE_FROM = "outrider_made_from"
 _LAYOUT_VERSION = 1
 """Of what we write into files of layouts."""
-
-_SCALES = ".scales"
 
 _Form = tuple[torch.dtype, tuple[int, ...]]
 """Dtype and shape of a tensor."""
@@ -100,7 +98,7 @@ def _read_layouts(kept: Path, weights: Mapping[str, QuantisedWeight], made_from:
         with safe_open(kept, framework="pt") as held:
             if (held.metadata() or {}).get(_MADE_FROM) != made_from:
                 return None
-            found = {name: (held.get_tensor(name), held.get_tensor(name + _SCALES)) for name in weights}
+            found = {name: (held.get_tensor(name), held.get_tensor(name + SCALES_SUFFIX)) for name in weights}
     except SafetensorError:
         return None
     fits = all((_form(packed), _form(scales)) == _forms(weights[name]) for name, (packed, scales) in found.items())
@@ -125,7 +123,7 @@ def _write_layouts(kept: Path, file: Path, names: Collection[str], made_from: st
         assert isinstance(weight, QuantisedWeight)
         numbers, scales = _forms(weight)
         streamed[name] = StreamedTensor(*numbers, _parts_of(weight))
-        streamed[name + _SCALES] = StreamedTensor(*scales, _scales_of(weight))
+        streamed[name + SCALES_SUFFIX] = StreamedTensor(*scales, _scales_of(weight))
     write_safetensors(kept, streamed, {_MADE_FROM: made_from})
 
 

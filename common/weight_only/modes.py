@@ -1,5 +1,5 @@
-"""The names of the weights modes, and what a weight takes in each. Plain data: no torch, so that commands and doctors
-may ask."""
+"""The names of the weights modes, what a weight takes in each, and how files and tensors of weights are called. Plain
+data: no torch, so that commands and doctors may ask."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,6 +21,12 @@ faster, and none is as exact."""
 
 SCALE_BYTES = 2
 """Of a scale or a zero: bfloat16, which the kernels read."""
+
+WEIGHTS_SUFFIX = ".safetensors"
+"""Of a file of weights."""
+
+SCALES_SUFFIX = ".scales"
+"""Of the tensor of a quantised weight's scales, behind the weight's own name."""
 
 _LEAST_ROWS = 32
 

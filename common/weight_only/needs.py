@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.weight_only.modes import AS_IS, is_quantisable, matrix_bytes
+from common.weight_only.modes import AS_IS, SCALES_SUFFIX, is_quantisable, matrix_bytes
 
 LENGTH_BYTES = 8
 """At the beginning of a file, which say how long its header is."""
 
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 _FLOATING = ("F64", "F32", "F16", "BF16")
-_STORED_AS_LOADED = (".scales", ".padding")
+_STORED_AS_LOADED = (SCALES_SUFFIX, ".padding")
 _HEAD, _EMBEDDING = "lm_head.weight", "embed_tokens.weight"
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d{1,9})\.")
 _MOST_NUMBERS = 1 << 48  # of a tensor

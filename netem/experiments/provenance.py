@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from common.draft_kinds import Weights
+from common.draft_kinds import DraftParts
 from common.draft_models.directory import EXPORTER_WEIGHTS, read_draft_kind
 from common.models.fingerprint import fingerprint
 from common.models.source import CONFIG, WEIGHTS
@@ -53,7 +53,7 @@ def _identity(checkpoint: Path) -> dict[str, str]:
 
 def _fingerprint(checkpoint: Path) -> str:
     """Draft models that are not complete models have no tokenizer and are small, so all their bytes are hashed."""
-    if read_draft_kind(checkpoint).weights is Weights.CAUSAL_LM:
+    if read_draft_kind(checkpoint).parts is DraftParts.CAUSAL_LM:
         return fingerprint(checkpoint)
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, EXPORTER_WEIGHTS):

@@ -14,7 +14,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedTokenizerBase
 
-from common.draft_kinds import DraftKind, Weights
+from common.draft_kinds import DraftKind, DraftParts
 from common.draft_models.directory import (
     FINGERPRINT_KEY,
     KIND_KEY,
@@ -78,7 +78,7 @@ def inspect_draft(draft: str) -> DraftReport:
     directory = checkpoint_directory(draft, with_weights=True)
     kind, config = read_draft_kind(directory), read_json(directory / CONFIG)
     layout = None if KIND_KEY in config else recognise(directory)
-    if kind.weights is Weights.CAUSAL_LM:
+    if kind.parts is DraftParts.CAUSAL_LM:
         facts, title = _facts_of_causal_lm(directory, config), _CAUSAL_LM
     else:
         facts, title = network_of(kind).read_facts(directory), "" if layout is None else layout.title
@@ -147,7 +147,7 @@ def check_fit(draft: str, target: Path, tokenizer: PreTrainedTokenizerBase, know
     reason why one does not."""
     directory = checkpoint_directory(draft, with_weights=True)
     kind = read_draft_kind(directory)
-    if kind.weights is Weights.CAUSAL_LM:
+    if kind.parts is DraftParts.CAUSAL_LM:
         find_causal_lm(draft, tokenizer)
     else:
         read_draft_model(checkpoint_name(draft), kind, directory, target, known)

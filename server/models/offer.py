@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.bundle import TargetCard
 from common.cache import cache_directory
-from common.draft_kinds import Weights
+from common.draft_kinds import DraftParts
 from common.draft_models.directory import read_draft_kind
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.shipped import shipped_family
@@ -99,7 +99,7 @@ def make_offer(target: str, drafts: tuple[str, ...], name: str = "") -> Offer:
     for draft in drafts:
         where = checkpoint_directory(draft, with_weights=True)
         kind = read_draft_kind(where)
-        if kind.weights is Weights.CAUSAL_LM:
+        if kind.parts is DraftParts.CAUSAL_LM:
             bundles.append(offer_causal_lm(directory, card, tokenizer, draft, kind))
             models.append(DraftModel(checkpoint_name(draft), kind, where))
             continue

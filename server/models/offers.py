@@ -19,11 +19,11 @@ from common.rpc.description_checks import MOST_BUNDLES, MOST_NAMES
 from server.models.bundles import checkpoint_name
 from server.models.inspect import check_fit
 from server.models.offer import Offer, make_offer
-from server.options import TargetOptions, TargetRequest
+from server.options import ChosenTarget, TargetOptions
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _NamedTarget:
     """What tells whether a draft model fits."""
 
     name: str
@@ -48,7 +48,7 @@ def make_offers(options: TargetOptions) -> list[Offer]:
     ]
 
 
-def _name(target: TargetRequest) -> str:
+def _name(target: ChosenTarget) -> str:
     return target.name or checkpoint_name(target.checkpoint)
 
 
@@ -89,13 +89,13 @@ def _matched(options: TargetOptions) -> Sequence[tuple[str, ...]]:
     return [tuple(drafts) for drafts in matched]
 
 
-def _read(target: TargetRequest) -> _Target:
+def _read(target: ChosenTarget) -> _NamedTarget:
     family = shipped_family(target.checkpoint)
     directory = checkpoint_directory(family.target if family else target.checkpoint, with_weights=True)
-    return _Target(_name(target), directory, load_tokenizer(directory), fingerprint(directory))
+    return _NamedTarget(_name(target), directory, load_tokenizer(directory), fingerprint(directory))
 
 
-def _why_not(draft: str, target: _Target) -> str:
+def _why_not(draft: str, target: _NamedTarget) -> str:
     """The first reason why the draft model does not fit, empty where it does."""
     try:
         check_fit(draft, target.directory, target.tokenizer, target.fingerprint)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from common.draft_kinds import DRAFT_KINDS, LOOKUP, TRAINED_KINDS, DraftKind, Weights
+from common.draft_kinds import DRAFT_KINDS, LOOKUP, TRAINED_KINDS, DraftKind, DraftParts
 from common.draft_models.directory import DraftFacts
 from common.draft_models.exporters import _LOADERS
 from common.drafters.load import DrafterConfig
@@ -16,7 +16,7 @@ from training.draft_models.recipe import Recipe
 
 EVERY = pytest.mark.parametrize("kind", DRAFT_KINDS.values(), ids=list(DRAFT_KINDS))
 TRAINED = pytest.mark.parametrize("kind", TRAINED_KINDS, ids=[kind.name for kind in TRAINED_KINDS])
-ON_TAIL = [kind for kind in TRAINED_KINDS if kind.weights is Weights.ON_TAIL]
+ON_TAIL = [kind for kind in TRAINED_KINDS if kind.parts is DraftParts.ON_TAIL]
 
 
 @EVERY
@@ -49,7 +49,7 @@ def test_a_kind_with_weights_has_a_recipe_whose_command_offers_its_options(kind:
 @EVERY
 def test_the_state_of_a_kind_can_be_exported_and_sent(kind: DraftKind) -> None:
     assert kind.state is None or (kind.state in DIMENSIONS and kind.state in _LOADERS)
-    assert kind.weights is Weights.ON_TAIL or (kind.state is None and not kind.runs_target_layers)
+    assert kind.parts is DraftParts.ON_TAIL or (kind.state is None and not kind.runs_target_layers)
 
 
 def test_the_kind_without_a_model_is_not_among_those_that_are_trained() -> None:

@@ -20,7 +20,7 @@ from common.protocol.messages import Failed, Settings
 from common.rpc.errors import LinkError
 from common.rpc.stub import Connection, connect
 from server.engine import Engine
-from server.options import TargetRequest
+from server.options import ChosenTarget
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.harness import new_session, options_for, running
@@ -65,7 +65,7 @@ async def two(tmp_path: Path) -> AsyncIterator[TwoTargets]:
     }
     drafts = make_moa_draft(tmp_path / "deep", targets["llama"]), make_checkpoint(tmp_path / "small", "qwen2", layers=1)
     options = options_for(targets["llama"], *drafts)
-    requests = tuple(TargetRequest(str(checkpoint), 4096, name) for name, checkpoint in targets.items())
+    requests = tuple(ChosenTarget(str(checkpoint), 4096, name) for name, checkpoint in targets.items())
     references = {name: Reference(checkpoint) for name, checkpoint in targets.items()}
     async with running(replace(options, target=replace(options.target, targets=requests))) as server:
         engines = dict(zip(targets, server.engines, strict=True))

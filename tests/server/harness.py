@@ -12,13 +12,13 @@ from common.protocol.client_session import ClientSession, Limits
 from common.rpc.stub import Connection
 from server.assembly import assemble
 from server.engine import Engine
-from server.options import AccessOptions, Pace, ServeOptions, SessionOptions, TargetOptions, TargetRequest
+from server.options import AccessOptions, ChosenTarget, Pace, ServeOptions, SessionOptions, TargetOptions
 
 
 def options_for(target: Path, *drafts: Path) -> ServeOptions:
     """Options for tests: float64, one thread, loopback without TLS."""
     return ServeOptions(
-        target=TargetOptions((TargetRequest(str(target), 8192),), tuple(map(str, drafts)), "cpu", "float64", 1),
+        target=TargetOptions((ChosenTarget(str(target), 8192),), tuple(map(str, drafts)), "cpu", "float64", 1),
         sessions=SessionOptions("eager", 128, 256, 16, Pace()),
         access=AccessOptions(Address("127.0.0.1", 0), None, None, None, None, insecure=False),
         drain_seconds=5.0,

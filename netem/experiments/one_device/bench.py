@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from client.text import chat_tokens
 from common.bundle import TAIL_FOLDER, TargetCard
-from common.draft_kinds import Weights
+from common.draft_kinds import DraftParts
 from common.draft_models.exporters import StateExporter
 from common.draft_models.tail import write_tail
 from common.draft_models.weight_files import draft_weight_files
@@ -150,7 +150,7 @@ def open_bench(paths: ModelPaths, drafts: Sequence[ComparedDraft], device: str =
     models = [
         read_draft_model(_key(each)[0], each.kind, each.directory, paths.target, card.fingerprint)
         for each in drafts
-        if each.directory is not None and each.kind.weights is Weights.ON_TAIL
+        if each.directory is not None and each.kind.parts is DraftParts.ON_TAIL
     ]
     model = load_causal_lm(paths.target, device)
     taps = needed_taps(models, model.config.num_hidden_layers)
@@ -175,7 +175,7 @@ def _write_bundles(
         own = draft.directory
         if own is None or own in bundles:
             continue
-        if draft.kind.weights is not Weights.ON_TAIL:
+        if draft.kind.parts is not DraftParts.ON_TAIL:
             bundles[own] = own
             continue
         bundles[own] = folder / str(len(bundles))

@@ -1,29 +1,30 @@
 """The report of `sizes`. Pure; it may not know how anything was measured."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from netem.experiments.experiment import Report
 from netem.experiments.sizes.rows import CONTEXT, STORED, Row, in_words, ratios
 
-HEADINGS = (
-    "target",
-    "draft",
-    "weights",
-    "dtype",
-    "client, MB",
-    "computed, MB",
-    "peak, MB",
-    "bundle, MB",
-    "bundle on the link, s",
-    "level, ms",
-    "client ready, s",
-    "server, MB",
-    "computed, MB",
-    "peak, MB",
-    "pass, ms",
-    "answer",
-)
+COLUMNS: Mapping[str, Callable[[Row], str]] = {
+    "target": lambda row: row.target,
+    "draft": lambda row: row.draft,
+    "weights": lambda row: row.weights,
+    "dtype": lambda row: row.dtype,
+    "client, MB": lambda row: _marked(row.client_rss_mb, row.measured),
+    "client computed, MB": lambda row: f"{row.client_mb_computed:,.0f}",
+    "client peak, MB": lambda row: _or_nothing(row.client_peak_mb, ",.0f"),
+    "bundle, MB": lambda row: _marked(row.bundle_mb, row.measured),
+    "bundle on the link, s": lambda row: f"{row.bundle_link_s:,.0f}",
+    "level, ms": lambda row: _or_nothing(row.level_ms, ".1f"),
+    "client ready, s": lambda row: _or_nothing(row.ready_s, ".1f"),
+    "server, MB": lambda row: _marked(row.server_rss_mb, row.server_measured),
+    "server computed, MB": lambda row: f"{row.server_mb_computed:,.0f}",
+    "server peak, MB": lambda row: _or_nothing(row.server_peak_mb, ",.0f"),
+    "pass, ms": lambda row: _or_nothing(row.pass_ms, ".0f"),
+    "answer": lambda row: row.answer,
+}
+"""Of a table of rows, by their headings; what was computed in place of a measurement stands in brackets."""
 
 
 def make_report(rows: Sequence[Row], link: str, backend: str) -> Report:
@@ -31,7 +32,7 @@ def make_report(rows: Sequence[Row], link: str, backend: str) -> Report:
     different = [row for row in rows if row.answer == "different"]
     return Report(
         title="Memory and time of both ends for targets in their true shapes",
-        headings=HEADINGS,
+        headings=tuple(COLUMNS),
         rows=[row_cells(row) for row in rows],
         remarks=(
             f"Random weights, stored in {STORED}, in the published shapes; draft models in the sizes that "
@@ -57,27 +58,8 @@ def make_report(rows: Sequence[Row], link: str, backend: str) -> Report:
     )
 
 
-def row_cells(row: Row) -> list[str]:
-    """As tables show a row; what is computed stands in brackets."""
-    client, server = _marked(row.client_rss_mb, row.measured), _marked(row.server_rss_mb, row.server_measured)
-    return [
-        row.target,
-        row.draft,
-        row.weights,
-        row.dtype,
-        client,
-        f"{row.client_mb_computed:,.0f}",
-        _or_nothing(row.client_peak_mb, ",.0f"),
-        _marked(row.bundle_mb, row.measured),
-        f"{row.bundle_link_s:,.0f}",
-        _or_nothing(row.level_ms, ".1f"),
-        _or_nothing(row.ready_s, ".1f"),
-        server,
-        f"{row.server_mb_computed:,.0f}",
-        _or_nothing(row.server_peak_mb, ",.0f"),
-        _or_nothing(row.pass_ms, ".0f"),
-        row.answer,
-    ]
+def row_cells(row: Row, headings: Iterable[str] = COLUMNS) -> list[str]:
+    return [COLUMNS[heading](row) for heading in headings]
 
 
 def _marked(megabytes: float, measured: bool) -> str:

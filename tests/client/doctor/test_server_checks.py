@@ -220,7 +220,7 @@ async def test_what_each_draft_will_take_is_told_beforehand(description, tmp_pat
         told = {}
         for free in (0, 10**9, 100_000, 10):
             access = Access(address)
-            found = await check_server_description(access, None, tmp_path / "cache", Memory(free, 4))
+            found = await check_server_description(access, "", None, tmp_path / "cache", Memory(free, 4))
             (told[free],) = [each for each in found if each.subject == "weights"]
     assert "as-is 0.3 MB of memory, 0.3 MB in 0 s" in told[0].detail
     assert "int8 66.0 kB of memory, 66.0 kB in 0 s" in told[0].detail

@@ -150,6 +150,13 @@ def test_a_chat_is_the_same(serve, talk, tmp_path, options, lines) -> None:
     assert given["--via-serve"][0].strip()
 
 
+async def test_a_chat_is_sent_no_manifests(serve, tap, cache) -> None:
+    async with chatting(tap, cache) as chat_session:
+        described = chat_session._client.description
+    assert described.bundles == described.quantised == ()
+    assert described.fingerprint
+
+
 async def test_turns_extend_one_session_and_what_was_stopped_stays(serve, tap, cache) -> None:
     """With nothing loaded here."""
     async with chatting(tap, cache) as chat_session:

@@ -9,7 +9,7 @@ import pytest
 from common.protocol.errors import MisuseError
 from server.models.offer import Offer
 from server.models.offers import make_offers
-from server.options import TargetOptions, TargetRequest
+from server.options import ChosenTarget, TargetOptions
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 
@@ -17,7 +17,7 @@ Checkpoint = Callable[[str], Path]
 
 
 def offers(targets: dict[str, Path | str], *drafts: Path) -> list[Offer]:
-    requests = tuple(TargetRequest(str(checkpoint), 100, name) for name, checkpoint in targets.items())
+    requests = tuple(ChosenTarget(str(checkpoint), 100, name) for name, checkpoint in targets.items())
     return make_offers(TargetOptions(requests, tuple(map(str, drafts)), "cpu", "float64", 1))
 
 
@@ -54,7 +54,7 @@ def test_two_targets_of_one_name_are_refused(checkpoint: Checkpoint, tmp_path: P
     llama, qwen3 = checkpoint("llama"), checkpoint("qwen3")
     twin = shutil.copytree(qwen3, tmp_path / llama.name)
     with pytest.raises(MisuseError, match=f"two targets are named '{llama.name}'; name one of them with --target"):
-        make_offers(TargetOptions(tuple(TargetRequest(str(each), 9) for each in (llama, twin)), (), "cpu", "f", 1))
+        make_offers(TargetOptions(tuple(ChosenTarget(str(each), 9) for each in (llama, twin)), (), "cpu", "f", 1))
 
 
 def test_one_checkpoint_is_not_served_twice(checkpoint: Checkpoint) -> None:

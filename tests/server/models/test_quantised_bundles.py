@@ -18,7 +18,7 @@ from common.address import parse_address
 from common.bundle import BundleManifest, describe_file, first_damaged, make_manifest
 from common.protocol.messages import Settings
 from common.rpc.convert import description_frame
-from common.rpc.description import FileRequest
+from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.stub import Connection, connect
 from common.weight_only.files import mode_of
 from common.weight_only.modes import AS_IS, QUANTISED
@@ -61,11 +61,11 @@ def test_the_weights_are_part_of_a_bundles_id() -> None:
     assert make_manifest("d", "moa", "f", ()).id in ids
 
 
-def test_an_older_client_sees_what_it_always_saw(target: Path, draft: Path, tmp_path: Path) -> None:
-    offer = make_offer(str(target), (str(draft),))
-    store = offer.bundle_store()
-    assert store.manifests == (offer.drafts[0].manifest, offer.lookup.manifest)
-    assert {each.weights for each in store.quantised} == {*QUANTISED}
+def test_an_older_client_sees_what_it_always_saw(target: Path, draft: Path) -> None:
+    offer = make_offer(str(target), (str(draft),)).with_quantised()
+    assert offer.bundles == (offer.drafts[0], offer.lookup)
+    assert [each.manifest.weights for each in offer.bundles] == [AS_IS, AS_IS]
+    assert {each.manifest.weights for each in offer.quantised} == {*QUANTISED}
 
 
 def test_files_are_quantised_once(target: Path, draft: Path, tmp_path: Path) -> None:
@@ -167,10 +167,9 @@ async def test_a_damaged_byte_is_noticed(target: Path, draft: Path, tmp_path: Pa
 
 
 def test_a_description_tells_the_mode_only_where_there_is_one(target: Path, draft: Path) -> None:
-    from common.rpc.description import ServerDescription
-
-    store = make_offer(str(target), (str(draft),)).bundle_store()
-    said = ServerDescription(1, "r", "m", "f", 3, 4, 5, (), ("greedy",), ("eager",), store.manifests, store.quantised)
+    offer = make_offer(str(target), (str(draft),)).with_quantised()
+    bundles, quantised = (tuple(each.manifest for each in some) for some in (offer.bundles, offer.quantised))
+    said = ServerDescription(1, "r", "m", "f", 3, 4, 5, (), ("greedy",), ("eager",), bundles, quantised)
     frame = description_frame(said)
     assert [bundle.weights for bundle in frame.bundles] == ["", ""]
     assert [bundle.weights for bundle in frame.quantised] == [*QUANTISED]

@@ -1,18 +1,17 @@
 from dataclasses import replace
 
-from netem.experiments.sizes.report import HEADINGS, make_report, row_cells
+from netem.experiments.sizes.report import COLUMNS, make_report, row_cells
 from tests.netem.experiments.sizes.test_rows import row
 
 
 def test_computed_numbers_stand_in_brackets() -> None:
-    measured, computed = row_cells(row()), row_cells(row(client=None, server=None))
-    assert len(measured) == len(computed) == len(HEADINGS)
-    assert measured[4] == "500"
-    assert measured[11] == "3,000"
-    assert computed[4].startswith("(")
-    assert computed[7].startswith("(")
-    assert computed[11].startswith("(")
-    assert computed[9] == computed[14] == ""
+    measured, computed = (
+        dict(zip(COLUMNS, row_cells(each), strict=True)) for each in (row(), row(client=None, server=None))
+    )
+    assert (measured["client, MB"], measured["server, MB"]) == ("500", "3,000")
+    for heading in ("client, MB", "bundle, MB", "server, MB"):
+        assert computed[heading].startswith("(")
+    assert computed["level, ms"] == computed["pass, ms"] == ""
 
 
 def test_a_different_answer_makes_a_run_invalid_and_a_near_tie_does_not() -> None:

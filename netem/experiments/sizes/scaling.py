@@ -18,6 +18,7 @@ from netem.experiments.one_device.dimensions import (
     training_flops,
 )
 from netem.experiments.sizes.draft_models import DRAFTS
+from netem.experiments.sizes.report import row_cells
 from netem.experiments.sizes.rows import CONTEXT, Place, Row, make_row
 from netem.experiments.sizes.targets import TARGETS as SIZED_TARGETS
 
@@ -37,12 +38,12 @@ SIZES = (
     "weights",
     "dtype",
     "client, MB",
-    "by formula",
+    "client computed, MB",
     "bundle, MB",
-    "over 4G, s",
+    "bundle on the link, s",
     "level, ms",
     "server, MB",
-    "by formula",
+    "server computed, MB",
     "pass, ms",
 )
 PARAMETERS = ("target", "draft", "server, M", "client, M", "trainable, M", "target's layers, M", "client memory, GB")
@@ -80,6 +81,8 @@ def by_present_formulas(row: Row) -> Row:
     fresh = make_row(place, [*known.values()], None, None, row.answer, 1.0)
     return replace(
         row,
+        client_rss_mb=row.client_rss_mb if row.measured else fresh.client_rss_mb,
+        server_rss_mb=row.server_rss_mb if row.server_measured else fresh.server_rss_mb,
         client_mb_computed=fresh.client_mb_computed,
         bundle_mb_computed=fresh.bundle_mb_computed,
         server_mb_computed=fresh.server_mb_computed,
@@ -87,8 +90,8 @@ def by_present_formulas(row: Row) -> Row:
 
 
 def sizes_table(rows: Sequence[Row]) -> str:
-    """What was not measured is left empty, but for what the formulas say."""
-    return _table(SIZES, [_sizes(row) for row in rows])
+    """Some columns of the report of `sizes`."""
+    return _table(SIZES, [row_cells(row, SIZES) for row in rows])
 
 
 def parameters_table() -> str:
@@ -102,23 +105,6 @@ def state_table() -> str:
 def training_table() -> str:
     rows = [_training(target, draft) for target in TARGETS for draft in (*drafts(target), bundle(target))]
     return _table(TRAINING, rows)
-
-
-def _sizes(row: Row) -> list[str]:
-    return [
-        row.target,
-        row.draft,
-        row.weights,
-        row.dtype,
-        f"{row.client_rss_mb:,.0f}" if row.measured else "",
-        f"{row.client_mb_computed:,.0f}",
-        f"{row.bundle_mb:,.0f}",
-        f"{row.bundle_link_s:,.0f}",
-        "" if row.level_ms is None else f"{row.level_ms:.1f}",
-        f"{row.server_rss_mb:,.0f}" if row.server_measured else "",
-        f"{row.server_mb_computed:,.0f}",
-        "" if row.pass_ms is None else f"{row.pass_ms:.0f}",
-    ]
 
 
 def _parameters(target: TargetDimensions, draft: DraftDimensions) -> list[str]:

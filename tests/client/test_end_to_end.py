@@ -18,7 +18,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from client.assembly import describe
 from client.terminal.render import AnswerView
 from client.text import chat_prompt, chat_tokens, raw_tokens
-from common.programs.console import PlainConsole
 from tests.client.test_cli import outrider
 from tests.daemon import outriderd
 from tests.families import make_checkpoint
@@ -26,7 +25,7 @@ from tests.programs import Program
 
 PROMPT = "the quick brown fox"
 TOKENS = 40
-NAME = "target[red]"  # no markup, though it looks like it
+NAME = "target"
 
 
 @pytest.fixture(scope="module")
@@ -202,14 +201,6 @@ def test_a_question_that_does_not_fit_is_dropped_and_the_chat_goes_on(monkeypatc
     assert out
     assert "tokens, but the target holds" in err
     assert err.count("\n") == 1
-
-
-def test_names_are_shown_as_they_are(monkeypatch, capsys, slow_server, cache):
-    _, address = slow_server
-    monkeypatch.setattr("client.commands.chat.PlainConsole", partial(PlainConsole, force_terminal=True, width=200))
-    code, _, err = chat(monkeypatch, capsys, "/quit\n", address, cache)
-    assert code == 0
-    assert NAME in err
 
 
 def chat(monkeypatch, capsys, typed: str, address: str, cache: Path, *settings: str) -> tuple[int, str, str]:

@@ -6,14 +6,12 @@ It goes on where that one ends, and what is private stays so.
 import asyncio
 import json
 import signal
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +24,6 @@ from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import ignore_link_changes
 from client.link.stream import Access
-from client.local_serve import chat_client, messages
 from client.local_serve.chat_client import GONE, SocketChatClient, chat_client_of_serve
 from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions
@@ -35,7 +32,6 @@ from client.private.spans import BEGIN, END
 from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.errors import OutriderError
-from common.rpc.description import ServerDescription
 from tests.client.chat.pty_session import on_terminal
 from tests.client.private.test_spans_wire import check_silence
 from tests.client.wiretap import Wiretap, tapped
@@ -388,20 +384,3 @@ def test_a_person_at_a_terminal_sees_it_and_goes_on_without_it(serve, tap, cache
         assert session.text.count("12 tokens in") == 2
         session.type("/quit\r")
         assert session.end() == 0
-
-
-async def test_why_another_serve_declined_is_said_when_the_draft_is_loaded(capsys) -> None:
-    description = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, (0,), ("greedy",), ("eager",), ())
-    ours, theirs = socket.socketpair()
-    begun = messages.ChatBegun(asdict(description), "draft", "tokenizer", True)
-    opened = chat_client._OpenedChat(messages.BlockingConnection(ours), begun)
-
-    async def load() -> SimpleNamespace:
-        return SimpleNamespace(description=description)
-
-    client = SocketChatClient(opened, None, lambda: Declined("it has no place"), load)  # type: ignore[arg-type]
-    (await client.connected()).close()
-    theirs.close()
-    assert await client.connected() is None
-    await client.loaded()
-    assert capsys.readouterr().err == "it has no place; the draft is loaded here\n"

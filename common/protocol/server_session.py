@@ -295,9 +295,11 @@ class ServerSession:
     def next_span(self) -> Span | None:
         """Claims the next span of draft state to send; None where nothing is left or the client's window is full.
 
-        Nothing is sent between answers, when the client does not read. A claimed span must go to `state_frame`.
+        Nothing is sent between answers, when the client does not read, nor before the commit that a prompt's last pass
+        makes: state in flight would delay it, by a round trip if a packet is lost. A claim must go to `state_frame`.
         """
-        if self.feed is None or self.state is ServerState.FINISHED:
+        has_begun = self._settings.wants_state_alone or self._prompt_length < self.tree.frontier == self.processed + 1
+        if self.feed is None or self.state is ServerState.FINISHED or not has_begun:
             return None
         return self.feed.next(self.processed)
 

@@ -77,6 +77,7 @@ class Joined:
         self.passes = 0
         self.planted = 0  # nodes that the server drafted itself
         self.cancelled: set[int] = set()
+        self._may_carry_state: set[int] = set()  # turns that want state alone, or whose server has committed tokens
         self.breaks = 0
         self.regrown = 0  # nodes that a new stream began with
         self._now = 0.0
@@ -93,6 +94,8 @@ class Joined:
         """`turns` are (keep, tokens, settings), where a negative `keep` counts from the frontier's end."""
         answers = []
         for index, (back, tokens, settings) in enumerate(turns):
+            if settings.wants_state_alone:
+                self._may_carry_state.add(index)
             if index == 0:
                 self._send(self.client.open(tokens, settings))
             else:
@@ -266,6 +269,7 @@ class Joined:
         if session is self.server:
             frame = session.state_frame(span, payload, self._now)
             if frame is not None:
+                assert frame.turn in self._may_carry_state, "draft state goes ahead of the first commit"
                 self._reply((frame,))
 
     def _export(self, span: Span) -> bytes:
@@ -296,6 +300,7 @@ class Joined:
             self.processed += scheduled.chain
             self.processed += [scheduled.nodes[i].token for i in result.nodes_kept]
         self._keep_processed()
+        self._may_carry_state.update(reply.turn for reply in result.replies if isinstance(reply, Commit))
         self._reply(result.replies)
         self._feed()
         self._consider_pass()

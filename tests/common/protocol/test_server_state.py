@@ -42,15 +42,38 @@ def test_a_session_that_asks_for_no_state_gets_none():
     assert server.next_span() is None
 
 
-def test_nothing_is_sent_between_answers_and_the_next_turn_goes_on():
+def test_nothing_is_sent_between_answers_and_the_next_turn_goes_on_behind_its_first_commit():
     server = feeding()
     server.receive(Cancel(0), 2.0)
     assert feed(server) == []
     server.receive(Extend(1, 4, (5, 5), SETTINGS), 3.0)
+    assert feed(server) == []
+    run_pass(server, [1])
     assert [(frame.turn, frame.kind, frame.start, frame.count) for frame in feed(server)] == [
-        (1, "lsa", 0, 3),
+        (1, "lsa", 0, 6),
         (1, "kv", 0, 3),
+        (1, "kv", 3, 3),
     ]
+
+
+def test_a_prompt_of_several_passes_sends_none_before_its_first_commit():
+    server = ServerSession(open_frame(tuple(range(1, 6)), state=REQUEST), terms(), 0.0)
+    for end in (2, 4):
+        server.complete(server.plan(2), [], 1.0)
+        assert server.processed == end
+        assert feed(server) == []
+    last = server.plan(2)
+    assert last.verify_input is not None
+    server.complete(last, [4], 1.0)
+    assert sum(frame.count for frame in feed(server) if frame.kind == "lsa") == 5
+
+
+def test_a_rebuilt_answer_sends_none_before_its_next_commit():
+    server = ServerSession(open_frame((1, 2, 3, 4, 5), prompt_length=3, state=REQUEST), terms(), 0.0)
+    server.complete(server.plan(3), [], 1.0)
+    assert feed(server) == []
+    run_pass(server, [4])
+    assert feed(server) != []
 
 
 def test_a_request_that_was_refused_once_is_refused_again():
@@ -69,7 +92,8 @@ def test_a_frame_that_a_turn_overtook_is_not_sent():
     server.receive(Cancel(0), 2.0)
     server.receive(Extend(1, 2, (5,), SETTINGS), 3.0)
     assert server.state_frame(span, bytes(9), 3.0) is None
-    assert [(frame.start, frame.count) for frame in feed(server)] == [(0, 2), (0, 2)]
+    run_pass(server, [1])
+    assert [(frame.start, frame.count) for frame in feed(server)] == [(0, 3), (0, 3)]
 
 
 def test_a_new_stream_is_sent_what_the_old_one_did_not_acknowledge():

@@ -133,6 +133,18 @@ def test_a_link_adds_its_round_trip_once_where_the_cloud_decodes_alone(runs: Vir
     assert far.stats.seconds - near.stats.seconds == pytest.approx(2 * 0.08, abs=1e-4)
 
 
+def test_a_first_token_waits_for_no_draft_state(runs: VirtualRuns) -> None:
+    """The prompt takes two passes, and the link a third of a second for the state of the first one."""
+    prompt, down = [2 + place % 250 for place in range(600)], Direction(rate_bits_per_s=200_000, delay_ms=50)
+    slow = LinkProfile("slow", "a rate and a delay", Direction(delay_ms=50), down)
+    firsts = []
+    for policy, draft in ((CLOUD, None), (STREAM, MOA)):
+        _, seen, _ = runs.run([(prompt, policy, "eager", draft)], slow, length=2)
+        firsts.append(next(at for at, _, committed, _ in seen if committed))
+    cloud, drafted = firsts
+    assert drafted == pytest.approx(cloud, abs=0.01)
+
+
 def test_a_good_draft_makes_an_answer_come_sooner_wherever_it_runs(runs: VirtualRuns) -> None:
     asked = [(CLOUD, "eager", None), (CLOUD, "assist", None), (STREAM, "eager", TWIN)]
     alone, assisted, streamed = (

@@ -46,9 +46,8 @@ def make_report(waits: Waits, prompts: int) -> Report:
             *_in_words(promised),
             f"{prompts} prompts on several draws of the link, a question each: held-out texts joined in one message, "
             "cut to the exact length in front of the chat template's end; one client, greedy. All systems meet the "
-            "same prompts on links with the same seeds; a message before the first commit, as one of draft state after "
-            "a prompt's first pass, shifts the draws of jitter that follow, so that jitter is paired for short prompts "
-            "only.",
+            "same prompts on links with the same seeds; a packet before the first commit, such as the acknowledgement "
+            "of drafts, shifts the draws of jitter that follow, so that systems that draft meet other jitter.",
             "From sending the prompt to the first commit's arrival, as the client counts it. 'x cloud' divides the "
             "figure before it by cloud decoding's.",
             f"{VIRTUAL_CLOCK} At most 512 tokens in a pass, so that a longer prompt takes several.",

@@ -134,7 +134,7 @@ def test_a_link_adds_its_round_trip_once_where_the_cloud_decodes_alone(runs: Vir
 
 
 def test_a_first_token_waits_for_no_draft_state(runs: VirtualRuns) -> None:
-    """The prompt takes two passes, and the link a third of a second for the state of the first one."""
+    """The prompt takes two passes, and the link longer for state of the first than the server for the second."""
     prompt, down = [2 + place % 250 for place in range(600)], Direction(rate_bits_per_s=200_000, delay_ms=50)
     slow = LinkProfile("slow", "a rate and a delay", Direction(delay_ms=50), down)
     firsts = []

@@ -73,7 +73,7 @@ class ContextCost:
         if self._passes >= _LEAST_PASSES:
             self._solve()
 
-    def seconds(self, read: int, scores: int) -> float:
+    def seconds(self, read: float, scores: float) -> float:
         return self.seconds_per_read * read + self.seconds_per_score * scores
 
     def _solve(self) -> None:

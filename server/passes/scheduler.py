@@ -19,7 +19,7 @@ PROMPT_PART = 4
 """Decoding sessions leave unprocessed prompts one part in this many of the budget, so that neither starves the other;
 and of what prompts get, the oldest has one part in this many for itself."""
 
-LEAST_CHUNK = 16
+LEAST_CHUNK = 8
 """Tokens that prompts get of every pass, however long it takes, where the budget has as many for them."""
 
 STRETCH = 2.0
@@ -79,9 +79,9 @@ def schedule(
     `probabilities(i)`: how likely each node of demand i is committed, likeliest first; only asked where nodes are not
     free. `absent`: the contexts of sessions that decode and are not due at this moment; they will wait for this pass.
 
-    A prompt's first token comes after a bounded number of passes, whatever comes later: at most P divided by a
-    `PROMPT_PART`th, rounded down, of what prompts get of a pass, where P are the tokens of the prompts that came no
-    later than it, its own included.
+    Where prompts get `n` tokens of each pass or more, at least `LEAST_CHUNK` if the budget has them, a prompt's first
+    token comes within P / (n // PROMPT_PART) + k + 1 passes, whatever comes later: P are the tokens of the k prompts
+    that came no later than it, its own included.
     """
     budgeted = _within_verify_budget(demands, budget, prices.nodes, probabilities)
     others = sum((session_work(1, context) for context in absent), NO_WORK)

@@ -16,8 +16,8 @@ MACHINES: Mapping[str, Pace] = {
     "CPU, small": Pace(0.014, 0.00075, per_read=8e-7, per_score=1.75e-7),
 }
 """Stated costs, by machine: the usual ones of an 8B target, with its K/V at the bandwidth and its scores at the speed
-that these imply; and a target of 4 layers of 768 with 4 K/V heads in float32 on one core, measured but for its K/V, which
-have the bandwidth of its weights."""
+that these imply; and a target of 4 layers of 768 with 4 K/V heads in float32 on one core, measured but for its K/V,
+which have the bandwidth of its weights."""
 
 CHATS = 8
 READERS = (1, 3)
@@ -67,8 +67,7 @@ class MixedCell:
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    prompts = 2 if request.quick else 5
-    load = MixedLoad(CHATS, 0, seconds=10.0 if request.quick else 30.0, each=prompts)
+    load = MixedLoad(CHATS, 0, *((6.0, 1) if request.quick else (30.0, 5)))
     cells: list[MixedCell] = []
     runs = len(MACHINES) * (1 + len(CHATTING) * (1 + len(READERS)))
 
@@ -99,9 +98,9 @@ def make_report(cells: Sequence[MixedCell]) -> Report:
         headings=HEADINGS,
         rows=[_row(cell) for cell in cells],
         remarks=(
-            f"Promised: chats' p95 gap is at most {GAP_PASSES:g} passes, and a long prompt's first token comes after at "
-            f"most {SLOWER:g} times its time alone and its share. Measured: at most {gap:.2f} passes and {slower:.2f} "
-            f"times; {'kept' if kept else 'NOT kept'}.",
+            f"Promised: chats' p95 gap is at most {GAP_PASSES:g} passes, and a long prompt's first token comes after "
+            f"at most {SLOWER:g} times its time alone and its share. Measured: at most {gap:.2f} passes and "
+            f"{slower:.2f} times; {'kept' if kept else 'NOT kept'}.",
             f"{load.chats} chats with prompts of 30 to 200 tokens and answers of {load.answer_tokens}, one after the "
             f"other; each client of long prompts sends {load.each}, one after the other. A link of 10 ms each way "
             "without jitter. Tables replace the models; engine, scheduler, sessions and clients are the real ones. At "

@@ -136,6 +136,7 @@ def test_a_chunk_shrinks_with_its_context_where_scores_take_time() -> None:
 def test_shares_of_prompts_are_max_min_fair_beside_the_oldest_ones_part(
     decoding: list[Demand], prompts: list[Demand], costs: Costs
 ) -> None:
+    prompts = [replace(each, asked=each.asked + place / 100) for place, each in enumerate(prompts)]
     shares = planned([*decoding, *prompts], costs)[len(decoding) :]
     oldest = min(range(len(prompts)), key=lambda index: prompts[index].asked)
     if sum(shares) < PROMPT_PART * len(prompts):

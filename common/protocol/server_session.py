@@ -295,9 +295,11 @@ class ServerSession:
     def next_span(self) -> Span | None:
         """Claims the next span of draft state to send; None where nothing is left or the client's window is full.
 
-        Nothing is sent between answers, when the client does not read. A claimed span must go to `state_frame`.
+        Nothing is sent between answers, when the client does not read, nor while a prompt is computed: a frame that
+        the link loses would hold back the first token. A claimed span must go to `state_frame`.
         """
-        if self.feed is None or self.state is ServerState.FINISHED:
+        is_reading = self.tree.frontier - self.processed > 1 and not self._settings.wants_state_alone
+        if self.feed is None or self.state is ServerState.FINISHED or is_reading:
             return None
         return self.feed.next(self.processed)
 

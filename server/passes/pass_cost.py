@@ -75,17 +75,16 @@ class PassCost:
         size = _class_of(work.tokens)
         self._context.observe(size, work.tokens, work.read, work.scores, seconds)
         self._passes += 1
-        mean, gain, known_s = _Passes(work.tokens, work.read, work.scores, seconds, self._passes), 1.0, seconds
+        mean, gain = _Passes(work.tokens, work.read, work.scores, seconds, self._passes), 1.0
         if size in self._seen:
             mean = self._seen[size]
             # What has faded counts for less, or an expensive class would be tried again and again.
-            gain = 1 - (1 - _GAIN) * self._freshness(mean, self._passes - 1)
-            known_s = self._hoped[size].seconds + self._context.seconds(mean.read, mean.scores)
+            gain = 1 - (1 - _GAIN) * max(0.0, 2 * self._freshness(mean, self._passes - 1) - 1)
         self._seen[size] = _Passes(
             mean.tokens + gain * (work.tokens - mean.tokens),
             mean.read + gain * (work.read - mean.read),
             mean.scores + gain * (work.scores - mean.scores),
-            known_s + gain * (seconds - known_s),
+            mean.seconds + gain * (seconds - mean.seconds),
             self._passes,
         )
         self._hoped, self._measured = self._points(fades=True), self._points(fades=False)

@@ -137,3 +137,9 @@ def test_where_wider_passes_took_no_less_they_are_estimated_at_no_less(sizes, fi
         cost.observe(PassWork(tokens), 0.001 + fixed * (tokens // step) + each * tokens)
     estimates = [cost.estimate(PassWork(tokens)) for tokens in range(0, 6000, 7)]
     assert all(later >= earlier * (1 - 1e-9) for earlier, later in pairwise(estimates))
+
+
+def test_a_class_that_has_faded_does_not_spoil_a_wider_one_that_is_seen():
+    """A prompt's chunks come in one class after a long time without any."""
+    cost = measured((350, 0.035), *[(8, 0.030)] * 60, *[(512, 0.0512)] * 30)
+    assert cost.measured(PassWork(512)) == pytest.approx(0.0512, rel=0.001)

@@ -135,7 +135,9 @@ class Engine:
                     continue
                 verify = partial(self._target.verify, batch.scheduled)
                 # State first: after this pass it would be one pass late.
-                outcomes, timed = await worker.run(self._pace.cost(batch.tokens), verify, before=make)
+                work = batch.work
+                stated_s = self._pace.cost(work.tokens, work.read, work.scores)
+                outcomes, timed = await worker.run(stated_s, verify, before=make)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds
                 self.sessions.complete(batch, outcomes, self._clock())

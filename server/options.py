@@ -38,15 +38,18 @@ class TargetOptions:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The least that a pass, each packed token of it, and a level drafted on the server cost, in seconds."""
+    """The least that a pass, each packed token of it, and a level drafted on the server cost, in seconds; and what each
+    position of the context that it reads, and each score of a token with such a position, add to a pass."""
 
     per_pass: float = 0.0
     per_token: float = 0.0
     per_level: float = 0.0
+    per_read: float = 0.0
+    per_score: float = 0.0
 
-    def cost(self, tokens: int) -> float:
-        """The least seconds of a pass over `tokens` packed tokens."""
-        return max(self.per_pass, self.per_token * tokens)
+    def cost(self, tokens: int, read: int = 0, scores: int = 0) -> float:
+        """The least seconds of a pass over `tokens` packed tokens, with so many positions read and scores computed."""
+        return max(self.per_pass, self.per_token * tokens) + self.per_read * read + self.per_score * scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_speed("network", "Every system over every kind of link: tokens per second, first token, gaps, bytes."),
         _of_speed("first-token", "Time to the first token against the prompt's length and the link."),
         _of_speed("load", "Latency and tokens per pass-second, for rising arrivals and for 1 to 64 clients."),
+        Experiment(
+            "mixed",
+            "Prompts of 8,000 tokens among chats: gaps of chats, first tokens of long prompts.",
+            f"{_SPEED}.mixed",
+            "netem.experiments.experiment:no_models",
+        ),
         _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
         _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),

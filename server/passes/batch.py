@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from common.protocol.errors import PeerError
 from common.protocol.scheduled_tokens import ScheduledTokens
+from server.passes.pass_cost import NO_WORK, PassWork, session_work
 
 Owner = TypeVar("Owner")
 
@@ -25,6 +26,5 @@ class PlannedPass(Generic[Owner]):
     began: float
 
     @property
-    def tokens(self) -> int:
-        """Packed tokens of the pass."""
-        return sum(map(len, self.scheduled))
+    def work(self) -> PassWork:
+        return sum((session_work(len(each), each.start) for each in self.scheduled), NO_WORK)

@@ -1,14 +1,19 @@
-"""How long a pass over a number of tokens takes on this machine, as measured. Pure; seconds.
+"""How long a pass takes on this machine, by its packed tokens and their context, as measured. Pure; seconds.
 
-Passes are memory-bound while more tokens are free, then compute-bound, and step where kernels change. So the only
-assumption is that a wider pass takes no less time, and at most in proportion. Sizes are grouped in classes, each 1.5
-times as large as the last. A class that was measured as expensive is avoided, so one bad sample would never be
-corrected; therefore a class that is not seen fades towards the next narrower one, until it is tried again.
+Passes are memory-bound while more tokens are free, then compute-bound, and step where kernels change. So all that is
+assumed of tokens is that a wider pass takes no less time, and at most in proportion. Sizes are grouped in classes, each
+1.5 times as large as the last. A class that was measured as expensive is avoided, so one bad sample would never be
+corrected; therefore a class that is not seen fades towards the next narrower one, until it is tried again. What the
+context adds is linear (`context_cost.py`).
 """
 
 import math
 from bisect import bisect_left
-from itertools import accumulate, pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from server.passes.context_cost import ContextCost
 
 _GAIN = 1 / 8
 _CLASS = 1.5
@@ -16,56 +21,123 @@ _PATIENCE = 8  # passes of other classes before a class fades; a busy server has
 _FADING = 0.9
 """The part of the difference to the next narrower class that remains after each further pass of another class."""
 
+_LEAST_OF_TOKENS = 0.05
+"""At least this part of a pass is counted for its tokens, however long its context."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassWork:
+    """What a pass computes. `read`: the positions of K/V before its tokens, of all its sessions. `scores`: those of
+    each token with the positions before its session's tokens, of all tokens."""
+
+    tokens: int
+    read: int = 0
+    scores: int = 0
+
+    def __add__(self, other: "PassWork") -> "PassWork":
+        return PassWork(self.tokens + other.tokens, self.read + other.read, self.scores + other.scores)
+
+
+NO_WORK = PassWork(0)
+
+
+def session_work(tokens: int, context: int) -> PassWork:
+    """That of one session with `tokens` tokens behind `context` positions."""
+    return PassWork(tokens, context, tokens * context) if tokens else NO_WORK
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """The passes of one class, in the mean: later ones count more."""
+
+    tokens: float
+    read: float
+    scores: float
+    seconds: float
+    last: int  # the number of the latest
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    tokens: float
+    seconds: float  # without context
+
 
 class PassCost:
     def __init__(self) -> None:
-        self._seconds: dict[int, float] = {}  # by class, when it was last seen
-        self._last_seen: dict[int, int] = {}  # by class, the number of its last pass
+        self._context = ContextCost()
+        self._seen: dict[int, _Passes] = {}  # by class
         self._passes = 0
-        self._believed: dict[int, float] = {}  # by class, narrow ones first
+        self._hoped: dict[int, _Point] = {}  # by class, narrow ones first
+        self._measured: dict[int, _Point] = {}  # the same, where nothing fades
 
-    def observe(self, tokens: int, seconds: float) -> None:
+    def observe(self, work: PassWork, seconds: float) -> None:
+        size = _class_of(work.tokens)
+        self._context.observe(size, work.tokens, work.read, work.scores, seconds)
         self._passes += 1
-        size = _class_of(tokens)
-        believed = self._believed.get(size, seconds)
-        # A faded value counts for less, or an expensive class would be tried again and again.
-        weight = (1 - _GAIN) * self._freshness(size, self._passes - 1) if size in self._believed else 0.0
-        self._seconds[size] = weight * believed + (1 - weight) * seconds
-        self._last_seen[size] = self._passes
-        self._believed = self._believe()
+        mean, gain = _Passes(work.tokens, work.read, work.scores, seconds, self._passes), 1.0
+        if size in self._seen:
+            mean = self._seen[size]
+            # What has faded counts for less, or an expensive class would be tried again and again.
+            gain = 1 - (1 - _GAIN) * max(0.0, 2 * self._freshness(mean, self._passes - 1) - 1)
+        self._seen[size] = _Passes(
+            mean.tokens + gain * (work.tokens - mean.tokens),
+            mean.read + gain * (work.read - mean.read),
+            mean.scores + gain * (work.scores - mean.scores),
+            mean.seconds + gain * (seconds - mean.seconds),
+            self._passes,
+        )
+        self._hoped, self._measured = self._points(fades=True), self._points(fades=False)
 
-    def estimate(self, tokens: int) -> float:
-        """Seconds of a pass over `tokens` tokens: linear between measured classes, in proportion beyond the largest, at
-        most one class less below the smallest; 0 before the first pass."""
-        if not self._believed:
+    def estimate(self, work: PassWork) -> float:
+        """Seconds of a pass, hopeful where it has not been seen for a while, so that it is tried; 0 before the first
+        pass. By tokens linear between measured classes, in proportion beyond the largest, at most one class less below
+        the smallest."""
+        return self._of(self._hoped, work, 1 / _CLASS)
+
+    def measured(self, work: PassWork) -> float:
+        """The same without hope: classes as they were when they were last seen, the smallest below it too."""
+        return self._of(self._measured, work, 1.0)
+
+    def _of(self, classes: dict[int, _Point], work: PassWork, least: float) -> float:
+        if not classes:
             return 0.0
-        size = math.log(max(tokens, 1), _CLASS)
-        known = list(self._believed)
-        place = bisect_left(known, size)
-        if place == 0:
-            # One class below is assumed to be cheaper in proportion, so that it is tried.
-            return self._believed[known[0]] * math.pow(_CLASS, max(-1.0, min(0.0, size - known[0] + 0.5)))
-        below = known[place - 1]
-        if place == len(known):
-            # One class above is assumed to cost as much as the last, so that it is tried.
-            return self._believed[below] * math.pow(_CLASS, max(0.0, size - below - 1))
-        above = known[place]
-        share = (size - below) / (above - below)
-        return self._believed[below] + share * (self._believed[above] - self._believed[below])
+        return _of_tokens(list(classes.values()), work.tokens, least) + self._context.seconds(work.read, work.scores)
 
-    def _believe(self) -> dict[int, float]:
-        sizes = sorted(self._seconds)
-        seconds = [self._seconds[sizes[0]]]
-        for below, size in pairwise(sizes):
-            narrower = seconds[-1]
-            measured = min(self._seconds[size], narrower * math.pow(_CLASS, size - below))
-            seconds.append(narrower + self._freshness(size, self._passes) * (measured - narrower))
+    def _points(self, fades: bool) -> dict[int, _Point]:
+        """What the tokens of each class cost, made to grow with the class, and at most in proportion."""
+        sizes = sorted(self._seen)
+        seen = [self._seen[size] for size in sizes]
+        seconds: list[float] = []
+        for place, each in enumerate(seen):
+            own = max(_LEAST_OF_TOKENS * each.seconds, each.seconds - self._context.seconds(each.read, each.scores))
+            if place:
+                narrower = seconds[-1]
+                own = min(own, narrower * each.tokens / seen[place - 1].tokens)
+                own = narrower + (self._freshness(each, self._passes) if fades else 1.0) * (own - narrower)
+            seconds.append(own)
         no_dearer_than_wider = list(accumulate(reversed(seconds), min))[::-1]
-        return dict(zip(sizes, no_dearer_than_wider, strict=True))
+        points = [_Point(each.tokens, own) for each, own in zip(seen, no_dearer_than_wider, strict=True)]
+        return dict(zip(sizes, points, strict=True))
 
-    def _freshness(self, size: int, latest: int) -> float:
+    def _freshness(self, passes: _Passes, latest: int) -> float:
         """How much a measured class still counts after pass number `latest`, 1 to 0."""
-        return math.pow(_FADING, max(0, latest - self._last_seen[size] - _PATIENCE))
+        return math.pow(_FADING, max(0, latest - passes.last - _PATIENCE))
+
+
+def _of_tokens(points: Sequence[_Point], tokens: int, least: float) -> float:
+    """Seconds of a pass over so many tokens, from those of classes; below the smallest at least this part of it."""
+    place = bisect_left([point.tokens for point in points], tokens)
+    if place == 0:
+        # One class below is assumed to be cheaper in proportion, so that it is tried.
+        below = points[0].tokens / math.sqrt(_CLASS)
+        return points[0].seconds * max(least, min(1.0, tokens / below))
+    narrow = points[place - 1]
+    if place == len(points):
+        # One class above is assumed to cost as much as the last, so that it is tried.
+        return narrow.seconds * max(1.0, tokens / (_CLASS * narrow.tokens))
+    wide = points[place]
+    return narrow.seconds + (tokens - narrow.tokens) / (wide.tokens - narrow.tokens) * (wide.seconds - narrow.seconds)
 
 
 def _class_of(tokens: int) -> int:

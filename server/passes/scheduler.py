@@ -1,19 +1,30 @@
-"""The scheduler: which sessions take part in the next pass, and with how many tokens each. The verify budget is part
-of it: where a wider pass takes longer, only the nodes that add more tokens than time take part.
+"""The scheduler: which sessions take part in the next pass, and with how many tokens each. Both bounds on a pass are
+part of it: drafted nodes take part where they add more tokens than time (the verify budget), and prompts as far as
+sessions that decode can wait for the pass (chunked prefill).
 
 Pure arithmetic. It may not know sessions, slots, trees or time, but what each session asks for, how likely its nodes
 are committed, when it was last served, and what passes cost.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import accumulate, islice, repeat
 
+from server.passes.pass_cost import NO_WORK, PassWork, session_work
+
 PROMPT_PART = 4
-"""Decoding sessions leave unprocessed prompts one part in this many of the budget, so that neither starves the
-other."""
+"""Decoding sessions leave unprocessed prompts one part in this many of the budget, so that neither starves the other;
+and of what prompts get, the oldest has one part in this many for itself."""
+
+LEAST_CHUNK = 8
+"""Tokens that prompts get of every pass, however long it takes, where the budget has as many for them."""
+
+STRETCH = 1.9
+"""A prompt makes a pass at most this many times as long as decoding alone would: twice, with room for the error of
+estimates (Agrawal et al. 2024, Sarathi-Serve, bound the tokens of a pass; here it is the measured time)."""
 
 _FREE = 1.05
 """Nodes are free while the pass costs at most 5% more than it costs without them."""
@@ -21,19 +32,30 @@ _FREE = 1.05
 _STEP_TOKENS = 8  # between two sizes that are weighed
 _MIN_COST_S = 1e-9
 
-Cost = Callable[[int], float]
-"""Seconds of a pass over so many tokens."""
+Cost = Callable[[PassWork], float]
+"""Seconds of a pass that computes so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassPrices:
+    """nodes: what a pass is hoped to cost, so that wider ones are tried. chunks: what it cost when it was last like
+    that, because others wait for a chunk that was hoped to be short."""
+
+    nodes: Cost
+    chunks: Cost
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one due session asks for, in tokens. `served` is the number of the last pass that it took part in;
-    `min_nodes` are verified whatever they cost."""
+    """What one due session asks for, in tokens behind `context` positions. `served` is the number of the last pass that
+    it took part in, `asked` orders demands by when their requests came; `min_nodes` are verified whatever they cost."""
 
     chain: int
     nodes: int
     served: int
     min_nodes: int = 0
+    context: int = 0
+    asked: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -46,49 +68,66 @@ class Demand:
 
 
 def schedule(
-    demands: Sequence[Demand], budget: int, cost: Cost, probabilities: Callable[[int], Sequence[float]]
+    demands: Sequence[Demand],
+    budget: int,
+    prices: PassPrices,
+    probabilities: Callable[[int], Sequence[float]],
+    absent: Collection[int] = (),
 ) -> list[int]:
     """The tokens that each demand gets of a pass of at most `budget` tokens; 0 where it waits for another pass.
 
     `probabilities(i)`: how likely each node of demand i is committed, likeliest first; only asked where nodes are not
-    free.
+    free. `absent`: the contexts of sessions that decode and are not due at this moment; they will wait for this pass.
+
+    Where prompts get `n` tokens of each pass or more, at least `LEAST_CHUNK` if the budget has them, a prompt's first
+    token comes within P / (n // PROMPT_PART) + k + 1 passes, whatever comes later: P are the tokens of the k prompts
+    that came no later than it, its own included.
     """
-    chains = sum(demand.chain for demand in demands)
-    if cost(min(budget, sum(demand.tokens for demand in demands))) <= _FREE * cost(chains):
-        return share(demands, budget)
-    decoding = [index for index, demand in enumerate(demands) if demand.decodes]
-    counts = node_budgets(
-        [probabilities(index) for index in decoding],
-        roots=len(decoding),
-        other_tokens=min(budget, chains) - len(decoding),
-        max_nodes=max(0, budget - chains),
-        cost=cost,
-    )
-    budgeted = list(demands)
-    for index, count in zip(decoding, counts, strict=True):
-        budgeted[index] = replace(demands[index], nodes=max(count, demands[index].min_nodes))
-    return share(budgeted, budget)
+    budgeted = _within_verify_budget(demands, budget, prices.nodes, probabilities)
+    others = sum((session_work(1, context) for context in absent), NO_WORK)
+
+    def is_short(shares: Sequence[int]) -> bool:
+        """Whether those that decode can wait for a pass with these shares."""
+        parts = [session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True)]
+        decoding = sum((part for part, each in zip(parts, demands, strict=True) if each.decodes), others)
+        return not decoding.tokens or prices.chunks(sum(parts, NO_WORK)) <= STRETCH * prices.chunks(decoding)
+
+    return share(budgeted, budget, is_short)
 
 
-def share(demands: Sequence[Demand], budget: int) -> list[int]:
+def share(
+    demands: Sequence[Demand], budget: int, is_short: Callable[[Sequence[int]], bool] = lambda shares: True
+) -> list[int]:
     """The tokens that each demand gets of a pass of `budget` tokens; 0 where it waits for another pass.
 
-    Decoding goes first, root and nodes, up to what is left for prompts; prompts fill the rest. Within either kind
-    shares are max-min fair, and where there is not even one token for each, those served longest ago go first. A
-    single token cannot be divided between the kinds: it goes to whoever was served longest ago.
+    Decoding goes first, root and nodes, up to what is left for prompts; prompts fill the rest, as far as the pass
+    `is_short`, which fewer tokens never undo. Within either kind shares are max-min fair, beside the oldest prompt's
+    own part, and where there is not even one token for each, those served longest ago go first. A single token cannot
+    be divided between the kinds: it goes to whoever was served longest ago.
     """
     order = sorted(range(len(demands)), key=lambda index: demands[index].served)
     if budget == 1:
         return [int(index in order[:1]) for index in range(len(demands))]
     decoding = [index for index in order if demands[index].decodes]
     prompts = [index for index in order if not demands[index].decodes]
-    wishes = [demand.tokens for demand in demands]
-    reserved = min(sum(wishes[index] for index in prompts), max(1, budget // PROMPT_PART))
+    shares = [0] * len(demands)
+    wishes = [demands[index].tokens for index in decoding]
+    for index, tokens in zip(decoding, _fair(wishes, budget - _reserved(demands, budget)), strict=True):
+        shares[index] = tokens
+    if not prompts:
+        return shares
 
-    for_decoding = _fair([wishes[index] for index in decoding], budget - reserved)
-    for_prompts = _fair([wishes[index] for index in prompts], budget - sum(for_decoding))
-    shares = dict(zip([*decoding, *prompts], [*for_decoding, *for_prompts], strict=True))
-    return [shares[index] for index in range(len(demands))]
+    def with_prompts(tokens: int) -> list[int]:
+        shared = list(shares)
+        for index, each in zip(prompts, _prompt_shares([demands[index] for index in prompts], tokens), strict=True):
+            shared[index] = each
+        return shared
+
+    most = min(budget - sum(shares), sum(demands[index].tokens for index in prompts))
+    least = min(LEAST_CHUNK, most)
+    longer = range(least + 1, most + 1)
+    # The first of these that is too long comes after all that are not.
+    return with_prompts(least + bisect_right(longer, False, key=lambda tokens: not is_short(with_prompts(tokens))))
 
 
 def max_decoding_sessions(budget: int) -> int:
@@ -97,12 +136,12 @@ def max_decoding_sessions(budget: int) -> int:
 
 
 def node_budgets(
-    probabilities: Sequence[Sequence[float]], roots: int, other_tokens: int, max_nodes: int, cost: Cost
+    probabilities: Sequence[Sequence[float]], contexts: Sequence[int], max_nodes: int, cost: Cost
 ) -> list[int]:
-    """How many nodes of each session to verify, so that the pass commits most tokens a second.
+    """How many nodes of each decoding session to verify, so that the pass commits most tokens a second.
 
-    `probabilities`: for each session, how likely each of its nodes is committed, likeliest first. The pass also has
-    `roots` of decoding sessions, each good for one token, and `other_tokens`; `max_nodes` nodes fit.
+    `probabilities`: for each session, how likely each of its nodes is committed, likeliest first. Each session also has
+    a root behind its context of so many positions, good for one token; `max_nodes` nodes fit.
 
     Probabilities are a client's own claim, so each session is capped at twice its even share while others want theirs.
     What exceeds the cap is weighed in a second round, with the room that is left when every capped share is set aside.
@@ -113,14 +152,52 @@ def node_budgets(
     shares = _likeliest([own[:cap] for own in probabilities], max_nodes)
     above = _likeliest([own[cap:] for own in probabilities], max_nodes - len(shares))
     counts = [0] * len(probabilities)
-    gain, tokens = float(roots), roots + other_tokens
+    gain, work = float(len(contexts)), sum((session_work(1, context) for context in contexts), NO_WORK)
     for ranked in (shares, above):
         gains = list(accumulate((probability for probability, _ in ranked), initial=gain))
-        taken = _best_count(gains, tokens, cost)
-        gain, tokens = gains[taken], tokens + taken
+        works = list(accumulate((PassWork(1, 0, contexts[session]) for _, session in ranked), initial=work))
+        taken = _best_count(gains, works, cost)
+        gain, work = gains[taken], works[taken]
         for _, session in ranked[:taken]:
             counts[session] += 1
     return counts
+
+
+def _within_verify_budget(
+    demands: Sequence[Demand], budget: int, cost: Cost, probabilities: Callable[[int], Sequence[float]]
+) -> list[Demand]:
+    """The demands, with fewer nodes where these are not free in a pass that only decodes."""
+    decoding = [index for index, demand in enumerate(demands) if demand.decodes]
+    roots = sum((session_work(1, demands[index].context) for index in decoding), NO_WORK)
+    room = max(0, budget - _reserved(demands, budget) - roots.tokens)
+    nodes = sum((PassWork(each.nodes, 0, each.nodes * each.context) for each in demands if each.decodes), NO_WORK)
+    part = min(1.0, room / nodes.tokens) if nodes.tokens else 0.0
+    fitting = PassWork(int(part * nodes.tokens), 0, int(part * nodes.scores))
+    if cost(roots + fitting) <= _FREE * cost(roots):
+        return list(demands)
+    counts = node_budgets(
+        [probabilities(index) for index in decoding], [demands[index].context for index in decoding], room, cost
+    )
+    budgeted = list(demands)
+    for index, count in zip(decoding, counts, strict=True):
+        budgeted[index] = replace(demands[index], nodes=max(count, demands[index].min_nodes))
+    return budgeted
+
+
+def _reserved(demands: Sequence[Demand], budget: int) -> int:
+    """Tokens of the budget that decoding leaves for prompts."""
+    return min(sum(each.tokens for each in demands if not each.decodes), max(1, budget // PROMPT_PART))
+
+
+def _prompt_shares(prompts: Sequence[Demand], tokens: int) -> list[int]:
+    """The oldest prompt's own part, and of the rest a max-min fair share for each."""
+    oldest = min(range(len(prompts)), key=lambda index: prompts[index].asked)
+    own = min(prompts[oldest].tokens, tokens // PROMPT_PART)
+    wishes = [prompt.tokens for prompt in prompts]
+    wishes[oldest] -= own
+    shares = _fair(wishes, tokens - own)
+    shares[oldest] += own
+    return shares
 
 
 def _fair(wishes: Sequence[int], budget: int) -> list[int]:
@@ -142,10 +219,10 @@ def _likeliest(probabilities: Sequence[Sequence[float]], max_nodes: int) -> list
     return list(islice(merge(*each_session, key=lambda each: each[0], reverse=True), max(0, max_nodes)))
 
 
-def _best_count(gains: Sequence[float], tokens: int, cost: Cost) -> int:
-    """The number of nodes, on top of `tokens` others, with most tokens per second; the largest of equals. `gains[n]`
-    are the tokens that a pass with n nodes commits."""
+def _best_count(gains: Sequence[float], works: Sequence[PassWork], cost: Cost) -> int:
+    """The number of nodes with most tokens per second; the largest of equals. A pass with n nodes commits `gains[n]`
+    tokens and computes `works[n]`."""
     last = len(gains) - 1
     sizes = [*range(0, last, _STEP_TOKENS), last]
-    best: int = max(sizes, key=lambda size: (gains[size] / max(cost(tokens + size), _MIN_COST_S), size))
+    best: int = max(sizes, key=lambda size: (gains[size] / max(cost(works[size]), _MIN_COST_S), size))
     return best

@@ -93,7 +93,9 @@ class Admission:
 
         evicted, reason = _fewest_to_evict(running, lacks, now)
         if reason is RefusalReason.RUNNING:
-            raise self._running_refusal(len(running), now)
+            error = self._running_refusal(len(running), now)
+            self._line.keep(who, error.retry_after, now)
+            raise error
         if reason is RefusalReason.CACHE:
             wait = self._wait(len(running), now)
             self._line.refused(who, need, wait, now)

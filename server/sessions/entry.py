@@ -17,6 +17,10 @@ SessionKey = tuple[str, str]
 """The key of a session: the name of the token that opened it, and its id. So a client with another token cannot resume
 it, and a client whose token got a new secret still can."""
 
+_COMES_BACK_S = 1.0
+"""An answer without a token for longer has a client that is not there, or over whose link one pass makes no
+difference."""
+
 
 class MessageSink(Protocol):
     """Where a session's messages go: one client's stream."""
@@ -90,12 +94,19 @@ class SessionEntry:
         # A group below the root is verified by the first pass that can, whatever it costs: whether it is verified must
         # not depend on what was drawn for it.
         group = len(tree.root.children) if tree.grouped else 0
-        return Demand(tree.frontier - self.session.processed, len(tree), self.served, group)
+        held = self.session.processed
+        asked = self.meter.began if self.meter is not None else self.active
+        return Demand(tree.frontier - held, len(tree), self.served, group, held, asked)
 
     @property
     def to_compute(self) -> int:
         """Tokens before the root that passes still have to compute, again or for the first time."""
         return self.session.tree.frontier - 1 - self.session.processed
+
+    def decodes_soon(self, now: float) -> bool:
+        """Whether its answer has begun and it is about to want a pass: its client drafts, or tokens are on their
+        way."""
+        return self.is_running and self.to_compute == 0 and now - self.active < _COMES_BACK_S
 
     @property
     def acknowledged_states(self) -> int:

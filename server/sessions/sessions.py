@@ -18,7 +18,7 @@ from server.events import EventListener, ignore_event
 from server.fault_isolation import FaultIsolation
 from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
-from server.passes.scheduler import schedule
+from server.passes.scheduler import PassPrices, schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
 from server.passes.state_export import StateExport, claim_exports
 from server.sessions.accounting import Accounting
@@ -182,7 +182,7 @@ class Sessions:
         self._make_room(due)
         due += self._select(self._owed_a_pass, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
         due = [entry for entry in due if self._registry.holds(entry)]
-        shares = self._share(due)
+        shares = self._share(due, now)
         self._pass += 1
         batch: PlannedPass[SessionEntry] = PlannedPass([], [], now)
         isolation = self._isolation(_BEFORE_PASS)
@@ -203,13 +203,13 @@ class Sessions:
             return None
         self.counters.passes += 1
         self.counters.session_passes += len(batch.owners)
-        self.counters.packed_tokens += batch.tokens
+        self.counters.packed_tokens += batch.work.tokens
         return batch
 
     def complete(self, batch: PlannedPass[SessionEntry], outcomes: Sequence[PassOutcome], now: float) -> None:
         """Applies the outcome of the pass to each session."""
         self._pass_timings.pass_ended(now - batch.began)
-        self._cost.observe(batch.tokens, now - batch.began)
+        self._cost.observe(batch.work, now - batch.began)
         isolation = self._isolation("after its pass")
         for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
             entry.in_pass = False
@@ -345,7 +345,7 @@ class Sessions:
             error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
             self.fail(holders[-1].listener, error)
 
-    def _share(self, due: Sequence[SessionEntry]) -> list[int]:
+    def _share(self, due: Sequence[SessionEntry], now: float) -> list[int]:
         """The tokens of each due session in the next pass."""
         budget = min(self._limits.pass_tokens, self._pool.free)
         isolation = self._isolation(_BEFORE_PASS)
@@ -356,7 +356,11 @@ class Sessions:
                 return commit_probabilities(session.tree, session.acceptance.max_acceptance)
             return []
 
-        return schedule([entry.demand for entry in due], budget, self._cost.estimate, probabilities)
+        here = set(due)
+        absent = [each for each in self._registry.entries if each not in here and each.decodes_soon(now)]
+        prices = PassPrices(self._cost.estimate, self._cost.measured)
+        contexts = [each.session.processed for each in absent]
+        return schedule([entry.demand for entry in due], budget, prices, probabilities, contexts)
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

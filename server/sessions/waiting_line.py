@@ -1,5 +1,5 @@
 """Admission by age: shorter prompts do not overtake a prompt for ever that was refused for lack of K/V slots; it holds
-them up for a bounded time. Pure: time is an argument, in seconds.
+them up, in vain at most half of the time, and each time twice as long. Pure: time is an argument, in seconds.
 
 May know for how many tokens a client waits, and no session, stream or prompt.
 """
@@ -12,10 +12,12 @@ _GRACE_S = 2.0
 """How much later than its retry-after time a client may come back and still keep its age."""
 
 _MIN_HOLD_S = 5.0
-_MAX_HOLD_S = 60.0
+_MAX_HOLD_S = 60.0  # of a first hold
 _ANSWERS_OF_A_HOLD = 2.0
 """The oldest may hold up others for this many times the usual duration of an answer: by then most running answers have
-ended. Without a bound, one slow answer would let it block everybody."""
+ended. Without a bound, one slow answer would let it block everybody. After a hold in vain the next one is twice as
+long, so that one of them outlasts every answer that runs: a prompt whose client keeps coming back is served within
+about seven times as long as those answers take."""
 
 _MAX_WAITING = 256
 """Clients that come while this many wait are not kept in order."""
@@ -26,7 +28,8 @@ class _Place:
     tokens: float
     ends: float  # when it is given up
     has_returned: bool
-    holds_until: float | None = None  # once it has begun to hold up others
+    hold_s: float = 0.0  # how long it last held up others; 0 before
+    holds_until: float | None = None  # while it does
 
 
 class WaitingLine:
@@ -46,6 +49,11 @@ class WaitingLine:
         elif len(self._places) < _MAX_WAITING:
             self._places[who] = _Place(tokens, now + wait_s + _GRACE_S, has_returned=False)
 
+    def keep(self, who: Hashable, wait_s: float, now: float) -> None:
+        """A client was refused for another reason, to come back after `wait_s`: if it has a place, it keeps its age."""
+        if (place := self._places.get(who)) is not None:
+            place.ends = now + wait_s + _GRACE_S
+
     def served(self, who: Hashable) -> None:
         self._places.pop(who, None)
 
@@ -53,20 +61,20 @@ class WaitingLine:
         """Tokens that this client must leave free for the oldest that came back in time; a client that asks once and
         stays away holds up nobody. Answers usually take `answer_s`.
 
-        After a hold in vain, nobody holds up others for as long again.
+        After a hold in vain, nobody holds up others for as long as the next hold will last.
         """
         self._remove(now)
-        hold_s = min(_MAX_HOLD_S, max(_MIN_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
+        first_s = min(_MAX_HOLD_S, max(_MIN_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
         for each, place in self._places.items():
             if each == who or now < self._rests_until:
                 return 0.0
             if place.has_returned:
                 if place.holds_until is None:
-                    place.holds_until = now + hold_s
+                    place.hold_s = max(first_s, 2 * place.hold_s)
+                    place.holds_until = now + place.hold_s
                 if now < place.holds_until:
                     return place.tokens
-                del self._places[each]
-                self._rests_until = now + hold_s
+                place.holds_until, self._rests_until = None, now + 2 * place.hold_s
                 return 0.0
         return 0.0
 

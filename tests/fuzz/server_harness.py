@@ -227,7 +227,7 @@ class ServerHarness:
         sessions.send_state(exports, fake_target.make([export.request for export in exports]), self._now)
         if batch is not None:
             outcomes = fake_target.verify(batch.scheduled)
-            self._now += self._cost(batch.tokens)
+            self._now += self._cost(batch.work.tokens)
             sessions.complete(batch, outcomes, self._now)
 
     def _check(self) -> None:

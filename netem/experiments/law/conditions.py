@@ -11,24 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.answering import AnswerOptions
-from client.conversation import Conversation
-from client.demo.asking import ignore_tokens
-from client.drafting.loop import DraftingLoop
 from client.drafting.policies import LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
-from common.protocol.client_session import ClientSession, Limits
 from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
-from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables, TableTarget
+from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables
+from netem.experiments.table_runs import ask, serving_tables
 from netem.links.profile import Direction, LinkProfile
-from netem.links.way import both_ways
-from netem.virtual.clock import VirtualWorker, run_virtually
-from netem.virtual.stream import VirtualStream
-from netem.virtual.tcp import connect
+from netem.virtual.clock import run_virtually
 from server.engine import Engine
 from server.options import Pace
 from server.sessions.admission import ServingLimits
-from server.sessions.sessions import Sessions
 
 PROMPT = (1, 2)
 TOKENS = 3  # counted of each answer; one more is requested, so that each of these may have been drafted
@@ -96,44 +89,21 @@ def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int
 
 
 async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> RankCounts:
-    clock = asyncio.get_running_loop().time
-    sessions = Sessions(_TERMS, ServingLimits(timing.clients, timing.pass_tokens, 0.0), _CAPACITY)
-    target = TableTarget(tables, _CAPACITY)
-    engine = Engine(sessions, target, timing.pace, clock=clock, make_worker=VirtualWorker)
-    running = asyncio.create_task(engine.run())
     counted = RankCounts()
     seeds = iter(range(seed * answers, (seed + 1) * answers))
-
-    async def ask_in_turn() -> None:
-        up, down = both_ways(LinkProfile(timing.name, "of the law", timing.way, timing.way))
-        for each in seeds:
-            stream = VirtualStream(engine, *connect(up, down))
-            await _ask(stream, timing, shape, tables, each, counted)
-
-    try:
-        await asyncio.gather(*(ask_in_turn() for _ in range(timing.clients)))
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-    return counted
-
-
-async def _ask(
-    stream: VirtualStream, timing: Timing, shape: Expansion | None, tables: Tables, seed: int, counted: RankCounts
-) -> None:
+    profile = LinkProfile(timing.name, "of the law", timing.way, timing.way)
     policy = replace(timing.policy, tree=shape)
-    session = ClientSession(f"{seed:032x}", Limits(_TERMS.fingerprint, VOCABULARY, _TERMS.context, _TERMS.max_nodes))
-    loop = DraftingLoop(session, policy, has_drafter=True, ends=_TERMS.end_tokens)
-    clock = asyncio.get_running_loop().time
-    drafter = TableDrafter(tables, seed)
-    conversation = Conversation(stream, loop, drafter, drafter.kind, timing.level_s, shape, clock, VirtualWorker)
-    sampling = Sampling(temperature=1.0, seed=seed)
-    options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
-    try:
-        answer = await conversation.answer(PROMPT, options.settings(), ignore_tokens)
-    finally:
-        conversation.close()
-        stream.close()
-    for place, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
-        counted.counts[place, rank] += 1
-    counted.passes.append(answer.stats.passes)
+
+    async def ask_in_turn(engine: Engine) -> None:
+        for each in seeds:
+            sampling = Sampling(temperature=1.0, seed=each)
+            options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
+            answer = await ask(engine, profile, f"{each:032x}", PROMPT, options, TableDrafter(tables, each))
+            for place, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
+                counted.counts[place, rank] += 1
+            counted.passes.append(answer.stats.passes)
+
+    limits = ServingLimits(timing.clients, timing.pass_tokens, 0.0)
+    async with serving_tables(tables, _TERMS, limits, timing.pace, _CAPACITY) as engine:
+        await asyncio.gather(*(ask_in_turn(engine) for _ in range(timing.clients)))
+    return counted

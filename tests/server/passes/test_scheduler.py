@@ -1,9 +1,13 @@
-"""Each session's share of a pass: within the budget, fair, and without starvation."""
+"""Each session's share of a pass: within the budget, fair, without starvation, short enough for those that decode."""
 
-from hypothesis import given
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.passes.scheduler import Demand, share
+from server.passes.pass_cost import NO_WORK, PassWork, session_work
+from server.passes.scheduler import LEAST_CHUNK, PROMPT_PART, STRETCH, Demand, PassPrices, schedule, share
 
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
 
@@ -51,3 +55,124 @@ def test_a_prompt_moves_on_however_small_the_budget() -> None:
 
 def test_who_was_served_longest_ago_goes_first() -> None:
     assert share([Demand(1, 8, 7), Demand(1, 8, 3), Demand(1, 8, 5)], 2) == [0, 1, 1]
+
+
+# Chunks of prompts beside sessions that decode.
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds: linear in what a pass computes."""
+
+    per_pass: float
+    per_token: float
+    per_read: float
+    per_score: float
+
+    def __call__(self, work: PassWork) -> float:
+        return self.per_pass + self.per_token * work.tokens + self.per_read * work.read + self.per_score * work.scores
+
+
+COSTS = st.builds(Costs, st.floats(0.001, 0.1), st.floats(0, 0.01), st.floats(0, 1e-5), st.floats(0, 1e-6))
+CONTEXTS = st.integers(0, 10_000)
+DECODING = st.lists(st.builds(Demand, st.just(1), st.integers(0, 40), st.integers(0, 5), context=CONTEXTS), max_size=8)
+PROMPTS = st.lists(
+    st.builds(Demand, st.integers(2, 9000), st.just(0), st.integers(0, 5), context=CONTEXTS, asked=st.floats(0, 9)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def certain(demands: Sequence[Demand], index: int) -> list[float]:
+    return [0.9] * demands[index].nodes
+
+
+def planned(demands: Sequence[Demand], costs: Costs, budget: int = 512, absent: Sequence[int] = ()) -> list[int]:
+    return schedule(demands, budget, PassPrices(costs, costs), lambda index: certain(demands, index), absent)
+
+
+def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
+    parts = (session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True))
+    return sum(parts, NO_WORK)
+
+
+@given(DECODING, PROMPTS, COSTS, st.lists(CONTEXTS, max_size=3), st.integers(2, 600))
+def test_a_prompt_makes_no_pass_longer_than_twice_a_decoding_one(
+    decoding: list[Demand], prompts: list[Demand], costs: Costs, absent: list[int], budget: int
+) -> None:
+    demands = [*decoding, *prompts]
+    shares = planned(demands, costs, budget, absent)
+    assert sum(shares) <= budget
+    of_prompts = sum(shares[len(decoding) :])
+    left = budget - sum(shares[: len(decoding)])
+    assert of_prompts >= min(LEAST_CHUNK, left, sum(prompt.chain for prompt in prompts))
+    if decoding or absent:
+        others = sum((session_work(1, context) for context in absent), NO_WORK)
+        alone = costs(work_of(decoding, shares[: len(decoding)]) + others)
+        seconds = costs(work_of(demands, shares))
+        assert of_prompts <= LEAST_CHUNK or seconds <= STRETCH * alone * (1 + 1e-9)
+    else:
+        assert of_prompts == min(budget, sum(prompt.chain for prompt in prompts))
+
+
+@given(st.integers(2, 8000), st.integers(1, 8), COSTS)
+def test_a_prompt_beside_decoding_fills_what_it_may(chain: int, sessions: int, costs: Costs) -> None:
+    demands = [*[Demand(1, 0, 0, context=100)] * sessions, Demand(chain, 0, 0, context=50)]
+    *_, tokens = planned(demands, costs)
+    more = [*[1] * sessions, tokens + 1]
+    is_all = tokens in (chain, 512 - sessions)
+    assert is_all or costs(work_of(demands, more)) > STRETCH * costs(work_of(demands[:-1], [1] * sessions))
+
+
+def test_a_chunk_shrinks_with_its_context_where_scores_take_time() -> None:
+    costs = Costs(0.03, 0.0, 0.0, 1e-7)
+    chunks = [
+        planned([Demand(1, 0, 0), Demand(8000, 0, 0, context=context)], costs)[1] for context in (100, 2000, 8000)
+    ]
+    assert chunks == [511, 135, 33]
+
+
+@given(DECODING, PROMPTS, COSTS)
+def test_shares_of_prompts_are_max_min_fair_beside_the_oldest_ones_part(
+    decoding: list[Demand], prompts: list[Demand], costs: Costs
+) -> None:
+    prompts = [replace(each, asked=each.asked + place / 100) for place, each in enumerate(prompts)]
+    shares = planned([*decoding, *prompts], costs)[len(decoding) :]
+    oldest = min(range(len(prompts)), key=lambda index: prompts[index].asked)
+    if sum(shares) < PROMPT_PART * len(prompts):
+        return
+    own = min(prompts[oldest].chain, sum(shares) // PROMPT_PART)
+    shares[oldest] -= own
+    wishes = [prompt.chain for prompt in prompts]
+    wishes[oldest] -= own
+    least = min((tokens for tokens, wish in zip(shares, wishes, strict=True) if tokens < wish), default=None)
+    assert least is None or max(shares) <= least + 1 + len(prompts)
+
+
+@settings(max_examples=40)
+@given(
+    waiting=PROMPTS,
+    arrivals=st.lists(st.integers(2, 2000), min_size=1, max_size=5),
+    sessions=st.integers(0, 6),
+    costs=COSTS,
+    budget=st.integers(64, 512),
+)
+def test_no_prompt_waits_longer_than_those_before_it_take_whatever_comes_later(
+    waiting: list[Demand], arrivals: list[int], sessions: int, costs: Costs, budget: int
+) -> None:
+    """Another prompt comes with every pass, so that those that wait get ever more."""
+    prompts = [replace(each, chain=2 + each.chain % 60, asked=place / 100) for place, each in enumerate(waiting)]
+    decoding = [Demand(1, 8, 0, context=500)] * sessions
+    ends_by = sum(prompt.chain for prompt in prompts) // (LEAST_CHUNK // PROMPT_PART) + len(prompts) + 1
+    last = len(prompts)
+    passes = 0
+    while any(prompt.chain for prompt in prompts[:last]):
+        passes += 1
+        assert passes <= ends_by
+        prompts.append(Demand(arrivals[passes % len(arrivals)], 0, passes, asked=float(passes)))
+        live = [index for index, prompt in enumerate(prompts) if prompt.chain]
+        shares = planned([*decoding, *(prompts[index] for index in live)], costs, budget)[sessions:]
+        for index, tokens in zip(live, shares, strict=True):
+            old = prompts[index]
+            served = passes if tokens else old.served
+            prompts[index] = replace(old, chain=old.chain - tokens, context=old.context + tokens, served=served)

@@ -7,25 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.passes.pass_cost import PassWork
 from server.passes.scheduler import node_budgets
 
 
-def flat(tokens: int) -> float:
+def flat(work: PassWork) -> float:
     return 0.03
 
 
-def rising(tokens: int) -> float:
+def rising(work: PassWork) -> float:
     """The demo's stated costs: 30 ms, and 0.1 ms per token."""
-    return 0.03 + 0.0001 * tokens
+    return 0.03 + 0.0001 * work.tokens
 
 
-def stepping(tokens: int) -> float:
+def stepping(work: PassWork) -> float:
     """Memory-bound up to some width, then in steps, like GPU kernels."""
-    return 0.03 + 0.004 * (max(0, tokens - 40) // 25)
+    return 0.03 + 0.004 * (max(0, work.tokens - 40) // 25)
 
 
 def taken(chances, max_nodes=400, cost=flat):
-    return node_budgets(chances, roots=len(chances), other_tokens=0, max_nodes=max_nodes, cost=cost)
+    return node_budgets(chances, [0] * len(chances), max_nodes, cost)
 
 
 sessions = st.lists(
@@ -92,13 +93,12 @@ def test_the_width_brings_most_tokens_a_second(seed, cost):
     """Compared with every possible width, over random nodes of all sessions; no share is a limit."""
     draws = random.Random(seed)
     chances = [sorted((draws.random() ** 2 for _ in range(30)), reverse=True) for _ in range(8)]
-    others, max_nodes = 50, 8 * 60
-    counts = node_budgets(chances, roots=8, other_tokens=others, max_nodes=max_nodes, cost=cost)
+    counts = node_budgets(chances, [0] * 8, 8 * 60, cost)
 
     ranked = sorted((chance for own in chances for chance in own), reverse=True)
 
     def speed(width: int) -> float:
-        return (8 + sum(ranked[:width])) / cost(8 + others + width)
+        return (8 + sum(ranked[:width])) / cost(PassWork(8 + width))
 
     width = sum(counts)
     assert counts == [sum(chance in ranked[:width] for chance in own) for own in chances]
@@ -106,21 +106,34 @@ def test_the_width_brings_most_tokens_a_second(seed, cost):
     assert speed(width) == pytest.approx(max(speed(each) for each in [*widths[::8], len(ranked)]))
     best = max(widths, key=speed)
     # The step below the best holds at most 7 tokens less, in no more time.
-    assert speed(width) >= (8 + sum(ranked[: best - best % 8])) / cost(8 + others + best)
+    assert speed(width) >= (8 + sum(ranked[: best - best % 8])) / cost(PassWork(8 + best))
     if cost is rising:
         assert abs(width - best) <= 8
 
 
 def test_a_pass_is_not_widened_by_what_costs_more_than_it_adds():
-    def steep(tokens: int) -> float:
-        return 0.001 * tokens
+    def steep(work: PassWork) -> float:
+        return 0.001 * work.tokens
 
     assert taken([[0.9] * 50, [0.2] * 50], cost=steep) == [0, 0]
 
 
-def test_tokens_of_others_make_a_node_worth_more():
-    """The longer a pass takes anyway, the less a node adds to it."""
+def test_of_a_long_context_fewer_nodes_are_verified_where_scores_take_time():
+    def scoring(work: PassWork) -> float:
+        return 0.030 + 0.0001 * work.tokens + 1e-6 * work.scores
+
+    chances = [[0.5**depth for depth in range(1, 13)] * 4] * 2
+    chances = [sorted(own, reverse=True) for own in chances]
+    short, long = (sum(node_budgets(chances, [context] * 2, 400, scoring)) for context in (100, 8000))
+    assert 0 < long < short / 2
+
+
+def test_nodes_share_what_reading_a_context_takes():
+    """K/V are read once for all tokens of a session, so that a long context makes the pass longer and nodes cheaper."""
+
+    def reading(work: PassWork) -> float:
+        return 0.005 + 0.001 * work.tokens + 1e-5 * work.read
+
     chances = [[0.1] * 80]
-    alone = node_budgets(chances, roots=1, other_tokens=0, max_nodes=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
-    beside = node_budgets(chances, roots=1, other_tokens=300, max_nodes=400, cost=lambda tokens: 0.005 + 0.001 * tokens)
-    assert (alone, beside) == ([0], [80])
+    short, long = (sum(node_budgets(chances, [context], 400, reading)) for context in (0, 30_000))
+    assert (short, long) == (0, 80)

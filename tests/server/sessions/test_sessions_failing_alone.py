@@ -45,7 +45,7 @@ class Clock:
         exports = self._sessions.claim_state()
         self._sessions.send_state(exports, self._fake_target.make([each.request for each in exports]), self.now)
         if batch is not None:
-            self.now += 0.001 * batch.tokens
+            self.now += 0.001 * batch.work.tokens
             self._sessions.complete(batch, self._fake_target.verify(batch.scheduled), self.now)
         for client in clients:
             client.hear()

@@ -68,7 +68,7 @@ def speeds(cost: Cost, second: Callable[[Proposer], Wish]) -> tuple[float, float
     while not any(client.done for client in clients):
         batch = sessions.plan(now)
         assert batch is not None
-        now += cost(batch.tokens)
+        now += cost(batch.work.tokens)
         sessions.complete(batch, fake_target.verify(batch.scheduled), now)
         for client, wish in zip(clients, wishes, strict=True):
             client.hear()

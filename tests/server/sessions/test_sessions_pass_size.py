@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from common.protocol.messages import Grow, GrownNode, Settings
+from common.protocol.messages import Cancel, Grow, GrownNode, Settings
 from server.passes.batch import PlannedPass
+from server.passes.scheduler import LEAST_CHUNK
 from server.sessions.sessions import ServingLimits, SessionEntry, Sessions
 from tests.server.clients_of_sessions import TERMS, Client, prompt_of
 from tests.server.fake_target import FakeTarget
@@ -34,11 +35,11 @@ class Server:
         self._cost = cost
         self._now = 0.0
 
-    def one_pass(self) -> PlannedPass[SessionEntry]:
-        self._now += FAR
+    def one_pass(self, later: float = FAR) -> PlannedPass[SessionEntry]:
+        self._now += later
         batch = self.sessions.plan(self._now)
         assert batch is not None
-        self._now += self._cost(batch.tokens)
+        self._now += self._cost(batch.work.tokens)
         self.sessions.complete(batch, self._fake_target.verify(batch.scheduled), self._now)
         return batch
 
@@ -87,7 +88,7 @@ def test_where_passes_grow_the_likely_nodes_are_taken_and_not_the_others() -> No
     assert widths(server.one_pass()) == {sure: 8, unsure: 0}
 
 
-def test_however_dear_tokens_are_every_prompt_is_read_and_every_session_decodes() -> None:
+def test_however_dear_tokens_are_every_prompt_moves_on_and_every_session_decodes() -> None:
     server = Server(steep)
     decoding = server.decoding("decoding", prompt_of(1, 100))
     grow(decoding, 8, logp=-0.5)
@@ -95,7 +96,37 @@ def test_however_dear_tokens_are_every_prompt_is_read_and_every_session_decodes(
     reading.open(prompt_of(2, 40), LONG)
     batch = server.one_pass()
     chains = [len(scheduled.chain) for scheduled in batch.scheduled]
-    assert dict(zip([entry.listener for entry in batch.owners], chains, strict=True)) == {decoding: 1, reading: 40}
+    assert dict(zip([entry.listener for entry in batch.owners], chains, strict=True)) == {
+        decoding: 1,
+        reading: LEAST_CHUNK,
+    }
+
+
+def test_where_nobody_decodes_a_prompt_fills_the_pass() -> None:
+    server = Server(steep)
+    server.decoding("one that will be over", prompt_of(1, 100)).say(Cancel(0))
+    reading = Client(server.sessions, "reading")
+    reading.open(prompt_of(2, 200), LONG)
+    assert server.one_pass().work.tokens == 64
+
+
+def test_a_session_that_waits_for_its_client_is_not_held_up_by_a_prompt_either() -> None:
+    """It may want a pass in the middle of the prompt's."""
+    server = Server(steep)
+    decoding = server.decoding("decoding", prompt_of(1, 100))
+    while not decoding_entry(server).session.stalled:  # it acknowledges nothing
+        server.one_pass()
+    reading = Client(server.sessions, "reading")
+    reading.open(prompt_of(2, 300), LONG)
+    batch = server.one_pass(later=0.0)
+    assert [entry.listener for entry in batch.owners] == [reading]
+    assert batch.work.tokens == LEAST_CHUNK
+    assert server.one_pass(later=FAR).work.tokens == 64, "its client has been away for long"
+    assert not decoding.done
+
+
+def decoding_entry(server: Server) -> SessionEntry:
+    return next(iter(server.sessions._registry.entries))
 
 
 def test_before_any_pass_was_measured_all_nodes_are_taken() -> None:

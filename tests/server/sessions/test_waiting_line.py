@@ -46,7 +46,7 @@ def test_who_cannot_be_served_holds_up_others_half_of_the_time_at_most_under_wha
     assert len(line) > 0
 
 
-def test_a_hold_lasts_as_long_as_answers_do_and_never_beyond_a_minute() -> None:
+def test_a_first_hold_lasts_as_long_as_answers_do_and_never_beyond_a_minute() -> None:
     for answer_s, held_s in ((0.0, 5), (10.0, 20), (1000.0, 60)):
         line = WaitingLine()
         for second in range(held_s + 1):
@@ -55,3 +55,27 @@ def test_a_hold_lasts_as_long_as_answers_do_and_never_beyond_a_minute() -> None:
             assert is_held == (second >= 1), second
         line.refused("long", 300, 1.0, held_s + 1.0)
         assert line.reserved("short", held_s + 1.0, answer_s) == 0.0
+
+
+def test_holds_in_vain_grow_until_one_outlasts_the_answers_that_run() -> None:
+    """Answers of 500 s run and leave no room; shorter prompts that come while nothing is held begin another one."""
+    line = WaitingLine()
+    ends = 500.0
+    for second in range(10_000):
+        now = float(second)
+        line.refused("long", 300, 1.0, now)
+        if now >= ends:
+            break
+        if not line.reserved("short", now, ANSWER_S):
+            ends = now + 500
+    assert 500 < now < 7 * 500
+
+
+def test_a_refusal_for_another_reason_keeps_an_age_and_gives_none() -> None:
+    line = WaitingLine()
+    line.keep("new", 1.0, 0.0)
+    assert len(line) == 0
+    line.refused("long", 300, 1.0, 0.0)
+    line.refused("long", 300, 1.0, 1.0)
+    line.keep("long", 20.0, 2.0)
+    assert line.reserved("short", 20.0, ANSWER_S) == 300

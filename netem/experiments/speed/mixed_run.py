@@ -1,0 +1,116 @@
+"""Chats beside long prompts on one server whose target is a table, on the virtual clock.
+
+May know how a virtual run is assembled. It may not know tables of results, or which loads are compared.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from statistics import median
+
+from client.answering import AnswerOptions
+from client.drafting.policies import CLOUD, STREAM, Policy
+from common.protocol.sampling import Sampling
+from common.protocol.terms import Terms
+from common.stated_costs import DRAFT_SECONDS
+from netem.experiments.law.tables import END, VOCABULARY, TableDrafter, Tables, make_tables
+from netem.experiments.speed.runs import Run, TimedAnswer
+from netem.experiments.table_runs import ask, serving_tables
+from netem.links.profile import Direction, LinkProfile
+from netem.virtual.clock import run_virtually
+from server.engine import Engine
+from server.options import Pace
+from server.sessions.admission import ServingLimits
+
+PASS_TOKENS = 512
+LINK = LinkProfile("steady", "10 ms each way", Direction(1e9, 10.0), Direction(1e9, 10.0))
+"""Without jitter or loss, so that gaps are the server's own."""
+
+_CHAT_PROMPT = (30, 200)  # tokens, drawn evenly
+_CAPACITY = 65_536
+_LONG_PROMPTS_BEGIN_S = 1.0  # after the chats
+
+
+@dataclass(frozen=True, slots=True)
+class MixedLoad:
+    """`chats` clients ask one short prompt after the other, for `seconds` and while there are long prompts; each of
+    `readers` clients sends `each` prompts of `long_tokens` tokens, one after the other."""
+
+    chats: int
+    readers: int
+    seconds: float = 20.0
+    each: int = 3
+    long_tokens: int = 8000
+    answer_tokens: int = 96
+
+
+@dataclass(frozen=True, slots=True)
+class MixedRun:
+    """The answers to short prompts and to long ones."""
+
+    chats: Run
+    long: Run
+
+    def first_tokens(self, run: Run) -> list[float]:
+        """Seconds from each request to the first token."""
+        return [timed.commits[0] - timed.asked_s for timed in run.answers]
+
+    @property
+    def long_first_token(self) -> float:
+        """The median over all long prompts, in seconds."""
+        return median(self.first_tokens(self.long))
+
+
+def run_mixed(pace: Pace, load: MixedLoad, policy: Policy, seed: int) -> MixedRun:
+    """Chats draft where `policy` does. Deterministic."""
+    return run_virtually(_run(make_tables(seed), pace, load, policy, random.Random(seed)))
+
+
+async def _run(tables: Tables, pace: Pace, load: MixedLoad, policy: Policy, draws: random.Random) -> MixedRun:
+    clock = asyncio.get_running_loop().time
+    terms = Terms("tables", VOCABULARY, load.long_tokens + 512, frozenset({END}), lambda tokens: "")
+    limits = ServingLimits(max_sessions=load.chats + load.readers, pass_tokens=PASS_TOKENS)
+    numbers = count()
+    over = asyncio.Event()
+
+    async def ask_timed(engine: Engine, tokens: int, options: AnswerOptions) -> TimedAnswer:
+        number = next(numbers)
+        commits: list[float] = []
+        prompt = [draws.randrange(1, VOCABULARY) for _ in range(tokens)]
+        drafter = TableDrafter(tables, number) if options.policy.drafts else None
+
+        def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
+            if committed:
+                commits.append(clock())
+
+        asked_s = clock()
+        answer = await ask(engine, LINK, f"{number:032x}", prompt, options, drafter, watch)
+        return TimedAnswer(answer, asked_s, tuple(commits))
+
+    async def chat(engine: Engine) -> list[TimedAnswer]:
+        answers: list[TimedAnswer] = []
+        while not over.is_set():
+            sampling = Sampling(temperature=1.0, seed=len(answers))
+            options = AnswerOptions(policy, load.answer_tokens, "speculative", "eager", DRAFT_SECONDS, sampling)
+            answers.append(await ask_timed(engine, draws.randrange(*_CHAT_PROMPT), options))
+        return answers
+
+    async def read(engine: Engine) -> list[TimedAnswer]:
+        await asyncio.sleep(_LONG_PROMPTS_BEGIN_S)
+        return [
+            await ask_timed(engine, load.long_tokens, AnswerOptions(CLOUD, 2, idle="eager")) for _ in range(load.each)
+        ]
+
+    async with serving_tables(tables, terms, limits, pace, _CAPACITY) as engine:
+        chats = [asyncio.create_task(chat(engine)) for _ in range(load.chats)]
+        long = await asyncio.gather(*(read(engine) for _ in range(load.readers)))
+        await asyncio.sleep(load.seconds - clock())
+        over.set()
+        answered = await asyncio.gather(*chats)
+        return MixedRun(*(Run([each for own in all_ for each in own], engine.counters) for all_ in (answered, long)))
+
+
+CHATTING: dict[str, Policy] = {"cloud decoding": CLOUD, "eager": STREAM}
+"""How chats are answered, by the names of the systems under test."""

@@ -1,0 +1,67 @@
+"""Servers whose target is a table, and their clients, on the virtual clock: the real conversation, drafting loop,
+server sessions and engine.
+
+May know how client and server are assembled. It may not know what is measured.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from client.answer import Answer, TokenListener
+from client.answering import AnswerOptions
+from client.conversation import Conversation
+from client.demo.asking import ignore_tokens
+from client.drafting.loop import DraftingLoop
+from common.drafters.drafter import Drafter
+from common.protocol.client_session import ClientSession, Limits
+from common.protocol.terms import Terms
+from netem.experiments.law.tables import Tables, TableTarget
+from netem.links.profile import LinkProfile
+from netem.links.way import both_ways
+from netem.virtual.clock import VirtualWorker
+from netem.virtual.stream import VirtualStream
+from netem.virtual.tcp import connect
+from server.engine import Engine
+from server.options import Pace
+from server.sessions.admission import ServingLimits
+from server.sessions.sessions import Sessions
+
+
+@asynccontextmanager
+async def serving_tables(
+    tables: Tables, terms: Terms, limits: ServingLimits, pace: Pace, capacity: int
+) -> AsyncIterator[Engine]:
+    """Runs an engine with K/V for `capacity` tokens on the running virtual loop until the block ends."""
+    clock = asyncio.get_running_loop().time
+    target = TableTarget(tables, capacity)
+    engine = Engine(Sessions(terms, limits, capacity), target, pace, clock=clock, make_worker=VirtualWorker)
+    running = asyncio.create_task(engine.run())
+    try:
+        yield engine
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def ask(
+    engine: Engine,
+    profile: LinkProfile,
+    session_id: str,
+    prompt: Sequence[int],
+    options: AnswerOptions,
+    drafter: Drafter | None,
+    watch: TokenListener = ignore_tokens,
+) -> Answer:
+    """The answer to a prompt, in a new session over a new connection that begins its own link."""
+    terms, policy = engine.sessions.terms, options.policy
+    session = ClientSession(session_id, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
+    loop = DraftingLoop(session, policy, has_drafter=drafter is not None, ends=terms.end_tokens)
+    stream = VirtualStream(engine, *connect(*both_ways(profile)))
+    name, clock = "none" if drafter is None else drafter.kind, asyncio.get_running_loop().time
+    conversation = Conversation(stream, loop, drafter, name, options.pace, policy.tree, clock, VirtualWorker)
+    try:
+        return await conversation.answer(prompt, options.settings(), watch)
+    finally:
+        conversation.close()
+        stream.close()

@@ -43,9 +43,7 @@ class Target:
     @property
     def cache_bytes(self) -> int:
         """Of K/V, and of hidden states where they are kept."""
-        pool = self.model.pool
-        kept = [] if pool.hidden_SE is None else [pool.hidden_SE]
-        return sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX, *kept, *pool.taps_SE.values()))
+        return self.model.pool.nbytes
 
     @torch.inference_mode()
     def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:

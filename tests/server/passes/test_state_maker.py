@@ -30,7 +30,7 @@ class SlotNumbers:
         self.calls.append(slots.tolist())
         if POISON in slots:
             raise RuntimeError("no kernel image")
-        return pool.keys_SX[0][slots, :1].expand(len(slots), *self.shape)
+        return pool.keys_KSD[0][0, slots, :1].expand(len(slots), *self.shape)
 
 
 def export_request(state_request: StateRequest, kind: str, slots: Sequence[int]) -> ExportRequest:

@@ -119,12 +119,16 @@ class KeyValuePool:
         )
         return keys, values
 
-    def move(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
-        """Copies what `sources [N]` hold into `targets [N]`, which may be sources of others."""
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copies what the slots `sources` hold into `targets`, one each, which may be sources of others."""
+        moves = [move for move in zip(sources, targets, strict=True) if move[0] != move[1]]
+        if not moves:
+            return
+        origins, places = torch.tensor(moves, device=self.device).unbind(1)
         for held in (*self.keys_KSD, *self.values_KSV):
-            held.index_copy_(1, targets, held.index_select(1, sources))
+            held.index_copy_(1, places, held.index_select(1, origins))
         for held in self._states:
-            held.index_copy_(0, targets, held.index_select(0, sources))
+            held.index_copy_(0, places, held.index_select(0, origins))
 
     @property
     def _states(self) -> list[torch.Tensor]:

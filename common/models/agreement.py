@@ -68,8 +68,8 @@ class Answers:
     tree: torch.Tensor
 
 
-def check_agreement(model: PreTrainedModel) -> None:
-    """Compares the model's own forward with passes, which take the model over.
+def check_agreement(model: PreTrainedModel, *, prepacked: bool = False) -> None:
+    """Compares the model's own forward with passes, which take the model over. `prepacked` is that of `PackedModel`.
 
     Raises `CheckpointError` where they differ by more than rounding, or where the model does not run in passes.
     """
@@ -78,7 +78,7 @@ def check_agreement(model: PreTrainedModel) -> None:
         try:
             expected = own_answers(model, vocabulary)
             backend = backend_for(model.device, _SHORTEST_VIEW)
-            packed = PackedModel(model, _CHAIN + _PAST + len(_PARENTS), backend=backend)
+            packed = PackedModel(model, _CHAIN + _PAST + len(_PARENTS), backend=backend, prepacked=prepacked)
             computed = packed_answers(packed, vocabulary)
         except (CheckpointError, ImportError):
             raise

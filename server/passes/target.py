@@ -135,7 +135,7 @@ def load_target(
     check_memory(Path(path), device, dtype, capacity, quantise, needs)
     model = load_causal_lm(path, device, dtype, quantise)
     try:
-        check_agreement(model)
+        check_agreement(model, prepacked=True)
         packed = PackedModel(model, capacity, keep_hidden, taps)
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.

@@ -46,11 +46,12 @@ FULL = Workload(
 QUICK = Workload(2, 128, 4, (Point(1, 512, 1), Point(4, 512, 1), Point(2, 256, 8)), repetitions=3, batched_tokens=3)
 
 _PAGE = 256
-_BATCHED_PROMPTS = 4096
+_BATCHED_CONTEXT = 512
+_BATCHED_PROMPTS = 2048
 """Prompt tokens that continuous batching may compute for one point: it has no way to begin with a filled cache."""
-_STEPPED_TOKENS = 16_384
-"""Tokens of transformers' cache, beside ours."""
-_BANDWIDTH_BYTES = 512 * 2**20
+_STEPPED_TOKENS = 8192
+"""Tokens of transformers' cache, which lies beside ours."""
+_BANDWIDTH_BYTES = 256 * 2**20
 _VOCABULARY = 16_384
 
 
@@ -68,7 +69,7 @@ async def measure(request: Request, advance: Advance) -> Report:
             measured.append(engine.measure(point))
         del engine
     shape = f"{workload.layers} layers of {workload.hidden}, {workload.heads} heads, vocabulary {_VOCABULARY:,}"
-    return make_report(measured, shape)
+    return make_report(measured, shape, judged=not request.quick)
 
 
 class _Engine:
@@ -129,13 +130,14 @@ class _Engine:
         @torch.inference_mode()
         def step() -> None:
             self._plain(input_ids=token, position_ids=positions, past_key_values=cache, use_cache=True)
-            cache.crop(point.context)
+            cache.crop(-1)
 
         return step
 
     def _batching_ms(self, point: Point) -> float | None:
         """Of one step of `generate_batch`, by the difference of two runs; None where its prompts are too long here."""
-        if point.rows > 1 or point.sessions * point.context > _BATCHED_PROMPTS:
+        prompt_tokens = point.sessions * point.context
+        if point.rows > 1 or point.context != _BATCHED_CONTEXT or prompt_tokens > _BATCHED_PROMPTS:
             return None
         prompts = [list(range(1 + session, 1 + session + point.context)) for session in range(point.sessions)]
 
@@ -155,7 +157,6 @@ class _Engine:
             return time.process_time() - begun
 
         few = self._workload.batched_tokens
-        run(1)
         return (run(2 * few) - run(few)) / few * 1000
 
 

@@ -77,7 +77,7 @@ def check_agreement(model: PreTrainedModel, *, prepacked: bool = False) -> None:
     with _narrowed(model):
         try:
             expected = own_answers(model, vocabulary)
-            backend = backend_for(model.device, _SHORTEST_VIEW)
+            backend = backend_for(model.device, model.dtype, _SHORTEST_VIEW)
             packed = PackedModel(model, _CHAIN + _PAST + len(_PARENTS), backend=backend, prepacked=prepacked)
             computed = packed_answers(packed, vocabulary)
         except (CheckpointError, ImportError):

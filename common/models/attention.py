@@ -34,7 +34,7 @@ class PassContext:
         """Stores the new keys and values in their slots, then lets each segment attend to its own context."""
         plan, pool = self.plan, self.pool
         pool.write(layer, plan.written_slots, key[0], value[0], plan.written_ranges)
-        backend = self.backend or backend_for(plan.device)
+        backend = self.backend or backend_for(plan.device, plan.dtype)
         return backend.attend(plan, query[0], pool.keys_KSD[layer], pool.values_KSV[layer], scoring)
 
 

@@ -50,7 +50,7 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
         f"{name}, {kv_heads} K/V heads": exponent(of_kind)
         for kv_heads in sorted({each.kv_heads for each in measured}, reverse=True)
         for name, of_kind in _growing([each for each in measured if each.kv_heads == kv_heads]).items()
-        if len(of_kind) > 1
+        if len(of_kind) > 2
     }
     return Report(
         title="Passes against memory and transformers",
@@ -66,8 +66,8 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
             "are summed in the same turns. One by one: a pass for each session. Cached step: transformers' own forward "
             "with a `DynamicCache`, batched over the sessions. Continuous batching: a step of `generate_batch`, the "
             "difference of two runs; it computes its prompts, so that it is measured up to 2,048 of their tokens.",
-            "Exponents of the time beyond that of the shortest point: "
-            + ", ".join(f"{value:.2f} ({name})" for name, value in growth.items())
+            "Exponents with which the time of a pass grows over the upper half of the sizes: "
+            + (", ".join(f"{value:.2f} ({name})" for name, value in growth.items()) or "too few points")
             + ".",
         ),
         results={
@@ -85,13 +85,10 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
 
 
 def exponent(points: Sequence[tuple[int, float]]) -> float:
-    """Of the power of the size with which milliseconds grow from the first point on: the slope of both logarithms
-    between the second point and the last, what the first takes subtracted from times and sizes."""
-    (size, base), *rest = points
-    (near, near_ms), (far, far_ms) = rest[0], rest[-1]
-    if len(rest) == 1 or min(near_ms, far_ms) <= base:
-        return math.nan
-    return math.log((far_ms - base) / (near_ms - base)) / math.log((far - size) / (near - size))
+    """Of the power of the size with which milliseconds grow: the slope of both logarithms over the upper half of the
+    sizes, where what a pass costs at any size matters least."""
+    (near, near_ms), (far, far_ms) = points[len(points) // 2], points[-1]
+    return math.log(far_ms / near_ms) / math.log(far / near)
 
 
 def _growing(measured: Sequence[PointTimes]) -> dict[str, list[tuple[int, float]]]:

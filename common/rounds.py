@@ -134,7 +134,7 @@ class _Sequence:
         K/V of their path."""
         chain = tree.tokens[len(self.slots) :]
         nodes = list(tree.nodes())
-        slots = self._pool.take(len(chain) + len(nodes))
+        slots = self._pool.extend(self.slots[-1] if self.slots else None, len(chain) + len(nodes))
         verify_input = make_verify_input(tree, nodes, rule, sampling)
         scheduled = ScheduledTokens(
             len(self.slots), tuple(chain), tuple(nodes), verify_input, epoch=0, slots=slots, past_slots=self.slots
@@ -143,6 +143,7 @@ class _Sequence:
         rows = LogitRows(verify_input, logits, logits.argmax(-1).tolist())
         carried = tree.commit(RULES[rule].walk(verify_input, rows))
         index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
-        kept = [*slots[: len(chain)], *(slots[index[node]] for node in carried)]
-        self._pool.give(set(slots) - set(kept))
-        self.slots = [*self.slots, *kept]
+        kept = len(chain) + len(carried)
+        self._target.pool.move([slots[index[node]] for node in carried], slots[len(chain) : kept])
+        self._pool.give(slots[kept:])
+        self.slots = [*self.slots, *slots[:kept]]

@@ -40,7 +40,7 @@ class LsaExporter:
 
     @torch.inference_mode()
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
-        layers = len(pool.keys_SX)
+        layers = len(pool.keys_KSD)
         held = _keys_values(pool, layers, slots).view(len(slots), layers, *self.shape)
         state: torch.Tensor = self._lsa(held.to(self._dtype))
         return state.float()
@@ -132,6 +132,5 @@ _LOADERS: Mapping[str, Callable[[Path, PackedModel], StateExporter]] = {
 
 def _keys_values(pool: KeyValuePool, layers: int, slots: torch.Tensor) -> torch.Tensor:
     """`[count, 2 * layers, X]`: each of the last `layers`' keys, then its values."""
-    pairs = zip(pool.keys_SX[-layers:], pool.values_SX[-layers:], strict=True)
-    gathered = [held.index_select(0, slots) for pair in pairs for held in pair]
-    return torch.stack(gathered, dim=1)
+    first = len(pool.keys_KSD) - layers
+    return torch.stack([rows for layer in range(first, first + layers) for rows in pool.read(layer, slots)], dim=1)

@@ -7,7 +7,7 @@ import torch
 
 from common.draft_models.layers import Attention, LayerShape
 from common.models.attention import PassContext
-from common.models.key_values import KeyValuePool, zeros_on_demand
+from common.models.key_values import KeyValuePool, KeyValueShape
 from common.models.layer_attention import Scoring
 from common.models.plan import PassPlan, PlanLimits, plan_pass
 from common.models.segment import Segment
@@ -16,9 +16,8 @@ from common.models.segment import Segment
 class PackedLayer:
     def __init__(self, shape: LayerShape, capacity: int, vocabulary: int, like: torch.Tensor):
         """`like` gives dtype and device."""
-        width = shape.kv_heads * shape.head_dim
-        keys, values = (zeros_on_demand((capacity, width), like.dtype, like.device) for _ in range(2))
-        self._pool = KeyValuePool((keys,), (values,))
+        held = KeyValueShape(shape.kv_heads, shape.head_dim, shape.head_dim)
+        self._pool = KeyValuePool.allocate([held], capacity, like.dtype, like.device, 0, on_demand=True)
         self._scoring = Scoring(shape.head_dim**-0.5, shape.sliding_window)
         self._limits = PlanLimits(capacity, vocabulary, like.dtype, like.device)
 
@@ -27,8 +26,7 @@ class PackedLayer:
 
     def write(self, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Puts keys and values, `[1, K, N, D]` each, into `slots [N]` without a pass."""
-        for held, rows in ((self._pool.keys_SX[0], keys), (self._pool.values_SX[0], values)):
-            held.index_copy_(0, slots, rows[0].transpose(0, 1).flatten(1))
+        self._pool.write(0, slots, keys[0], values[0])
 
     def attention(self, plan: PassPlan) -> Attention:
         """Attention of the plan's rows to their contexts, for `DecoderLayer.forward`."""

@@ -78,15 +78,15 @@ class TailKeyValues:
         """`values [S, N, 2, X]` of committed positions from `start`, which lie in `past_slots`."""
         slots = torch.tensor(past_slots[start : start + len(values)], dtype=torch.long, device=values.device)
         self._arrived_C[start : start + len(slots)] = True
-        for layer, (keys_SX, values_SX) in enumerate(zip(self.pool.keys_SX, self.pool.values_SX, strict=True)):
-            keys_SX.index_copy_(0, slots, values[: len(slots), layer, 0])
-            values_SX.index_copy_(0, slots, values[: len(slots), layer, 1])
+        for layer, keys_KSD in enumerate(self.pool.keys_KSD):
+            rows = values[: len(slots), layer].view(len(slots), 2, keys_KSD.shape[0], -1)
+            self.pool.write(layer, slots, *rows.permute(1, 2, 0, 3))
 
     def spare_arrived(self, plan: PassPlan) -> AttentionPlan:
         """The plan's attention, its writes of K/V that have arrived diverted to an unused slot, so that they stay."""
         arrived = self._arrived_C[plan.positions[0].clamp(max=len(self._arrived_C) - 1)]
         written_slots = plan.attention.written_slots.masked_fill(arrived, self._aside)
-        return replace(plan.attention, written_slots=written_slots)
+        return replace(plan.attention, written_slots=written_slots, written_ranges=None)
 
     def forget(self, keep: int) -> None:
         self._arrived_C[keep:] = False

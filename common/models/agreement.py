@@ -35,6 +35,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
+from common.models.attention_backend import backend_for
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from common.models.segment import Segment
@@ -53,6 +54,8 @@ _LEAVES = (8, 9, 10)
 _WINDOW = 5
 _WINDOWS = ("sliding_window", "attention_chunk_size")
 """What configurations and layers call the number of positions that a query looks back."""
+_SHORTEST_VIEW = 2
+"""So short that even these contexts are attended to on views of the pool wherever a longer one would be."""
 _EXCUSED = 0.25
 """The share of rows that may differ in half precision."""
 
@@ -65,8 +68,8 @@ class Answers:
     tree: torch.Tensor
 
 
-def check_agreement(model: PreTrainedModel) -> None:
-    """Compares the model's own forward with passes, which take the model over.
+def check_agreement(model: PreTrainedModel, *, prepacked: bool = False) -> None:
+    """Compares the model's own forward with passes, which take the model over. `prepacked` is that of `PackedModel`.
 
     Raises `CheckpointError` where they differ by more than rounding, or where the model does not run in passes.
     """
@@ -74,7 +77,9 @@ def check_agreement(model: PreTrainedModel) -> None:
     with _narrowed(model):
         try:
             expected = own_answers(model, vocabulary)
-            computed = packed_answers(PackedModel(model, _CHAIN + _PAST + len(_PARENTS)), vocabulary)
+            backend = backend_for(model.device, model.dtype, _SHORTEST_VIEW)
+            packed = PackedModel(model, _CHAIN + _PAST + len(_PARENTS), backend=backend, prepacked=prepacked)
+            computed = packed_answers(packed, vocabulary)
         except (CheckpointError, ImportError):
             raise
         # A layout that passes do not fit fails in any way.

@@ -13,10 +13,12 @@ import torch
 from torch import nn
 
 from common.models.attention import PassContext, pool_for, take_over
+from common.models.attention_backend import AttentionBackend
 from common.models.decoder import CausalLm
 from common.models.layer_attention import attending
 from common.models.parts import head_of, layers_of, stack_of
 from common.models.plan import PlanLimits, plan_pass
+from common.models.prepacked import prepack
 from common.models.segment import PassInput
 
 
@@ -33,17 +35,31 @@ class PassOutput:
 class PackedModel:
     """A causal LM with K/V for `capacity` tokens of any sessions. One pass at a time."""
 
-    def __init__(self, model: CausalLm, capacity: int, keep_hidden: bool = False, taps: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        model: CausalLm,
+        capacity: int,
+        keep_hidden: bool = False,
+        taps: Collection[int] = (),
+        backend: AttentionBackend | None = None,
+        *,
+        prepacked: bool = False,
+    ) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
-        `taps` those that enter these layers, or leave the last one where it is the number of layers.
+        `taps` those that enter these layers, or leave the last one where it is the number of layers. `backend` computes
+        attention; without one, that of the model's device does. `prepacked` lays weights out for passes where that is
+        faster.
 
         Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
         capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
         """
         take_over(model)
+        if prepacked:
+            prepack(model)
         self.model = model
         self.head = head_of(model)
         self._stack = stack_of(model)
+        self._backend = backend
         self.pool = pool_for(model, capacity, keep_hidden, taps)
         self._limits = PlanLimits(
             capacity=capacity,
@@ -60,7 +76,8 @@ class PackedModel:
         tokens share a slot; nothing was written then.
         """
         plan = plan_pass(segments, self._limits)
-        with attending(PassContext(plan.attention, self.pool)), self._tapped(plan.attention.written_slots):
+        context = PassContext(plan.attention, self.pool, self._backend)
+        with attending(context), self._tapped(plan.attention.written_slots):
             output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
         hidden = output.last_hidden_state.squeeze(0)
         if self.pool.hidden_SE is not None:

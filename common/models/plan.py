@@ -1,31 +1,27 @@
-"""The index tensors and masks of one pass, computed from its segments once for all layers.
+"""One pass as arrays, computed from its segments once for all layers: tokens, positions, slots to write, ancestry.
 
-It may not know models, layers, K/V contents or sessions' lifecycles.
+It may not know models, layers, K/V contents, sessions' lifecycles, or how attention is computed
+(`attention_layout.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
 
 from common.models.ancestry import Ancestry, trace
 from common.models.segment import PassInput
+from common.models.slot_ranges import split_ranges
 
-# Shape letters: B segments of a group, Q new tokens of its longest segment, C entries of its longest context,
-# N packed rows, R rows whose logits are wanted, F query heads per key/value head.
-# ruff: noqa: N806
+# Shape letters: N packed rows, R rows whose logits are wanted.
 
-CONTEXT_MULTIPLE = 8
-"""Masked contexts are padded to this: CUDA's masked attention otherwise copies the mask in every layer."""
+_SHORTEST_WRITE = 4
+"""From so many rows a range on, in the mean, copying ranges is faster than an index (measured on a CPU)."""
 
-GATHER_WORK = 8
-"""Gathering a context entry costs about as much as attending to it from this many queries (measured on a CPU)."""
-
-CALL_WORK_ON_CPU = 4_096
-CALL_WORK_ELSEWHERE = 262_144
-"""How many query-key pairs cost about as much as one more attention call: measured on a CPU with 6 heads of 32,
-estimated for a GPU from the cost of a kernel launch. Segments share a call while padding costs less than one."""
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,79 +48,37 @@ class TracedSegment:
     @property
     def branch_positions(self) -> np.ndarray:
         """The position of each branch."""
-        return np.asarray(self.ancestry.depths, dtype=np.int64) + self.past
+        positions: np.ndarray = self.ancestry.depths + self.past
+        return positions
 
     @property
     def sees_everything(self) -> bool:
         """Whether its one new token sees its whole context."""
-        return self.new == 1 and self.ancestry.depths[-1] == len(self.ancestry.depths) - 1
-
-    @property
-    def work(self) -> int:
-        """The cost of its attention in a call of its own, in query-key pairs."""
-        return _work(1, self.new, len(self.context_slots))
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Segments whose attention is one call, padded to the longest of them."""
-
-    segments: Sequence[TracedSegment]
-    rows: torch.Tensor | None
-    """`[B * Q]` packed rows of its queries; `None` where they are all rows of the pass in order."""
-    context_slots: torch.Tensor
-    """`[B * C]`; padding repeats a slot of the same segment, so that no session reads another one's values."""
-    queries: int
-    """Q."""
-    context: int
-    """C."""
-    dtype: torch.dtype
-    masks: dict[tuple[int, int | None, int | None], torch.Tensor | None] = field(default_factory=dict)
-
-    def mask(self, heads_per_kv_head: int, window: int | None, chunk: int | None = None) -> torch.Tensor | None:
-        """Additive `[B, 1, F * Q, C]` for layers with this sliding window or chunk, both counted in positions; `None`
-        where all see everything."""
-        shape = heads_per_kv_head, window, chunk
-        if shape not in self.masks:
-            self.masks[shape] = self._build_mask(*shape)
-        return self.masks[shape]
-
-    def _build_mask(self, heads_per_kv_head: int, window: int | None, chunk: int | None) -> torch.Tensor | None:
-        last_position = max(int(segment.past + max(segment.ancestry.depths)) for segment in self.segments)
-        if any(size is not None and last_position < size for size in (window, chunk)):
-            kept = [None if size is None or last_position < size else size for size in (window, chunk)]
-            return self.mask(heads_per_kv_head, *kept)
-        uniform = all(len(segment.context_slots) == self.context for segment in self.segments)
-        if window is None and chunk is None and uniform and all(segment.sees_everything for segment in self.segments):
-            return None
-        seen_BQC = np.zeros((len(self.segments), self.queries, self.context), dtype=np.bool_)
-        for seen_QC, segment in zip(seen_BQC, self.segments, strict=True):
-            new, past, length = segment.new, segment.past, len(segment.context_slots)
-            seen_QC[:new, :past] = True
-            seen_QC[:new, past:length] = segment.ancestry.seen(new)
-            if window is not None or chunk is not None:
-                queries = segment.branch_positions[-new:, None]
-                context = np.concatenate([np.arange(past), segment.branch_positions])[None, :]
-                seen_QC[:new, :length] &= queries - context < (window or length)
-                seen_QC[:new, :length] &= queries // (chunk or length) == context // (chunk or length)
-            # A padding row sees what the first row sees: an empty row would be a softmax over nothing.
-            seen_QC[new:] = seen_QC[0]
-        seen = torch.from_numpy(seen_BQC).to(self.context_slots.device)
-        mask_BQC = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
-        mask_BQC.masked_fill_(~seen, float("-inf"))
-        mask_BFQC = mask_BQC[:, None].expand(-1, heads_per_kv_head, -1, -1)
-        return mask_BFQC.reshape(len(self.segments), 1, -1, self.context)
+        return self.new == 1 and int(self.ancestry.depths[-1]) == len(self.ancestry.depths) - 1
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionPlan:
-    """What the attention of every layer needs: which slots to write, and which to attend to. No tokens."""
+    """What the attention of every layer needs: which slots to write, and which rows attend to what. No tokens."""
 
     written_slots: torch.Tensor
     """`[N]`."""
-    groups: Sequence[Group]
-    packed_order: torch.Tensor | None
-    """`[N]`: where each packed row lies in the groups' results laid end to end; `None` where in order."""
+    written_ranges: Sequence[tuple[int, int, int]] | None
+    """The same as ranges `(first row, first slot, length)`; `None` where they are too short to pay."""
+    segments: Sequence[TracedSegment]
+    rows: int
+    """N."""
+    dtype: torch.dtype
+    device: torch.device
+    _built: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, build: Callable[Concatenate["AttentionPlan", _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """`build(self, ...)`, computed for the first layer that asks for it and kept for the others."""
+        key = build, args, tuple(kwargs.items())
+        if key not in self._built:
+            self._built[key] = build(self, *args, **kwargs)
+        found: _T = self._built[key]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,15 +129,17 @@ def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
     _check(traced, tokens, written, limits)
     positions = np.concatenate([segment.branch_positions[-segment.new :] for segment in traced])
     wanted = np.concatenate([segment.wanted + segment.first_row for segment in traced])
-    groups = [_pad(group, len(tokens), limits) for group in _group(traced, limits.device)]
     return PassPlan(
         token_ids=torch.from_numpy(tokens).to(limits.device)[None],
         positions=torch.from_numpy(positions).to(limits.device)[None],
         wanted_rows=torch.from_numpy(wanted).to(limits.device),
         attention=AttentionPlan(
             written_slots=torch.from_numpy(written).to(limits.device),
-            groups=groups,
-            packed_order=None if groups[0].rows is None else torch.from_numpy(_packed_order(groups)).to(limits.device),
+            written_ranges=_written_ranges(written),
+            segments=traced,
+            rows=rows,
+            dtype=limits.dtype,
+            device=limits.device,
         ),
     )
 
@@ -203,62 +159,8 @@ def _check(segments: Sequence[TracedSegment], tokens: np.ndarray, written: np.nd
         raise ValueError("two new tokens share a slot")
 
 
-def _work(segments: int, queries: int, context: int) -> int:
-    return segments * (queries + GATHER_WORK) * context
-
-
-def _group(segments: Sequence[TracedSegment], device: torch.device) -> list[list[TracedSegment]]:
-    """Puts segments of like shape together, the largest first, while padding is cheaper than one more call."""
-    call_work = CALL_WORK_ON_CPU if device.type == "cpu" else CALL_WORK_ELSEWHERE
-    groups: list[list[TracedSegment]] = []
-    context = 0
-    for segment in sorted(segments, key=lambda each: (each.new, len(each.context_slots)), reverse=True):
-        length = len(segment.context_slots)
-        if groups:
-            size, queries, widened = len(groups[-1]), groups[-1][0].new, max(context, length)
-            added = _work(size + 1, queries, widened) - _work(size, queries, context)
-            if added - segment.work <= call_work:
-                groups[-1].append(segment)
-                context = widened
-                continue
-        groups.append([segment])
-        context = length
-    return groups
-
-
-def _pad(segments: Sequence[TracedSegment], rows_of_pass: int, limits: PlanLimits) -> Group:
-    # In packed order, a group that is the whole pass needs no shuffling of rows.
-    segments = sorted(segments, key=lambda each: each.first_row)
-    queries = max(segment.new for segment in segments)
-    context = max(len(segment.context_slots) for segment in segments)
-    if not all(each.sees_everything and len(each.context_slots) == context for each in segments):
-        context += -context % CONTEXT_MULTIPLE
-    rows = np.empty((len(segments), queries), dtype=np.int64)
-    slots = np.empty((len(segments), context), dtype=np.int64)
-    for index, segment in enumerate(segments):
-        rows[index] = segment.first_row
-        rows[index, : segment.new] += np.arange(segment.new)
-        length = len(segment.context_slots)
-        slots[index, :length] = segment.context_slots
-        slots[index, length:] = segment.context_slots[-1]
-    # Padding can bring a part of the pass to the size of the whole, so the size alone proves nothing.
-    in_order = sum(segment.new for segment in segments) == rows.size == rows_of_pass
-    return Group(
-        segments=segments,
-        rows=None if in_order else torch.from_numpy(rows.ravel()).to(limits.device),
-        context_slots=torch.from_numpy(slots.ravel()).to(limits.device),
-        queries=queries,
-        context=context,
-        dtype=limits.dtype,
-    )
-
-
-def _packed_order(groups: Sequence[Group]) -> np.ndarray:
-    rows = sum(segment.new for group in groups for segment in group.segments)
-    order = np.empty(rows, dtype=np.int64)
-    start = 0
-    for group in groups:
-        for segment in group.segments:
-            order[segment.first_row : segment.first_row + segment.new] = start + np.arange(segment.new)
-            start += group.queries
-    return order
+def _written_ranges(written: np.ndarray) -> list[tuple[int, int, int]] | None:
+    firsts, lengths = split_ranges(written)
+    if len(firsts) * _SHORTEST_WRITE > len(written):
+        return None
+    return list(zip(firsts.tolist(), written[firsts].tolist(), lengths.tolist(), strict=True))

@@ -1,9 +1,10 @@
-"""The allocator of K/V slots: a free list of integers.
+"""The allocator of K/V slots: ranges of free integers.
 
 It may not know what a slot holds, who owns it, or torch.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 
 
 class OutOfSlots(Exception):  # noqa: N818 - it is a state of the pool that callers expect
@@ -17,36 +18,52 @@ class OutOfSlots(Exception):  # noqa: N818 - it is a state of the pool that call
 
 
 class SlotPool:
-    """A free list of the slots `0 .. capacity - 1`."""
+    """The free ones of the slots `0 .. capacity - 1`."""
 
     def __init__(self, capacity: int) -> None:
         """Raises `ValueError` unless `capacity` is positive."""
         if capacity < 1:
             raise ValueError(f"a slot pool needs a positive capacity, not {capacity}")
         self.capacity = capacity
-        self._free = list(range(capacity - 1, -1, -1))
+        self.free = capacity
         self._taken = bytearray(capacity)
-
-    @property
-    def free(self) -> int:
-        """The number of free slots."""
-        return len(self._free)
+        # Free ranges in order: the first slot of each, and the slot behind its last.
+        self._starts = [0]
+        self._ends = [capacity]
 
     def take(self, count: int) -> list[int]:
-        """`count` distinct free slots, all or none; a fresh pool hands them out in order.
+        """`count` distinct free slots, all or none, the lowest first.
 
         Raises `OutOfSlots` when fewer are free and `ValueError` when `count` is negative.
         """
-        if count < 0:
-            raise ValueError(f"cannot take {count} slots")
-        if count > len(self._free):
-            raise OutOfSlots(count, len(self._free), self.capacity)
-        if count == 0:
-            return []
-        slots = self._free[: -count - 1 : -1]
-        del self._free[-count:]
-        for slot in slots:
-            self._taken[slot] = 1
+        self._check(count)
+        slots: list[int] = []
+        while len(slots) < count:
+            start = self._starts[0]
+            slots += self._cut(0, start, min(self._ends[0], start + count - len(slots)))
+        return slots
+
+    def extend(self, last: int | None, count: int) -> list[int]:
+        """`count` more slots for a sequence that ends in the slot `last`, `None` for a new one; all or none.
+
+        They follow `last` while those slots are free, so that a sequence is a few ranges, which attention reads where
+        they lie. A range that cannot grow goes on in the middle of the largest free one, where it has room to grow and
+        leaves as much to the sequence before it.
+
+        Raises as `take` does.
+        """
+        self._check(count)
+        slots: list[int] = []
+        if last is not None and count:
+            index = bisect_left(self._starts, last + 1)
+            if index < len(self._starts) and self._starts[index] == last + 1:
+                slots += self._cut(index, last + 1, min(self._ends[index], last + 1 + count))
+        while len(slots) < count:
+            missing = count - len(slots)
+            index = max(range(len(self._starts)), key=lambda each: self._ends[each] - self._starts[each])
+            start, end = self._starts[index], self._ends[index]
+            first = start + (max(0, end - start - missing) // 2 if start else 0)
+            slots += self._cut(index, first, min(end, first + missing))
         return slots
 
     def give(self, slots: Iterable[int]) -> None:
@@ -54,15 +71,51 @@ class SlotPool:
 
         Raises `ValueError` when a slot is outside the pool, is not taken, or is named twice.
         """
-        returned = [int(slot) for slot in slots]
-        named: set[int] = set()
+        returned = sorted(int(slot) for slot in slots)
+        before = -1
         for slot in returned:
             if not 0 <= slot < self.capacity:
                 raise ValueError(f"slot {slot} is outside a pool of {self.capacity} slots")
-            if slot in named or not self._taken[slot]:
+            if slot == before or not self._taken[slot]:
                 raise ValueError(f"slot {slot} was given back twice")
-            named.add(slot)
-        for slot in returned:
-            self._taken[slot] = 0
-        # Reversed, so that the next take returns them in the same order and neighbours stay adjacent.
-        self._free.extend(reversed(returned))
+            before = slot
+        for start, end in _ranges(returned):
+            self._taken[start:end] = bytes(end - start)
+            self._insert(start, end)
+        self.free += len(returned)
+
+    def _check(self, count: int) -> None:
+        if count < 0:
+            raise ValueError(f"cannot take {count} slots")
+        if count > self.free:
+            raise OutOfSlots(count, self.free, self.capacity)
+
+    def _cut(self, index: int, start: int, end: int) -> range:
+        """Takes `start .. end - 1` from the free range of that index."""
+        before, behind = self._starts[index], self._ends[index]
+        left = [(first, stop) for first, stop in ((before, start), (end, behind)) if first < stop]
+        self._starts[index : index + 1] = [first for first, _ in left]
+        self._ends[index : index + 1] = [stop for _, stop in left]
+        self._taken[start:end] = b"\1" * (end - start)
+        self.free -= end - start
+        return range(start, end)
+
+    def _insert(self, start: int, end: int) -> None:
+        """Adds a free range, joined with its neighbours."""
+        index = bisect_left(self._starts, start)
+        first, stop = index, index
+        if index and self._ends[index - 1] == start:
+            first, start = index - 1, self._starts[index - 1]
+        if index < len(self._starts) and self._starts[index] == end:
+            stop, end = index + 1, self._ends[index]
+        self._starts[first:stop] = [start]
+        self._ends[first:stop] = [end]
+
+
+def _ranges(slots: list[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of consecutive numbers in ascending order: the first, and the one behind the last."""
+    first = 0
+    for index in range(1, len(slots) + 1):
+        if index == len(slots) or slots[index] != slots[index - 1] + 1:
+            yield slots[first], slots[index - 1] + 1
+            first = index

@@ -74,14 +74,14 @@ def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporte
     """
     # Those without weights of a draft are shared, so that one forward serves the sessions of several drafts.
     shared: dict[str, StateExporter] = {}
-    widths = {tensor.shape[1] for tensor in (*target.pool.keys_SX, *target.pool.values_SX)}
+    widths = target.pool.widths
     reading = next((draft.name for draft in drafts if draft.kind.state == LSA or any(draft.depths)), None)
     if reading is not None and len(widths) > 1:
         raise CheckpointError(
             f"the draft model {reading} is made of the target's keys and values, which have different widths here, and "
             "no draft state holds that; leave it out."
         )
-    key_width = target.pool.keys_SX[0].shape[1]
+    key_width = next(iter(widths))
     key_values = {layers: KeyValueExporter(layers, key_width) for draft in drafts for layers in draft.depths if layers}
     exporters: dict[tuple[str, int], Sequence[StateExporter]] = {}
     for draft in drafts:

@@ -27,6 +27,10 @@ class HeldSequence:
         """The slots in position order. What was returned stays as it is until the next `keep` after a `cut`."""
         return self._slots[: self._length]
 
+    def take(self, count: int) -> list[int]:
+        """Slots for the next tokens of a pass, as far as possible behind those that are held. Raises OutOfSlots."""
+        return self._pool.extend(int(self._slots[self._length - 1]) if self._length else None, count)
+
     def keep(self, slots: Sequence[int]) -> None:
         """Takes over slots that a pass filled with the next tokens of the sequence."""
         end = self._length + len(slots)

@@ -74,7 +74,5 @@ class StateMaker:
 
     @torch.inference_mode()
     def _export(self, exporter: StateExporter, requests: Sequence[ExportRequest]) -> Sequence[torch.Tensor]:
-        slots = torch.from_numpy(np.concatenate([request.slots for request in requests])).to(
-            self._pool.keys_SX[0].device
-        )
+        slots = torch.from_numpy(np.concatenate([request.slots for request in requests])).to(self._pool.device)
         return torch.split(exporter.export(self._pool, slots).cpu(), [len(request.slots) for request in requests])

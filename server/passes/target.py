@@ -43,13 +43,12 @@ class Target:
     @property
     def cache_bytes(self) -> int:
         """Of K/V, and of hidden states where they are kept."""
-        pool = self.model.pool
-        kept = [] if pool.hidden_SE is None else [pool.hidden_SE]
-        return sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX, *kept, *pool.taps_SE.values()))
+        return self.model.pool.nbytes
 
     @torch.inference_mode()
     def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
-        """One pass: for each session the tokens that it commits, none where it does not reach its root.
+        """One pass: for each session the tokens that it commits, none where it does not reach its root. The K/V of the
+        nodes on their path lie in the slots behind the chain's then, so that a session's stay in order.
 
         A pass that fails as a whole is run again for each session alone, so that only the faulty one pays.
         """
@@ -73,6 +72,7 @@ class Target:
                 except UnusableLogitsError:
                     has_nodes = len(each.verify_input.tokens) > 1
                     outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
+            self._move_paths(scheduled, outcomes)
             return outcomes
         # Whatever torch raises, it concerns this pass and not the server.
         except Exception as error:
@@ -80,6 +80,17 @@ class Target:
             if len(scheduled) == 1:
                 return [PeerError(_FAILED, FailureCode.INTERNAL)]
             return [self.verify([each])[0] for each in scheduled]
+
+    def _move_paths(self, scheduled: Sequence[ScheduledTokens], outcomes: Sequence[PassOutcome]) -> None:
+        sources: list[int] = []
+        targets: list[int] = []
+        for each, outcome in zip(scheduled, outcomes, strict=True):
+            if not isinstance(outcome, PeerError):
+                behind_chain = each.slots[len(each.chain) :]
+                path = each.path(outcome)
+                sources += [behind_chain[index] for index in path]
+                targets += behind_chain[: len(path)]
+        self.model.pool.move(sources, targets)
 
 
 def _unusable() -> PeerError:
@@ -124,7 +135,7 @@ def load_target(
     check_memory(Path(path), device, dtype, capacity, quantise, needs)
     model = load_causal_lm(path, device, dtype, quantise)
     try:
-        check_agreement(model)
+        check_agreement(model, prepacked=True)
         packed = PackedModel(model, capacity, keep_hidden, taps)
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.

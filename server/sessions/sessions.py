@@ -195,7 +195,7 @@ class Sessions:
             with isolation(entry):
                 scheduled = entry.session.plan(tokens)
                 self._accounting.scheduled(entry, scheduled)
-                slots = self._pool.take(len(scheduled))
+                slots = entry.sequence.take(len(scheduled))
                 batch.scheduled.append(replace(scheduled, slots=slots, past_slots=entry.sequence.slots))
                 batch.owners.append(entry)
                 entry.in_pass = True
@@ -213,7 +213,7 @@ class Sessions:
         isolation = self._isolation("after its pass")
         for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
             entry.in_pass = False
-            kept: set[int] = set()
+            kept = 0
             with isolation(entry):
                 result: PassResult | None = None
                 try:
@@ -224,12 +224,11 @@ class Sessions:
                     elif self._registry.holds(entry):
                         result = entry.session.complete(scheduled, outcome, now)
                         self._accounting.verified(entry, scheduled, result, now)
-                        slots, chain = scheduled.slots, len(scheduled.chain)
-                        filled = [*slots[:chain], *(slots[chain + index] for index in result.nodes_kept)]
-                        entry.sequence.keep(filled if result.chain_kept else ())
-                        kept.update(filled if result.chain_kept else ())
+                        # The target has moved the K/V of the accepted path behind the chain's.
+                        kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
+                        entry.sequence.keep(scheduled.slots[:kept])
                 finally:
-                    self._pool.give(slot for slot in scheduled.slots if slot not in kept)
+                    self._pool.give(scheduled.slots[kept:])
                 if result is not None:
                     self._deliver(entry, result.replies, now)
 

@@ -48,7 +48,11 @@ class FakeTarget:
         self.sessions_per_pass.append(len(scheduled))
         for each in scheduled:
             self._held.update(zip(each.slots, each.tokens, strict=True))
-        return [self._verify(each) for each in scheduled]
+        outcomes = [self._verify(each) for each in scheduled]
+        for each, outcome in zip(scheduled, outcomes, strict=True):
+            if not isinstance(outcome, PeerError):
+                self._move_path(each, outcome)
+        return outcomes
 
     def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         return [bytes(self._held[slot] for slot in request.slots.tolist()) for request in requests]
@@ -59,6 +63,11 @@ class FakeTarget:
             return PeerError("the fake target fails here", FailureCode.INTERNAL)
         choices = [next_token([*past, *self._branch(scheduled, row)]) for row in scheduled.wanted]
         return decide(scheduled.verify_input, choices)
+
+    def _move_path(self, scheduled: ScheduledTokens, tokens: Sequence[int]) -> None:
+        behind_chain = scheduled.slots[len(scheduled.chain) :]
+        moved = [self._held[behind_chain[index]] for index in scheduled.path(tokens)]
+        self._held.update(zip(behind_chain, moved, strict=False))
 
     def _branch(self, scheduled: ScheduledTokens, row: int) -> list[int]:
         tokens: list[int] = []

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from common.models.attention import run_layers, take_over, weigh
+from common.models.attention import run_layers, take_over
 from common.models.layer_attention import Scoring
+from common.models.weighing import weigh
 
 # Shape letters: R rows, T columns, E hidden size, N layers, X width of a layer's keys, H query heads, K key/value
 # heads, D their size.

@@ -75,7 +75,7 @@ class OutageTestbed:
 
     def ask(self, draft: ComparedDraft, link: LinkProfile, prompt: Sequence[int], most: int) -> WatchedAnswer:
         """The answer on a new virtual clock. Raises OutriderError where it is incomplete or its drafter failed."""
-        layers = len(self.server.target.model.pool.keys_SX)
+        layers = len(self.server.target.model.pool.keys_KSD)
         pace = level_seconds(draft.depth, layers)
         options = AnswerOptions(STREAM, most, idle=IDLE, pace=pace)
         drafter = self.loaded_drafts.drafter(DraftSetup(_name(draft), draft.depth))

@@ -83,7 +83,7 @@ class Bench:
 
     @property
     def layers(self) -> int:
-        return len(self.target.pool.keys_SX)
+        return len(self.target.pool.keys_KSD)
 
     def tokens(self, prompt: BenchmarkPrompt) -> list[int]:
         return chat_tokens(self.tokenizer, [{"role": "user", "content": prompt.text}])

@@ -43,7 +43,7 @@ def packed(_taken_over: Callable[[str], PreTrainedModel]) -> Callable[[str], Pac
 
     def build(family: str) -> PackedModel:
         model = PackedModel(_taken_over(family), CAPACITY)
-        for layers, value in ((model.pool.keys_SX, 3.0), (model.pool.values_SX, -7.0)):
+        for layers, value in ((model.pool.keys_KSD, 3.0), (model.pool.values_KSV, -7.0)):
             for layer in layers:
                 layer.fill_(value)
         return model

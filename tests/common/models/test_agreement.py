@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, BertConfig, BloomConfig, MistralConfig
 
-from common.models import attention, plan
+from common.models import attention, attention_layout, plan
 from common.models.agreement import check_agreement
 from common.models.ancestry import Ancestry
 from common.models.checkpoint import load_causal_lm
@@ -31,11 +31,11 @@ def _sibling_seen(patch: pytest.MonkeyPatch) -> None:
 
 
 def _window_too_wide(patch: pytest.MonkeyPatch) -> None:
-    right = plan.Group._build_mask
+    right = attention_layout._first_seen
     patch.setattr(
-        plan.Group,
-        "_build_mask",
-        lambda group, heads, window, chunk: right(group, heads, window and window + 1, chunk and chunk + 1),
+        attention_layout,
+        "_first_seen",
+        lambda positions, window, chunk: right(positions, window and window + 1, chunk and chunk + 1),
     )
 
 

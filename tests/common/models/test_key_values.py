@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from common.models.key_values import KeyValuePool, zeros_on_demand
+from common.models.key_values import KeyValuePool, KeyValueShape, zeros_on_demand
 
 CPU = torch.device("cpu")
 MEGABYTE = 1 << 20
@@ -27,14 +27,15 @@ def test_what_is_made_on_demand_is_zeros_that_can_be_written(dtype: torch.dtype)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's files about this process")
 def test_memory_is_taken_where_it_is_written() -> None:
     before = resident_bytes()
-    pool = KeyValuePool.allocate([(1024, 1024)] * 2, 32 * 1024, torch.float32, CPU, 64, on_demand=True)
-    assert sum(each.nbytes for each in (*pool.keys_SX, *pool.values_SX)) == 512 * MEGABYTE
+    pool = KeyValuePool.allocate([KeyValueShape(8, 128, 128)] * 2, 32 * 1024, torch.float32, CPU, 64, on_demand=True)
+    assert pool.nbytes == 512 * MEGABYTE
     assert resident_bytes() - before < 32 * MEGABYTE
-    pool.keys_SX[0][: 16 * 1024] = 1.0
+    pool.keys_KSD[0][:, : 16 * 1024] = 1.0
     assert resident_bytes() - before > 60 * MEGABYTE
 
 
 def test_layers_without_keys_have_room_for_none() -> None:
-    pool = KeyValuePool.allocate([(0, 0), (8, 4)], 10, torch.float32, CPU, 64, on_demand=True)
-    assert [tuple(each.shape) for each in pool.keys_SX] == [(10, 0), (10, 8)]
-    assert tuple(pool.values_SX[1].shape) == (10, 4)
+    shapes = [KeyValueShape(0, 0, 0), KeyValueShape(2, 4, 2)]
+    pool = KeyValuePool.allocate(shapes, 10, torch.float32, CPU, 64, on_demand=True)
+    assert [tuple(each.shape) for each in pool.keys_KSD] == [(0, 10, 0), (2, 10, 4)]
+    assert tuple(pool.values_KSV[1].shape) == (2, 10, 2)

@@ -161,10 +161,11 @@ def test_only_wanted_rows_are_returned_in_the_order_asked(family: str, packed: P
 def test_keys_and_values_are_readable_by_slot(packed: Packed) -> None:
     model = packed("llama")
     model.forward([Segment(tokens=[1, 2], slots=[5, 90], parents=[-1, 0])])
-    keys = model.pool.keys_SX[2]
-    assert keys.shape == model.pool.values_SX[0].shape == (CAPACITY, 2 * 8)
-    assert (keys[6] == 3.0).all()
-    assert (keys[[5, 90]] != 3.0).all()
+    untouched, _ = model.pool.read(2, torch.tensor([6]))
+    keys, values = model.pool.read(2, torch.tensor([5, 90]))
+    assert keys.shape == values.shape == (2, 2 * 8)
+    assert (untouched == 3.0).all()
+    assert (keys != 3.0).all()
 
 
 def test_tied_heads_and_shards_load_alike(checkpoint: Callable[..., object], packed: Packed) -> None:

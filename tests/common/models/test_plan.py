@@ -1,4 +1,4 @@
-"""How passes are split into groups, and what is refused before it reaches a model."""
+"""What a pass says of its rows, and what is refused before it reaches a model."""
 
 from dataclasses import replace
 
@@ -15,32 +15,6 @@ def decode(past: int, first_slot: int) -> Segment:
     return Segment(tokens=[1], slots=[first_slot + past], parents=[-1], past_slots=range(first_slot, first_slot + past))
 
 
-def test_plain_decoding_of_equal_sessions_needs_no_mask_and_no_shuffle() -> None:
-    plan = plan_pass([decode(10, 0), decode(10, 50)], LIMITS)
-    assert [len(group.segments) for group in plan.attention.groups] == [2]
-    assert plan.attention.groups[0].mask(3, None) is None
-    assert plan.attention.groups[0].rows is None
-    assert plan.attention.packed_order is None
-
-
-def test_a_prefill_does_not_pad_the_decoding_beside_it() -> None:
-    prefill = Segment(tokens=[2] * 500, slots=range(500), parents=range(-1, 499))
-    plan = plan_pass([decode(90, 600), prefill, decode(100, 800)], LIMITS)
-    assert [(len(group.segments), group.queries) for group in plan.attention.groups] == [(1, 500), (2, 1)]
-    assert plan.attention.packed_order is not None
-    assert plan.attention.packed_order.tolist() == [500, *range(500), 501]
-
-
-def test_a_padded_part_as_large_as_the_pass_is_not_taken_for_it() -> None:
-    long, short = (Segment(tokens=[1] * n, slots=range(9 * n, 10 * n), parents=range(-1, n - 1)) for n in (3, 2))
-    plan = plan_pass([decode(1000, 500), short, long], LIMITS)
-    padded = plan.attention.groups[0]
-    assert padded.rows is not None
-    assert padded.rows.tolist() == [1, 2, 1, 3, 4, 5]
-    assert plan.attention.packed_order is not None
-    assert plan.attention.packed_order.tolist() == [6, 0, 1, 3, 4, 5]
-
-
 def test_positions_follow_past_and_depth() -> None:
     segment = Segment(tokens=[1, 2, 3], slots=[9, 10, 11, 12], parents=[-1, 0, 0, 2], past_slots=[4, 5], wanted=[2, 0])
     plan = plan_pass([decode(3, 20), segment], LIMITS)
@@ -49,12 +23,14 @@ def test_positions_follow_past_and_depth() -> None:
     assert plan.wanted_rows.tolist() == [3, 1]
 
 
-def test_a_window_wider_than_the_text_shares_the_plain_mask() -> None:
-    group = plan_pass([decode(10, 0)], LIMITS).attention.groups[0]
-    assert group.mask(3, 11) is None
-    narrow = group.mask(3, 4)
-    assert narrow is not None
-    assert torch.isfinite(narrow).sum(dim=-1).unique().tolist() == [4]
+def test_slots_that_follow_one_another_are_written_as_ranges() -> None:
+    first, second = (Segment(tokens=[1] * 5, slots=range(n, n + 5), parents=range(-1, 4)) for n in (10, 30))
+    assert plan_pass([first, second], LIMITS).attention.written_ranges == [(0, 10, 5), (5, 30, 5)]
+
+
+def test_scattered_slots_are_written_one_by_one() -> None:
+    scattered = Segment(tokens=[1] * 5, slots=[3, 1, 9, 10, 20], parents=range(-1, 4))
+    assert plan_pass([scattered], LIMITS).attention.written_ranges is None
 
 
 GOOD = Segment(tokens=[1, 2], slots=[3, 4], parents=[-1, 0], past_slots=[1], wanted=[1])

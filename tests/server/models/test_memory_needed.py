@@ -48,9 +48,7 @@ def test_values_of_another_width_than_keys_are_counted_as_they_are_kept(tmp_path
     latent = make_family_checkpoint(tmp_path / "latent", FAMILIES["deepseek-v3"])
     assert value_width(load_config(latent)) != key_width(load_config(latent))
     pool = PackedModel(load_causal_lm(latent), 50).pool
-    kept = sum(tensor.nbytes for tensor in (*pool.keys_SX, *pool.values_SX))
-    slots = pool.keys_SX[0].shape[0]
-    assert memory_needed(latent, "cpu", "float32", slots, "").key_values == kept
+    assert memory_needed(latent, "cpu", "float32", pool.capacity, "").key_values == pool.nbytes
 
 
 def test_weights_that_cannot_fit_are_refused_before_they_are_loaded(

@@ -14,7 +14,7 @@ from common.protocol.messages import FailureCode, StateRequest
 from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 
-POOL = KeyValuePool((torch.arange(20.0)[:, None].expand(20, 4),), (torch.zeros(20, 4),))
+POOL = KeyValuePool((torch.arange(20.0)[None, :, None].expand(1, 20, 4),), (torch.zeros(1, 20, 4),))
 POISON = 13
 
 
@@ -30,7 +30,7 @@ class SlotNumbers:
         self.calls.append(slots.tolist())
         if POISON in slots:
             raise RuntimeError("no kernel image")
-        return pool.keys_SX[0][slots, :1].expand(len(slots), *self.shape)
+        return pool.keys_KSD[0][0, slots, :1].expand(len(slots), *self.shape)
 
 
 def export_request(state_request: StateRequest, kind: str, slots: Sequence[int]) -> ExportRequest:
@@ -79,7 +79,7 @@ def test_what_cannot_be_made_for_one_is_made_for_the_others(
 
 
 def test_what_is_not_finite_is_not_made_and_harms_nobody(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
-    pool = KeyValuePool((torch.tensor([[1.0], [float("nan")], [2.0]]),), (torch.zeros(3, 1),))
+    pool = KeyValuePool((torch.tensor([[[1.0], [float("nan")], [2.0]]]),), (torch.zeros(1, 3, 1),))
     maker = StateMaker(pool, {("moa", 0): [SlotNumbers("lsa", 4)]})
     request = StateRequest("moa", 0)
     payloads = maker.make(

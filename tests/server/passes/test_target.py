@@ -14,6 +14,7 @@ from common.protocol.messages import FailureCode
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.tree import Node
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.passes.target import Target, load_target
 
@@ -24,6 +25,11 @@ class Scripted:
 
     def __init__(self) -> None:
         self.passes = 0
+        self.pool = self
+        self.moves: list[tuple[list[int], list[int]]] = []
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        self.moves.append((sources, targets))
 
     def forward(self, segments: Sequence[PassInput]) -> SimpleNamespace:
         self.passes += 1
@@ -78,6 +84,17 @@ def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
     good, broken = Target(Scripted()).verify(cases)  # type: ignore[arg-type]
     assert good == [2]
     assert isinstance(broken, PeerError)
+
+
+def test_the_path_that_a_pass_accepts_moves_behind_its_chain() -> None:
+    """Of the nodes 5, 2, 6, 3 below a root 1, the target accepts 2 and, below it, 3."""
+    wrong, right = Node(1, None, 5, 2, -0.1), Node(2, None, 2, 2, -0.1)
+    nodes = wrong, right, Node(3, right, 6, 3, -0.1), Node(4, right, 3, 3, -0.1)
+    verify_input = VerifyInput("greedy", LIKELIEST, 2, (1, 5, 2, 6, 3), (-1, 0, 0, 2, 2))
+    tree = ScheduledTokens(0, (4, 1), nodes, verify_input, 0, slots=range(10, 16))
+    model = Scripted()
+    assert Target(model).verify([case(1, wanted=[0]), tree]) == [[2], [2, 3, 4]]  # type: ignore[arg-type]
+    assert model.moves == [([13, 15], [12, 13])]
 
 
 def test_a_pass_that_raises_is_run_again_for_each_case() -> None:

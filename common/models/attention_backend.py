@@ -1,0 +1,132 @@
+"""How attention is computed in one layer of a pass: what a backend is, the one that is used where nothing else is asked
+for, and the merge of partial results.
+
+It may not know models, families, or who calls it.
+"""
+
+from functools import cache
+from typing import Protocol
+
+import torch
+
+from common.models.attention_cuda import OverViewsAtOnce, find_varlen
+from common.models.attention_layout import SHORTEST_VIEW, Group, Layout, lay_out
+from common.models.attention_parts import OverViews, over_views_one_by_one
+from common.models.layer_attention import Scoring
+from common.models.plan import AttentionPlan
+from common.models.weighing import weigh_in_part
+
+# Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
+# values, S slots, B segments of a group, Q queries and C context entries of each, P partial results.
+# ruff: noqa: N803, N806
+
+
+class AttentionBackend(Protocol):
+    """Computes the attention of packed rows to their contexts. It keeps nothing between calls: what it needs of a plan
+    in every layer it gets by `AttentionPlan.once`."""
+
+    def attend(
+        self,
+        plan: AttentionPlan,
+        query_HND: torch.Tensor,
+        keys_KSD: torch.Tensor,
+        values_KSV: torch.Tensor,
+        scoring: Scoring,
+    ) -> torch.Tensor:
+        """`[N, H * V]`. Keys and values are those of the layer's pool, the new rows' written already."""
+        ...
+
+
+class SplitAttention:
+    """Views where they lie and gathered contexts beside them, merged by log-sum-exp."""
+
+    def __init__(self, over_views: OverViews, shortest_view: int = SHORTEST_VIEW):
+        """Ranges of fewer than `shortest_view` slots are gathered."""
+        self._over_views = over_views
+        self._shortest_view = shortest_view
+
+    def attend(
+        self,
+        plan: AttentionPlan,
+        query_HND: torch.Tensor,
+        keys_KSD: torch.Tensor,
+        values_KSV: torch.Tensor,
+        scoring: Scoring,
+    ) -> torch.Tensor:
+        layout = plan.once(lay_out, scoring.sliding_window, scoring.chunk, self._shortest_view)
+        query_KFND = query_HND.reshape(keys_KSD.shape[0], -1, *query_HND.shape[1:])
+        merge = _Merge(layout, query_KFND, values_KSV.shape[2])
+        for view, result, log_sums in self._over_views(query_KFND, keys_KSD, values_KSV, layout, scoring):
+            merge.put(view.part, view.rows, result, log_sums)
+        for group in layout.groups:
+            merge.put(0, *_over_group(group, query_KFND, keys_KSD, values_KSV, scoring))
+        return merge.result(scoring.sinks_H)
+
+
+def _over_group(
+    group: Group, query_KFND: torch.Tensor, keys_KSD: torch.Tensor, values_KSV: torch.Tensor, scoring: Scoring
+) -> tuple[torch.Tensor | slice, torch.Tensor, torch.Tensor]:
+    """The rows of a group, what they get, `[K, F, rows, V]`, and the log-sum-exp of their scores."""
+    segments, queries = len(group.members), group.queries
+    kv_heads, shared, _, dim = query_KFND.shape
+    rows = slice(None) if group.rows is None else group.rows
+    if group.rows is not None:
+        query_KFND = query_KFND.index_select(2, group.rows)
+    query_KFBQD = query_KFND.reshape(kv_heads, shared, segments, queries, dim)
+    query_BKRD = query_KFBQD.permute(2, 0, 1, 3, 4).flatten(2, 3)
+    key, value = (
+        held.index_select(1, group.context_slots).view(kv_heads, segments, group.context, -1).transpose(0, 1)
+        for held in (keys_KSD, values_KSV)
+    )
+    result_BKRV, log_sums_BKR = weigh_in_part(query_BKRD, key, value, group.mask(shared), scoring)
+    heads = segments, kv_heads, shared, queries
+    result = result_BKRV.reshape(*heads, -1).permute(1, 2, 0, 3, 4).flatten(2, 3)
+    log_sums = log_sums_BKR.reshape(heads).permute(1, 2, 0, 3).flatten(2, 3)
+    if group.unpadded is not None and group.rows is not None:
+        rows = group.rows.index_select(0, group.unpadded)
+        result, log_sums = (each.index_select(2, group.unpadded) for each in (result, log_sums))
+    return rows, result, log_sums
+
+
+class _Merge:
+    """Puts partial results of all rows together."""
+
+    def __init__(self, layout: Layout, query_KFND: torch.Tensor, value_dim: int):
+        self._like = query_KFND
+        self._value_dim = value_dim
+        self._parts = layout.parts
+        self._is_whole = len(layout.views) + len(layout.groups) == 1
+        self._results_PKFNV = query_KFND.new_empty(0)
+        self._log_sums_PKFN = query_KFND.new_empty(0)
+
+    def put(self, part: int, rows: torch.Tensor | slice, result_KFnV: torch.Tensor, log_sums_KFn: torch.Tensor) -> None:
+        if self._is_whole:
+            self._results_PKFNV, self._log_sums_PKFN = result_KFnV[None], log_sums_KFn[None]
+            return
+        if not self._results_PKFNV.numel():
+            shape = self._parts, *self._like.shape[:3]
+            # A part that a row lacks weighs nothing.
+            self._results_PKFNV = self._like.new_zeros(*shape, self._value_dim)
+            self._log_sums_PKFN = log_sums_KFn.new_full(shape, float("-inf"))
+        self._results_PKFNV[part][:, :, rows] = result_KFnV
+        self._log_sums_PKFN[part][:, :, rows] = log_sums_KFn
+
+    def result(self, sinks_H: torch.Tensor | None) -> torch.Tensor:
+        """`[N, H * V]`. Sinks take their share of the weights (gpt-oss, arXiv 2508.10925)."""
+        result_KFNV = self._results_PKFNV[0]
+        if self._parts > 1 or sinks_H is not None:
+            log_sums_PKFN = self._log_sums_PKFN
+            total_KFN = log_sums_PKFN.logsumexp(0)
+            if sinks_H is not None:
+                sinks = sinks_H.view(*total_KFN.shape[:2], 1).to(total_KFN.dtype)
+                total_KFN = torch.logaddexp(total_KFN, sinks)
+            weights = (log_sums_PKFN - total_KFN).exp_()
+            result_KFNV = (self._results_PKFNV * weights[..., None]).sum(0).to(self._like.dtype)
+        return result_KFNV.permute(2, 0, 1, 3).reshape(result_KFNV.shape[2], -1)
+
+
+@cache
+def backend_for(device: torch.device, dtype: torch.dtype, shortest_view: int = SHORTEST_VIEW) -> AttentionBackend:
+    """What a device computes attention with where nothing else is asked for."""
+    varlen = find_varlen(device, dtype)
+    return SplitAttention(over_views_one_by_one if varlen is None else OverViewsAtOnce(varlen), shortest_view)

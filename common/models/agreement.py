@@ -37,6 +37,7 @@ from transformers import PreTrainedModel
 
 from common.models.attention_backend import backend_for
 from common.models.errors import CheckpointError
+from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.programs.memory import is_out_of_memory
@@ -68,8 +69,8 @@ class Answers:
     tree: torch.Tensor
 
 
-def check_agreement(model: PreTrainedModel) -> None:
-    """Compares the model's own forward with passes, which take the model over.
+def check_agreement(model: PreTrainedModel, *, exact: bool = False) -> None:
+    """Compares the model's own forward with passes, which take the model over; `exact` chooses their attention.
 
     Raises `CheckpointError` where they differ by more than rounding, or where the model does not run in passes.
     """
@@ -77,7 +78,7 @@ def check_agreement(model: PreTrainedModel) -> None:
     with _narrowed(model):
         try:
             expected = own_answers(model, vocabulary)
-            backend = backend_for(model.device, _SHORTEST_VIEW)
+            backend = ExactAttention() if exact else backend_for(model.device, _SHORTEST_VIEW)
             packed = PackedModel(model, _CHAIN + _PAST + len(_PARENTS), backend=backend)
             computed = packed_answers(packed, vocabulary)
         except (CheckpointError, ImportError):

@@ -2,8 +2,8 @@
 
 A kernel's rounding depends on the shape of its input, so that a token would get other logits as a node beside thirty
 others than alone. Here each row attends page by page (`page_tasks.py`) in calls of fixed length in float32, and the
-partial results are merged in order of position by additions and products of single numbers, which IEEE 754 defines. What
-a kernel may still depend on, the number of rows and pages in a call, is measured when a model is loaded
+partial results are merged in order of position by single additions and products, which IEEE 754 defines. What a kernel
+may still depend on, the number of rows and pages in a call, is measured when a model is loaded
 (`batch_invariance.py`). The principle is that of fixed split sizes in He et al. 2025, Defeating Nondeterminism in LLM
 Inference (Thinking Machines Lab).
 
@@ -37,8 +37,9 @@ class ExactAttention:
     ) -> torch.Tensor:
         """`[N, H * V]`. Keys and values are those of the layer's pool, the new rows' written already."""
         heads, kv_heads = query_HND.shape[0], keys_KSD.shape[0]
-        kind = LayerKind(heads, heads // kv_heads, values_KSV.shape[2], scoring.sliding_window, scoring.chunk)
-        query_NHD = query_HND.transpose(0, 1).to(_at_least_float32(query_HND.dtype))
+        dtype = torch.promote_types(query_HND.dtype, torch.float32)
+        kind = LayerKind(heads, heads // kv_heads, values_KSV.shape[2], scoring.sliding_window, scoring.chunk, dtype)
+        query_NHD = query_HND.transpose(0, 1).to(dtype)
         results = [
             _attend_section(section, query_NHD, keys_KSD, values_KSV, scoring)
             for section in plan.once(lay_out_pages, kind)
@@ -79,8 +80,8 @@ def _held(slots: slice | torch.Tensor, *pools: torch.Tensor) -> Iterator[torch.T
 def _merge(
     section: Section, results: torch.Tensor, log_sums: torch.Tensor, sinks_H: torch.Tensor | None
 ) -> torch.Tensor:
-    """`[n, H, V]`, summed page by page: zeros for pages that a row does not see change no sum. Sinks take their share of
-    the weights (gpt-oss, arXiv 2508.10925)."""
+    """`[n, H, V]`, summed page by page: the zeros of pages that a row does not see change no sum. Sinks take their
+    share of the weights (gpt-oss, arXiv 2508.10925)."""
     log_sums_JnH = log_sums[section.places_JnH].masked_fill_(~section.seen_Jn1, float("-inf"))
     largest_nH = log_sums_JnH.amax(0)
     total_nH = torch.zeros_like(largest_nH)
@@ -95,7 +96,3 @@ def _merge(
         merged_nHV += part_nHV.mul_(weights_nH[..., None])
         total_nH = total_nH + weights_nH
     return merged_nHV / total_nH[..., None]
-
-
-def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)

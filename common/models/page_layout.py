@@ -16,7 +16,7 @@ from common.models.slot_ranges import split_ranges
 
 # Shape letters: n rows of a section, H query heads, F of them for each key/value head, E page tasks of a call, M rows
 # of each, R = F * M, P positions of a page, J pages up to the last position.
-# ruff: noqa: N806
+# ruff: noqa: N803, N806
 
 _ROWS_MULTIPLE = 4
 """Fewer rows than this, or a number that is no multiple of it, take other kernels in float32 (measured with MKL)."""
@@ -62,6 +62,8 @@ class LayerKind:
     value_dim: int
     window: int | None
     chunk: int | None
+    dtype: torch.dtype
+    """Of scores."""
 
     def visible(self, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Which positions of keys a query at a position sees, broadcast."""
@@ -107,14 +109,15 @@ def _section(
         pages_E = np.array([task.page for task in batch])
         keys_E1P = (pages_E[:, None] * PAGE + np.arange(PAGE))[:, None]
         visible_EMP = kind.visible(positions[rows_EM][..., None], keys_E1P)
-        seen_EM = visible_EMP.any(-1)
+        seen_EM = np.any(visible_EMP, axis=-1)
         for place, task in enumerate(batch):
             at = task.page, task.rows - rows.start
-            seen_Jn[at] = seen_EM[place, : len(task.rows)]
+            seen_Jn[at] = seen_EM[place][: len(task.rows)]
             before_Jn[at], size_Jn[at], index_Jn[at] = before + place * size, size, np.arange(len(task.rows))
         before += rows_EM.size
         slots = np.concatenate([task.slots for task in batch])
-        calls.append(PageCall(_slots(slots, device), _to(rows_EM, device), _mask(visible_EMP, kind.shared, device)))
+        mask = None if visible_EMP.all() else _mask(visible_EMP, kind).to(device)
+        calls.append(PageCall(_slots(slots, device), _to(rows_EM, device), mask))
     places_JnH = (before_Jn * kind.heads + index_Jn)[..., None] + size_Jn[..., None] * np.arange(kind.heads)
     seen_one = places_JnH[seen_Jn.argmax(0), np.arange(len(rows))]
     places_JnH = np.where(seen_Jn[..., None], places_JnH, seen_one)
@@ -129,7 +132,7 @@ def _batches(
     by_size: dict[int, list[PageTask]] = {}
     for task in tasks:
         keys = task.page * PAGE + np.arange(PAGE)
-        if kind.visible(positions[task.rows][:, None], keys).any():
+        if np.any(kind.visible(positions[task.rows][:, None], keys)):
             by_size.setdefault(-(-len(task.rows) // unit) * unit, []).append(task)
     for size, alike in sorted(by_size.items()):
         for first in range(0, len(alike), _PAGES_AT_ONCE):
@@ -142,12 +145,12 @@ def _slots(slots: np.ndarray, device: torch.device) -> slice | torch.Tensor:
     return slice(int(slots[0]), int(slots[-1]) + 1) if len(firsts) == 1 else _to(slots, device)
 
 
-def _mask(visible_EMP: np.ndarray, shared: int, device: torch.device) -> torch.Tensor | None:
-    if visible_EMP.all():
-        return None
+def _mask(visible_EMP: np.ndarray, kind: LayerKind) -> torch.Tensor:
     visible_EMP[..., 0] |= ~visible_EMP.any(-1)
-    mask_EMP = torch.zeros(visible_EMP.shape, device=device).masked_fill_(_to(~visible_EMP, device), float("-inf"))
-    return mask_EMP[:, None].expand(-1, shared, -1, -1).reshape(len(visible_EMP), 1, -1, PAGE)
+    mask_EMP = torch.zeros(visible_EMP.shape, dtype=kind.dtype).masked_fill_(
+        torch.from_numpy(~visible_EMP), float("-inf")
+    )
+    return mask_EMP[:, None].expand(-1, kind.shared, -1, -1).reshape(len(visible_EMP), 1, -1, PAGE)
 
 
 def _to(array: np.ndarray, device: torch.device) -> torch.Tensor:

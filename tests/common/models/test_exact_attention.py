@@ -1,0 +1,154 @@
+"""Batch-invariant passes: attention by the definition, and the bits of plain decoding in every grouping."""
+
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from common.models.batch_invariance import row_multiple
+from common.models.checkpoint import load_causal_lm
+from common.models.exact_attention import ExactAttention
+from common.models.layer_attention import Scoring
+from common.models.packed import PackedModel
+from common.models.page_tasks import PAGE
+from common.models.plan import PlanLimits, plan_pass
+from common.models.segment import Segment
+from common.models.slots import SlotPool
+from tests.common.models.session import Session
+from tests.common.models.test_attention_backend import CPU, HEADS, SLOTS, dense, make_layer, random_segments
+
+CAPACITY = 1_200
+VOCABULARY = 300
+LENGTHS = (PAGE + 30, 30, PAGE + 5)
+DTYPES = (torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        Scoring(0.3),
+        Scoring(0.3, sliding_window=5),
+        Scoring(0.3, sliding_window=100),
+        Scoring(0.3, chunk=70),
+        Scoring(0.3, softcap=2.0),
+        Scoring(0.3, sinks_H=torch.linspace(-1, 1, HEADS, dtype=torch.float64)),
+    ],
+    ids=["plain", "short window", "long window", "chunk", "softcap", "sinks"],
+)
+@pytest.mark.parametrize("value_dim", [8, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_attend_to_what_they_see(seed: int, value_dim: int, scoring: Scoring) -> None:
+    plan = plan_pass(random_segments(seed), PlanLimits(SLOTS, 2, torch.float64, CPU)).attention
+    layer = make_layer(plan.rows, value_dim)
+    computed = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, scoring)
+    torch.testing.assert_close(computed, dense(plan, layer, scoring))
+
+
+def test_rows_of_a_long_prompt_are_computed_in_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.models.page_layout._PARTIALS_AT_ONCE", 1_000)
+    test_rows_attend_to_what_they_see(1, 8, Scoring(0.3))
+
+
+def test_what_one_session_spoils_reaches_no_other() -> None:
+    segments = random_segments(2)
+    plan = plan_pass(segments, PlanLimits(SLOTS, 2, torch.float64, CPU)).attention
+    layer = make_layer(plan.rows)
+    spoilt = plan.segments[0]
+    layer.values[:, torch.from_numpy(spoilt.context_slots)] = torch.nan
+    computed = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, Scoring(0.3))
+    assert computed[spoilt.first_row : spoilt.first_row + spoilt.new].isnan().all()
+    assert (
+        computed[[row for row in range(plan.rows) if not spoilt.first_row <= row < spoilt.first_row + spoilt.new]]
+        .isfinite()
+        .all()
+    )
+
+
+class PlainlyDecoded:
+    """A model, and the logits of random texts that it read token by token, each alone."""
+
+    def __init__(self, directory: Path, dtype: torch.dtype) -> None:
+        model = load_causal_lm(directory, dtype=dtype)
+        multiple = row_multiple(model)
+        assert multiple is not None
+        self.packed = PackedModel(model, CAPACITY, backend=ExactAttention(), row_multiple=multiple)
+        choose = random.Random(0)
+        self.texts = [[choose.randrange(VOCABULARY) for _ in range(length)] for length in LENGTHS]
+        self.logits = [self._read(text) for text in self.texts]
+
+    def _read(self, text: Sequence[int]) -> torch.Tensor:
+        session, rows = Session(SlotPool(CAPACITY)), []
+        for token in text:
+            rows.append(self.packed.forward([session.append([token])]).logits)
+            session.commit(0)
+        return torch.cat(rows)
+
+
+@pytest.fixture(scope="module")
+def plainly_decoded(checkpoint: Callable[..., Path]) -> Callable[[str, torch.dtype], PlainlyDecoded]:
+    return cache(lambda family, dtype: PlainlyDecoded(checkpoint(family, layers=2), dtype))
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "mistral"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_every_grouping_has_the_bits_of_plain_decoding(
+    plainly_decoded: Callable[[str, torch.dtype], PlainlyDecoded], family: str, dtype: torch.dtype, seed: int
+) -> None:
+    """Chunks of prompts, trees with wrong branches and several sessions share passes at random."""
+    truth, choose = plainly_decoded(family, dtype), random.Random(seed)
+    slots = SlotPool(CAPACITY)
+    readers = [_Reader(text, logits, slots) for text, logits in zip(truth.texts, truth.logits, strict=True)]
+    while unfinished := [each for each in readers if not each.is_done]:
+        taking_part = [each for each in unfinished if choose.random() < 0.7] or unfinished
+        segments = [each.propose(choose) for each in taking_part]
+        logits = truth.packed.forward(segments).logits
+        for reader, rows in zip(taking_part, logits.split([len(each.tokens) for each in segments]), strict=True):
+            reader.check(rows)
+            reader.accept(choose)
+
+
+class _Reader:
+    """Reads a text by chunks and by nodes of trees, of which some are wrong."""
+
+    def __init__(self, text: Sequence[int], logits: torch.Tensor, slots: SlotPool) -> None:
+        self._text, self._logits, self._slots = text, logits, slots
+        self._session = Session(slots)
+        self._read = 0
+        self._right: list[int] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self._read == len(self._text)
+
+    def propose(self, choose: random.Random) -> Segment:
+        chain = self._text[self._read : self._read + choose.choice([1, 1, 2, 17, 50])]
+        tokens, parents, self._right = list(chain), list(range(-1, len(chain) - 1)), list(range(len(chain)))
+        for _ in range(choose.choice([0, 3, 14])):
+            following = self._read + len(self._right)
+            if choose.random() < 0.5 and following < len(self._text):
+                parents.append(self._right[-1])
+                self._right.append(len(tokens))
+                tokens.append(self._text[following])
+            else:
+                parents.append(choose.randrange(len(chain) - 1, len(tokens)))
+                tokens.append(choose.randrange(VOCABULARY))
+        self._chain = len(chain)
+        return self._session.propose(tokens, parents)
+
+    def check(self, rows: torch.Tensor) -> None:
+        assert torch.equal(rows[self._right], self._logits[self._read : self._read + len(self._right)])
+
+    def accept(self, choose: random.Random) -> None:
+        """Commits the chain and some of the right nodes, and drops what hangs below."""
+        accepted = choose.randrange(self._chain, len(self._right) + 1)
+        self._session.commit(self._right[accepted - 1])
+        self._slots.give(self._session.branch_slots)
+        self._session.branch_tokens, self._session.branch_slots, self._session.parents = [], [], []
+        self._read += accepted

@@ -38,7 +38,7 @@ class PassContext:
         if filled:
             query, key, value = (each[:, :, : plan.rows] for each in (query, key, value))
         pool.write(layer, plan.written_slots, key[0], value[0], plan.written_ranges)
-        backend = self.backend or backend_for(plan.device)
+        backend = self.backend or backend_for(plan.device, plan.dtype)
         result = backend.attend(plan, query[0], pool.keys_KSD[layer], pool.values_KSV[layer], scoring)
         # Rows that only fill the pass up see nothing and are not kept.
         return pad(result, (0, 0, 0, filled)) if filled else result

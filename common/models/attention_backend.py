@@ -4,18 +4,20 @@ for, and the merge of partial results.
 It may not know models, families, or who calls it.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeAlias
+from functools import cache
+from typing import Protocol
 
 import torch
 
-from common.models.attention_layout import SHORTEST_VIEW, Group, Layout, View, lay_out
+from common.models.attention_cuda import OverViewsAtOnce, find_varlen
+from common.models.attention_layout import SHORTEST_VIEW, Group, Layout, lay_out
+from common.models.attention_parts import OverViews, over_views_one_by_one
 from common.models.layer_attention import Scoring
 from common.models.plan import AttentionPlan
 from common.models.weighing import weigh_in_part
 
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
-# values, S slots, B segments of a group, Q queries and C context entries of each, P partial results, n rows of a view.
+# values, S slots, B segments of a group, Q queries and C context entries of each, P partial results.
 # ruff: noqa: N803, N806
 
 
@@ -33,41 +35,6 @@ class AttentionBackend(Protocol):
     ) -> torch.Tensor:
         """`[N, H * V]`. Keys and values are those of the layer's pool, the new rows' written already."""
         ...
-
-
-PartialResult: TypeAlias = tuple[View, torch.Tensor, torch.Tensor]
-"""A view, what its rows get from it, `[K, F, n, V]`, and the log-sum-exp of their scores, `[K, F, n]`."""
-
-
-class OverViews(Protocol):
-    """The attention of rows to views, without masks."""
-
-    def __call__(
-        self,
-        query_KFND: torch.Tensor,
-        keys_KSD: torch.Tensor,
-        values_KSV: torch.Tensor,
-        views: Sequence[View],
-        scoring: Scoring,
-    ) -> Iterator[PartialResult]: ...
-
-
-def over_views_one_by_one(
-    query_KFND: torch.Tensor,
-    keys_KSD: torch.Tensor,
-    values_KSV: torch.Tensor,
-    views: Sequence[View],
-    scoring: Scoring,
-) -> Iterator[PartialResult]:
-    """One call for each view, which costs next to nothing on a CPU."""
-    heads = query_KFND.shape[:2]
-    for view in views:
-        # Query heads that share a key/value head become further rows of it, so that no key or value is repeated.
-        query = query_KFND[:, :, view.rows].flatten(1, 2)
-        result, log_sums = weigh_in_part(
-            query[None], keys_KSD[None, :, view.slots], values_KSV[None, :, view.slots], None, scoring
-        )
-        yield view, result.view(*heads, -1, values_KSV.shape[2]), log_sums.view(*heads, -1)
 
 
 class SplitAttention:
@@ -89,7 +56,7 @@ class SplitAttention:
         layout = plan.once(lay_out, scoring.sliding_window, scoring.chunk, self._shortest_view)
         query_KFND = query_HND.reshape(keys_KSD.shape[0], -1, *query_HND.shape[1:])
         merge = _Merge(layout, query_KFND, values_KSV.shape[2])
-        for view, result, log_sums in self._over_views(query_KFND, keys_KSD, values_KSV, layout.views, scoring):
+        for view, result, log_sums in self._over_views(query_KFND, keys_KSD, values_KSV, layout, scoring):
             merge.put(view.part, view.rows, result, log_sums)
         for group in layout.groups:
             merge.put(0, *_over_group(group, query_KFND, keys_KSD, values_KSV, scoring))
@@ -158,6 +125,8 @@ class _Merge:
         return result_KFNV.permute(2, 0, 1, 3).reshape(result_KFNV.shape[2], -1)
 
 
-def backend_for(device: torch.device, shortest_view: int = SHORTEST_VIEW) -> AttentionBackend:
+@cache
+def backend_for(device: torch.device, dtype: torch.dtype, shortest_view: int = SHORTEST_VIEW) -> AttentionBackend:
     """What a device computes attention with where nothing else is asked for."""
-    return SplitAttention(over_views_one_by_one, shortest_view)
+    varlen = find_varlen(device, dtype)
+    return SplitAttention(over_views_one_by_one if varlen is None else OverViewsAtOnce(varlen), shortest_view)

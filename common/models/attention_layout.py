@@ -8,8 +8,9 @@ arXiv 2501.01005).
 It may not know heads, K/V contents or kernels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from common.models.slot_ranges import split_ranges
 # Shape letters: B segments of a group, Q new tokens of its longest segment, C entries of its longest gathered context,
 # N packed rows, F query heads per key/value head.
 # ruff: noqa: N806
+
+_T = TypeVar("_T")
 
 SHORTEST_VIEW = 64
 """Below so many slots gathering costs less than one more call and its share of the merge (measured on a CPU)."""
@@ -110,6 +113,14 @@ class Layout:
     groups: Sequence[Group]
     parts: int
     """The most partial results that a row has."""
+    _built: list[Any] = field(default_factory=list)
+
+    def once(self, build: Callable[[], _T]) -> _T:
+        """What the device needs of it, built for the first layer that asks and kept for the others."""
+        if not self._built:
+            self._built.append(build())
+        found: _T = self._built[0]
+        return found
 
 
 def lay_out(plan: AttentionPlan, window: int | None, chunk: int | None, shortest_view: int) -> Layout:
@@ -148,14 +159,15 @@ def _split(
     if end - seen_by_all < shortest_view:
         return [], np.arange(seen_by_some, len(slots))
     firsts, lengths = split_ranges(slots[seen_by_all:end])
-    is_long = lengths >= shortest_view
-    first_slots = slots[seen_by_all:][firsts]
-    ranges = [
-        slice(first, first + length)
-        for first, length in zip(first_slots[is_long].tolist(), lengths[is_long].tolist(), strict=True)
-    ]
-    in_short = np.flatnonzero(np.repeat(~is_long, lengths)) + seen_by_all
-    return ranges, np.concatenate([np.arange(seen_by_some, seen_by_all), in_short, np.arange(end, len(slots))])
+    ranges: list[slice] = []
+    rest = [np.arange(seen_by_some, seen_by_all)]
+    for first, length in zip((firsts + seen_by_all).tolist(), lengths.tolist(), strict=True):
+        if length < shortest_view:
+            rest.append(np.arange(first, first + length))
+        else:
+            slot = int(slots[first])
+            ranges.append(slice(slot, slot + length))
+    return ranges, np.concatenate([*rest, np.arange(end, len(slots))])
 
 
 def _first_seen(positions: np.ndarray, window: int | None, chunk: int | None) -> np.ndarray:

@@ -19,6 +19,7 @@ from common.models.decoder import CausalLm
 from common.models.layer_attention import attending
 from common.models.parts import head_of, layers_of, stack_of
 from common.models.plan import PlanLimits, plan_pass
+from common.models.prepacked import prepack
 from common.models.segment import PassInput
 
 
@@ -42,17 +43,21 @@ class PackedModel:
         keep_hidden: bool = False,
         taps: Collection[int] = (),
         backend: AttentionBackend | None = None,
+        *,
+        prepacked: bool = False,
         row_multiple: int = 1,
     ) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
         `taps` those that enter these layers, or leave the last one where it is the number of layers. `backend` computes
-        attention; without one, that of the model's device does. Passes are filled up to a multiple of `row_multiple`
-        rows, and so are the rows whose logits are wanted.
+        attention; without one, that of the model's device does. `prepacked` lays weights out for passes where that is
+        faster. Passes are filled up to a multiple of `row_multiple` rows, and so are the rows whose logits are wanted.
 
         Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
         capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
         """
         take_over(model)
+        if prepacked:
+            prepack(model)
         self.model = model
         self.head = head_of(model)
         self._stack = stack_of(model)

@@ -48,12 +48,13 @@ class TracedSegment:
     @property
     def branch_positions(self) -> np.ndarray:
         """The position of each branch."""
-        return np.asarray(self.ancestry.depths, dtype=np.int64) + self.past
+        positions: np.ndarray = self.ancestry.depths + self.past
+        return positions
 
     @property
     def sees_everything(self) -> bool:
         """Whether its one new token sees its whole context."""
-        return self.new == 1 and self.ancestry.depths[-1] == len(self.ancestry.depths) - 1
+        return self.new == 1 and int(self.ancestry.depths[-1]) == len(self.ancestry.depths) - 1
 
 
 @dataclass(frozen=True, eq=False)

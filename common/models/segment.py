@@ -43,7 +43,7 @@ class Segment:
 
     A chain is `parents=range(-1, n - 1)`. Prefill chunk, unprocessed root and tree nodes below it are one
     segment: the chain first, then the nodes. A branch that becomes committed moves, slot and all, to
-    `past_slots`.
+    `past_slots`, or its K/V are moved into the next slot of the past: consecutive slots are attended where they lie.
 
     Raises `ValueError` where the lengths contradict each other.
     """

@@ -183,6 +183,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),
         _of_speed("controller", "The controller against the best fixed tree, on every link."),
+        Experiment(
+            "engine",
+            "Milliseconds of a pass over sessions, contexts and rows, against transformers and against memory.",
+            f"{_ONE_DEVICE}.engine",
+            "netem.experiments.experiment:no_models",
+        ),
         _on_one_device("single-device", "Every draft on one device: accept length and speed-up by category."),
         _on_one_device("weights", "Accept length of every draft with its weights in int8 and int4."),
         _on_one_device("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),

@@ -141,12 +141,12 @@ def load_target(
     model = load_causal_lm(path, device, dtype, quantise)
     try:
         is_exact = model.dtype.itemsize < 4 if exact is None else exact
-        check_agreement(model, exact=is_exact)
+        check_agreement(model, prepacked=True, exact=is_exact)
         multiple = row_multiple(model) if is_exact else None
         if multiple is None:
             packed = PackedModel(model, capacity, keep_hidden, taps)
         else:
-            packed = PackedModel(model, capacity, keep_hidden, taps, ExactAttention(), multiple)
+            packed = PackedModel(model, capacity, keep_hidden, taps, ExactAttention(), row_multiple=multiple)
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.
         raise CheckpointError(f"the target does not run on {device}: {str(error).splitlines()[0]}") from error

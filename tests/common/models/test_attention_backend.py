@@ -1,106 +1,24 @@
-"""Attention by views, gathered contexts and their merge, against one dense softmax a row."""
+"""Attention by views, gathered contexts and their merge, and by pages, against one dense softmax a row."""
 
-from dataclasses import dataclass
-
-import numpy as np
 import pytest
 import torch
 
 from common.models.attention_backend import AttentionBackend, backend_for
-from common.models.layer_attention import Scoring
-from common.models.plan import AttentionPlan, PlanLimits, plan_pass
+from common.models.exact_attention import ExactAttention
+from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
-
-CPU = torch.device("cpu")
-SLOTS = 900
-HEADS, KV_HEADS, DIM = 6, 2, 8
+from tests.common.models.dense_attention import CPU, SCORINGS, SLOTS, dense, make_layer, random_plan
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    query: torch.Tensor
-    keys: torch.Tensor
-    values: torch.Tensor
-
-
-def make_layer(rows: int, value_dim: int = DIM) -> Layer:
-    torch.manual_seed(rows)
-    query = torch.randn(HEADS, rows, DIM, dtype=torch.float64)
-    keys, values = (torch.randn(KV_HEADS, SLOTS, dim, dtype=torch.float64) for dim in (DIM, value_dim))
-    return Layer(query, keys, values)
-
-
-def scattered(random: np.random.Generator, free: list[int], count: int) -> list[int]:
-    """Ranges of slots of all lengths, in any order."""
-    slots: list[int] = []
-    while len(slots) < count:
-        first, length = int(random.integers(len(free))), int(random.integers(1, 80))
-        taken = free[first : first + min(length, count - len(slots))]
-        del free[first : first + len(taken)]
-        slots += taken
-    return slots
-
-
-def random_segments(seed: int) -> list[Segment]:
-    """Chains and trees, some nodes computed by an earlier pass, behind pasts of all lengths."""
-    random, free = np.random.default_rng(seed), list(range(SLOTS))
-    segments = []
-    for past in random.permutation([0, 3, 90, 200]):
-        branches = int(random.integers(1, 12))
-        new = int(random.integers(1, branches + 1))
-        parents = [int(random.integers(-1, index)) for index in range(branches)]
-        slots = scattered(random, free, int(past) + branches)
-        segments.append(Segment([1] * new, slots[past:], parents, slots[:past], range(new)))
-    return segments
-
-
-def dense(plan: AttentionPlan, layer: Layer, scoring: Scoring) -> torch.Tensor:
-    """`[N, H * V]`: each row's softmax over all that it sees, by the definition."""
-    results = []
-    for segment in plan.segments:
-        positions = np.concatenate([np.arange(segment.past), segment.branch_positions])
-        ancestors = segment.ancestry.seen(segment.new)
-        for row in range(segment.new):
-            position = segment.branch_positions[len(segment.branch_positions) - segment.new + row]
-            seen = np.concatenate([np.ones(segment.past, dtype=np.bool_), ancestors[row]])
-            if scoring.sliding_window is not None:
-                seen &= positions > position - scoring.sliding_window
-            if scoring.chunk is not None:
-                seen &= positions // scoring.chunk == position // scoring.chunk
-            slots = torch.from_numpy(segment.context_slots[seen])
-            keys, values = (
-                held[:, slots].repeat_interleave(HEADS // KV_HEADS, dim=0) for held in (layer.keys, layer.values)
-            )
-            scores = torch.einsum("hd,hsd->hs", layer.query[:, segment.first_row + row], keys) * scoring.scaling
-            if scoring.softcap is not None:
-                scores = torch.tanh(scores / scoring.softcap) * scoring.softcap
-            weights = scores.exp()
-            total = weights.sum(-1)
-            if scoring.sinks_H is not None:
-                total = total + scoring.sinks_H.exp()
-            results.append((torch.einsum("hs,hsv->hv", weights, values) / total[:, None]).flatten())
-    return torch.stack(results)
-
-
-SCORINGS = {
-    "plain": Scoring(0.3),
-    "window": Scoring(0.3, sliding_window=70),
-    "chunk": Scoring(0.3, chunk=64),
-    "cap": Scoring(0.3, softcap=2.0),
-    "sinks": Scoring(0.3, sinks_H=torch.linspace(-1, 2, HEADS, dtype=torch.float64)),
-    "all": Scoring(0.3, 70, 64, 2.0, torch.linspace(-1, 2, HEADS, dtype=torch.float64)),
-}
-
-
-@pytest.fixture(params=[1, 8, 64])
+@pytest.fixture(params=[1, 8, 64, "pages"])
 def backend(request: pytest.FixtureRequest) -> AttentionBackend:
-    return backend_for(CPU, shortest_view=request.param)
+    return ExactAttention() if request.param == "pages" else backend_for(CPU, torch.float64, request.param)
 
 
 @pytest.mark.parametrize("name", SCORINGS)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_row_gets_the_softmax_over_what_it_sees(backend: AttentionBackend, name: str, seed: int) -> None:
-    plan = plan_pass(random_segments(seed), PlanLimits(SLOTS, 10, torch.float64, CPU)).attention
+    plan = random_plan(seed)
     layer = make_layer(plan.rows)
     found = backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS[name])
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
@@ -108,7 +26,7 @@ def test_every_row_gets_the_softmax_over_what_it_sees(backend: AttentionBackend,
 
 @pytest.mark.parametrize("name", ["plain", "sinks"])
 def test_values_may_be_narrower_than_keys(backend: AttentionBackend, name: str) -> None:
-    plan = plan_pass(random_segments(7), PlanLimits(SLOTS, 10, torch.float64, CPU)).attention
+    plan = random_plan(7)
     layer = make_layer(plan.rows, value_dim=5)
     found = backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS[name])
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)

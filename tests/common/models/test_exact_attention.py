@@ -1,4 +1,4 @@
-"""Batch-invariant passes: attention by the definition, and the bits of plain decoding in every grouping."""
+"""Batch-invariant passes have the bits of plain decoding however they are grouped."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from common.models.batch_invariance import row_multiple
 from common.models.checkpoint import load_causal_lm
 from common.models.exact_attention import ExactAttention
-from common.models.layer_attention import Scoring
 from common.models.packed import PackedModel
 from common.models.page_tasks import PAGE
-from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
 from common.models.slots import SlotPool
+from tests.common.models.dense_attention import SCORINGS, dense, make_layer, random_plan
 from tests.common.models.session import Session
-from tests.common.models.test_attention_backend import CPU, HEADS, SLOTS, dense, make_layer, random_segments
 
 CAPACITY = 1_200
 VOCABULARY = 300
@@ -28,45 +26,24 @@ LENGTHS = (PAGE + 30, 30, PAGE + 5)
 DTYPES = (torch.bfloat16, torch.float16)
 
 
-@pytest.mark.parametrize(
-    "scoring",
-    [
-        Scoring(0.3),
-        Scoring(0.3, sliding_window=5),
-        Scoring(0.3, sliding_window=100),
-        Scoring(0.3, chunk=70),
-        Scoring(0.3, softcap=2.0),
-        Scoring(0.3, sinks_H=torch.linspace(-1, 1, HEADS, dtype=torch.float64)),
-    ],
-    ids=["plain", "short window", "long window", "chunk", "softcap", "sinks"],
-)
-@pytest.mark.parametrize("value_dim", [8, 5])
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_attend_to_what_they_see(seed: int, value_dim: int, scoring: Scoring) -> None:
-    plan = plan_pass(random_segments(seed), PlanLimits(SLOTS, 2, torch.float64, CPU)).attention
-    layer = make_layer(plan.rows, value_dim)
-    computed = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, scoring)
-    torch.testing.assert_close(computed, dense(plan, layer, scoring))
-
-
 def test_rows_of_a_long_prompt_are_computed_in_sections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("common.models.page_layout._PARTIALS_AT_ONCE", 1_000)
-    test_rows_attend_to_what_they_see(1, 8, Scoring(0.3))
+    plan = random_plan(1)
+    layer = make_layer(plan.rows)
+    found = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
+    torch.testing.assert_close(found, dense(plan, layer, SCORINGS["plain"]), rtol=0, atol=1e-12)
 
 
 def test_what_one_session_spoils_reaches_no_other() -> None:
-    segments = random_segments(2)
-    plan = plan_pass(segments, PlanLimits(SLOTS, 2, torch.float64, CPU)).attention
+    plan = random_plan(2)
     layer = make_layer(plan.rows)
     spoilt = plan.segments[0]
     layer.values[:, torch.from_numpy(spoilt.context_slots)] = torch.nan
-    computed = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, Scoring(0.3))
-    assert computed[spoilt.first_row : spoilt.first_row + spoilt.new].isnan().all()
-    assert (
-        computed[[row for row in range(plan.rows) if not spoilt.first_row <= row < spoilt.first_row + spoilt.new]]
-        .isfinite()
-        .all()
-    )
+    computed = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
+    rows = torch.arange(plan.rows)
+    is_spoilt = (rows >= spoilt.first_row) & (rows < spoilt.first_row + spoilt.new)
+    assert computed[is_spoilt].isnan().all()
+    assert computed[~is_spoilt].isfinite().all()
 
 
 class PlainlyDecoded:

@@ -1,0 +1,110 @@
+"""Attention to views on a GPU: all views of a pass in one launch of torch's variable-length attention.
+
+It takes sequences that lie end to end. A layer's pool is taken as one such row: each view is a sequence, and what lies
+between two views is a sequence without queries, for which no block is launched.
+
+It may not know segments or how a layout came about. No machine with a GPU has run it yet: what is tested is that its
+offsets, given to the same function in plain torch, lead to the results of one call for each view.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import torch
+
+from common.models.attention_layout import Layout, View
+from common.models.attention_parts import PartialResult, over_views_one_by_one
+from common.models.layer_attention import Scoring
+
+# Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
+# values, S slots, T rows of all views.
+# ruff: noqa: N803, N806
+
+VarlenAttention = Callable[..., Any]
+"""`torch.nn.attention.varlen.varlen_attn` with its log-sum-exp: `[T, H, D]` and `[H, T]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ViewSequences:
+    """The views of a layout as sequences, in the order of their slots."""
+
+    views: Sequence[View]
+    rows: torch.Tensor
+    """`[T]`: packed rows, view by view."""
+    query_offsets: torch.Tensor
+    """Where the queries of each sequence begin, and their end, int32."""
+    key_offsets: torch.Tensor
+    """The slot at which each sequence begins, and the end of the last, int32."""
+    most_queries: int
+    most_keys: int
+
+    @classmethod
+    def of(cls, layout: Layout, device: torch.device) -> "ViewSequences":
+        views = sorted(layout.views, key=lambda view: view.slots.start)
+        queries = [view.rows.stop - view.rows.start for view in views]
+        bounds = [bound for view in views for bound in (view.slots.start, view.slots.stop)]
+        # From slot 0 on, every second sequence is a gap.
+        counts = [count for each in queries for count in (0, each)]
+        return cls(
+            views,
+            torch.cat([torch.arange(view.rows.start, view.rows.stop) for view in views]).to(device),
+            torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device),
+            torch.tensor([0, *bounds], dtype=torch.int32, device=device),
+            max(queries),
+            max(view.slots.stop - view.slots.start for view in views),
+        )
+
+
+class OverViewsAtOnce:
+    """`OverViews` by one launch, where the kernel computes what the layer asks for; else one call for each view."""
+
+    def __init__(self, varlen: VarlenAttention):
+        self._varlen = varlen
+
+    def __call__(
+        self,
+        query_KFND: torch.Tensor,
+        keys_KSD: torch.Tensor,
+        values_KSV: torch.Tensor,
+        layout: Layout,
+        scoring: Scoring,
+    ) -> Iterator[PartialResult]:
+        if not layout.views or scoring.softcap is not None or keys_KSD.shape[2] != values_KSV.shape[2]:
+            yield from over_views_one_by_one(query_KFND, keys_KSD, values_KSV, layout, scoring)
+            return
+        device = query_KFND.device
+        sequences = layout.once(lambda: ViewSequences.of(layout, device))
+        heads = query_KFND.shape[:2]
+        query_THD = query_KFND.flatten(0, 1).index_select(1, sequences.rows).transpose(0, 1)
+        result_THV, log_sums_HT = self._varlen(
+            query_THD,
+            keys_KSD.transpose(0, 1),
+            values_KSV.transpose(0, 1),
+            sequences.query_offsets,
+            sequences.key_offsets,
+            sequences.most_queries,
+            sequences.most_keys,
+            scale=scoring.scaling,
+            enable_gqa=True,
+        )
+        counts = [view.rows.stop - view.rows.start for view in sequences.views]
+        results = result_THV.transpose(0, 1).unflatten(0, heads).split(counts, 2)
+        log_sums = log_sums_HT.unflatten(0, heads).split(counts, 2)
+        yield from zip(sequences.views, results, log_sums, strict=True)
+
+
+def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | None:
+    """The kernel, None where this torch has none, or none for this device and dtype."""
+    if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16):
+        return None
+    if torch.cuda.get_device_capability(device) < (8, 0):
+        return None
+    try:
+        from torch.nn.attention.varlen import AuxRequest, varlen_attn
+    except ImportError:
+        return None
+
+    return partial(varlen_attn, return_aux=AuxRequest(lse=True))

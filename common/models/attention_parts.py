@@ -1,0 +1,51 @@
+"""Partial results of attention: those of rows to views, without masks.
+
+It may not know how they are merged, nor gathered contexts.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol, TypeAlias
+
+import torch
+
+from common.models.attention_layout import Layout, View
+from common.models.layer_attention import Scoring
+from common.models.weighing import weigh_in_part
+
+# Shape letters: N packed rows, K key/value heads, F query heads of each, D head dimension, V dimension of a head's
+# values, S slots, n rows of a view.
+# ruff: noqa: N803
+
+PartialResult: TypeAlias = tuple[View, torch.Tensor, torch.Tensor]
+"""A view, what its rows get from it, `[K, F, n, V]`, and the log-sum-exp of their scores, `[K, F, n]`."""
+
+
+class OverViews(Protocol):
+    """The attention of rows to all views of a layout, without masks."""
+
+    def __call__(
+        self,
+        query_KFND: torch.Tensor,
+        keys_KSD: torch.Tensor,
+        values_KSV: torch.Tensor,
+        layout: Layout,
+        scoring: Scoring,
+    ) -> Iterator[PartialResult]: ...
+
+
+def over_views_one_by_one(
+    query_KFND: torch.Tensor,
+    keys_KSD: torch.Tensor,
+    values_KSV: torch.Tensor,
+    layout: Layout,
+    scoring: Scoring,
+) -> Iterator[PartialResult]:
+    """One call for each view, which costs next to nothing on a CPU."""
+    heads = query_KFND.shape[:2]
+    for view in layout.views:
+        # Query heads that share a key/value head become further rows of it, so that no key or value is repeated.
+        query = query_KFND[:, :, view.rows].flatten(1, 2)
+        result, log_sums = weigh_in_part(
+            query[None], keys_KSD[None, :, view.slots], values_KSV[None, :, view.slots], None, scoring
+        )
+        yield view, result.view(*heads, -1, values_KSV.shape[2]), log_sums.view(*heads, -1)

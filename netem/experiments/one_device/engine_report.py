@@ -1,0 +1,154 @@
+"""The table and the plot of `engine`. It may not know how anything is measured."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from netem.experiments.experiment import Report
+
+LONGEST_STEPPED = 8192
+"""Up to this context one session must not be slower than transformers' cached step."""
+MOST_OF_FLOOR = 2.5
+"""Times the floor that eight sessions may take."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """`sessions` at `context` tokens each, of which a pass computes `rows`: a root and a tree below it."""
+
+    sessions: int
+    context: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class PointTimes:
+    """Medians in milliseconds of processor time; None where a system was not measured.
+
+    ours_ms: one pass over all sessions. one_by_one_ms: a pass for each. floor_ms: reading the weights and all K/V once.
+    """
+
+    point: Point
+    kv_heads: int
+    ours_ms: float
+    one_by_one_ms: float
+    floor_ms: float
+    transformers_ms: float | None
+    batching_ms: float | None
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of plain decoding: a token of each session in a pass."""
+        return self.point.sessions / self.ours_ms * 1000
+
+
+def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> Report:
+    """Only where `judged` says so, a run that misses the bounds is not valid: they are meant for models in which
+    memory costs more than calls."""
+    growth = {
+        f"{name}, {kv_heads} K/V heads": exponent(of_kind)
+        for kv_heads in sorted({each.kv_heads for each in measured}, reverse=True)
+        for name, of_kind in _growing([each for each in measured if each.kv_heads == kv_heads]).items()
+        if len(of_kind) > 2
+    }
+    return Report(
+        title="Passes against memory and transformers",
+        headings=(
+            *("K/V heads", "sessions", "context", "rows", "pass", "tokens/s", "of the floor"),
+            *("one by one", "cached step", "continuous batching"),
+        ),
+        rows=[_row(each) for each in measured],
+        remarks=(
+            f"Random weights, {shape}, float32. Milliseconds of processor time of one core, medians of turns in which "
+            "all systems but continuous batching run one after another.",
+            "The floor is the time to read the weights and the K/V of all contexts once, at the speed at which 256 MB "
+            "are summed in the same turns. One by one: a pass for each session. Cached step: transformers' own forward "
+            "with a `DynamicCache`, batched over the sessions. Continuous batching: a step of `generate_batch`, the "
+            "difference of two runs; it computes its prompts, so that it is measured up to 2,048 of their tokens.",
+            "Exponents with which the time of a pass grows over the upper half of the sizes: "
+            + (", ".join(f"{value:.2f} ({name})" for name, value in growth.items()) or "too few points")
+            + ".",
+        ),
+        results={
+            "growth": growth,
+            "rows": [
+                asdict(each.point)
+                | {name: value for name, value in asdict(each).items() if name != "point"}
+                | {"device": "cpu", "dtype": "float32", "tokens_per_second": each.tokens_per_second}
+                for each in measured
+            ],
+        },
+        draw=lambda axes: draw_growth(axes, measured),
+        faults=find_faults(measured) if judged else (),
+    )
+
+
+def exponent(points: Sequence[tuple[int, float]]) -> float:
+    """Of the power of the size with which milliseconds grow: the slope of both logarithms over the upper half of the
+    sizes, where what a pass costs at any size matters least."""
+    (near, near_ms), (far, far_ms) = points[len(points) // 2], points[-1]
+    return math.log(far_ms / near_ms) / math.log(far / near)
+
+
+def _growing(measured: Sequence[PointTimes]) -> dict[str, list[tuple[int, float]]]:
+    """Times by context of one session, and by sessions of the context that most of them have."""
+    plain = [each for each in measured if each.point.rows == 1]
+    shortest = min(each.point.context for each in plain)
+    return {
+        "context": sorted((each.point.context, each.ours_ms) for each in plain if each.point.sessions == 1),
+        "sessions": sorted((each.point.sessions, each.ours_ms) for each in plain if each.point.context == shortest),
+    }
+
+
+def _row(each: PointTimes) -> tuple[str, ...]:
+    point = each.point
+    return (
+        str(each.kv_heads),
+        str(point.sessions),
+        f"{point.context:,}",
+        str(point.rows),
+        f"{each.ours_ms:,.1f}",
+        f"{each.tokens_per_second:,.1f}",
+        f"{each.ours_ms / each.floor_ms:.2f}",
+        f"{each.one_by_one_ms:,.1f}",
+        "-" if each.transformers_ms is None else f"{each.transformers_ms:,.1f}",
+        "-" if each.batching_ms is None else f"{each.batching_ms:,.1f}",
+    )
+
+
+def find_faults(measured: Sequence[PointTimes]) -> list[str]:
+    faults = []
+    for each in measured:
+        point, name = each.point, f"{each.point.sessions} x {each.point.context:,} with {each.kv_heads} K/V heads"
+        stepped = each.transformers_ms
+        if stepped is not None and point.sessions == 1 and point.context <= LONGEST_STEPPED and each.ours_ms > stepped:
+            faults.append(f"{name} takes {each.ours_ms:.1f} ms and transformers' step {stepped:.1f}")
+        if (point.sessions, point.context, point.rows) == (8, 4096, 1) and each.ours_ms > MOST_OF_FLOOR * each.floor_ms:
+            faults.append(f"{name} takes {each.ours_ms / each.floor_ms:.1f} times the floor")
+        if point.sessions > 1 and each.ours_ms > each.one_by_one_ms:
+            faults.append(f"{name} in one pass takes longer than one by one")
+    return faults
+
+
+def draw_growth(axes: Any, measured: Sequence[PointTimes]) -> None:
+    """Milliseconds of a pass over the tokens of all contexts: one session and many, and the floor below them."""
+    for colour, kv_heads in enumerate(sorted({each.kv_heads for each in measured}, reverse=True)):
+        own = [each for each in measured if each.kv_heads == kv_heads and each.point.rows == 1]
+        shortest = min(each.point.context for each in own)
+        kinds = (
+            ("o-", "one session", [each for each in own if each.point.sessions == 1]),
+            ("s--", f"sessions of {shortest}", [each for each in own if each.point.context == shortest]),
+        )
+        for style, name, points in kinds:
+            points = sorted(points, key=lambda each: each.point.sessions * each.point.context)
+            tokens = [each.point.sessions * each.point.context for each in points]
+            label = f"{name}, {kv_heads} K/V heads"
+            axes.plot(tokens, [each.ours_ms for each in points], style, color=f"C{colour}", label=label)
+            axes.plot(tokens, [each.floor_ms for each in points], ":", color=f"C{colour}", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("tokens of all contexts")
+    axes.set_ylabel("ms a pass; dotted: the floor")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,92 @@
+"""The offsets that a GPU's kernel gets, given to a statement of what it computes, in plain torch."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from common.models.attention_backend import SplitAttention
+from common.models.attention_cuda import OverViewsAtOnce, ViewSequences, find_varlen
+from common.models.attention_layout import lay_out
+from tests.common.models.dense_attention import CPU, SCORINGS, dense, make_layer, random_plan
+
+
+class Varlen:
+    """`varlen_attn` of torch, sequence by sequence. It counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        query_offsets: torch.Tensor,
+        key_offsets: torch.Tensor,
+        most_queries: int,
+        most_keys: int,
+        *,
+        scale: float,
+        enable_gqa: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self.calls += 1
+        assert query_offsets.dtype == key_offsets.dtype == torch.int32
+        assert enable_gqa
+        shared = query.shape[1] // key.shape[1]
+        results = torch.full((*query.shape[:2], value.shape[2]), torch.nan, dtype=query.dtype)
+        log_sums = torch.full((query.shape[1], query.shape[0]), torch.nan, dtype=query.dtype)
+        sequences = zip(pairwise(query_offsets.tolist()), pairwise(key_offsets.tolist()), strict=True)
+        for (first, stop), (start, end) in sequences:
+            if first == stop:
+                continue
+            assert stop - first <= most_queries
+            assert 0 < end - start <= most_keys
+            k, v = (held[start:end].repeat_interleave(shared, dim=1) for held in (key, value))
+            scores = torch.einsum("qhd,khd->hqk", query[first:stop], k) * scale
+            log_sums[:, first:stop] = scores.logsumexp(-1)
+            results[first:stop] = torch.einsum("hqk,khv->qhv", scores.softmax(-1), v)
+        return results, log_sums
+
+
+@pytest.mark.parametrize("name", SCORINGS)
+@pytest.mark.parametrize("seed", range(3))
+def test_one_launch_over_all_views_gives_what_each_row_sees(name: str, seed: int) -> None:
+    plan, varlen = random_plan(seed), Varlen()
+    layer = make_layer(plan.rows)
+    backend = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8)
+    found = backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS[name])
+    torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
+    assert varlen.calls == (SCORINGS[name].softcap is None)
+
+
+def test_offsets_are_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, made = random_plan(0), []
+    right = ViewSequences.of
+    monkeypatch.setattr(ViewSequences, "of", lambda layout, device: made.append(layout) or right(layout, device))
+    layer, backend = make_layer(plan.rows), SplitAttention(OverViewsAtOnce(Varlen()), shortest_view=8)
+    for _ in range(3):
+        backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
+    assert made == [plan.once(lay_out, None, None, 8)]
+
+
+def test_there_is_no_kernel_for_a_cpu() -> None:
+    assert find_varlen(CPU, torch.bfloat16) is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_kernel_of_a_gpu_gives_what_each_row_sees(dtype: torch.dtype) -> None:
+    device = torch.device("cuda")
+    varlen = find_varlen(device, dtype)
+    if varlen is None:
+        pytest.skip("this GPU has no variable-length attention")
+    plan = random_plan(0)
+    layer = make_layer(plan.rows)
+    query, keys, values = (each.to(device, dtype) for each in (layer.query, layer.keys, layer.values))
+    layout = plan.once(lay_out, None, None, 8)
+    grouped = query.view(keys.shape[0], -1, *query.shape[1:])
+    for view, result, _ in OverViewsAtOnce(varlen)(grouped, keys, values, layout, SCORINGS["plain"]):
+        scores = torch.einsum("kfnd,ksd->kfns", grouped[:, :, view.rows], keys[:, view.slots]) * 0.3
+        expected = torch.einsum("kfns,ksv->kfnv", scores.float().softmax(-1), values[:, view.slots].float())
+        torch.testing.assert_close(result.float(), expected, rtol=0, atol=0.02)

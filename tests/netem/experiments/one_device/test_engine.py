@@ -1,0 +1,45 @@
+"""`engine`: its bounds, its exponents, and a quick run."""
+
+from dataclasses import replace
+
+import pytest
+
+from netem.experiments.experiment import Request
+from netem.experiments.one_device.engine import QUICK, measure
+from netem.experiments.one_device.engine_report import Point, PointTimes, exponent, find_faults, make_report
+
+GOOD = PointTimes(Point(8, 4096, 1), 12, 240.0, 400.0, 100.0, None, None)
+ALONE = PointTimes(Point(1, 8192, 1), 12, 80.0, 80.0, 40.0, 85.0, 120.0)
+
+
+def test_a_run_within_its_bounds_is_valid() -> None:
+    assert find_faults([GOOD, ALONE]) == []
+
+
+@pytest.mark.parametrize(
+    ("measured", "fault"),
+    [
+        (replace(GOOD, ours_ms=260.0), "8 x 4,096 with 12 K/V heads takes 2.6 times the floor"),
+        (replace(GOOD, one_by_one_ms=230.0), "8 x 4,096 with 12 K/V heads in one pass takes longer than one by one"),
+        (replace(ALONE, ours_ms=86.0), "1 x 8,192 with 12 K/V heads takes 86.0 ms and transformers' step 85.0"),
+    ],
+)
+def test_what_misses_a_bound_is_told(measured: PointTimes, fault: str) -> None:
+    assert find_faults([measured]) == [fault]
+    assert make_report([measured], "a shape", judged=False).faults == ()
+
+
+def test_the_exponent_is_the_slope_of_the_larger_sizes() -> None:
+    assert exponent([(1, 90.0), (2, 90.0), (4, 10.0), (8, 20.0), (16, 40.0)]) == pytest.approx(1.0)
+    assert exponent([(1, 5.0), (2, 3.0), (4, 12.0)]) == pytest.approx(2.0)
+
+
+async def test_a_quick_run_has_a_row_for_each_point_and_number_of_heads() -> None:
+    report = await measure(Request(seed=0, quick=True), lambda doing, share: None)
+    rows = report.results["rows"]
+    assert [(row["sessions"], row["context"], row["rows"]) for row in rows] == [
+        (point.sessions, point.context, point.rows) for point in QUICK.points
+    ] * 2
+    assert {row["kv_heads"] for row in rows} == {4, 1}
+    assert all(row["ours_ms"] > 0 and row["floor_ms"] > 0 and row["one_by_one_ms"] > 0 for row in rows)
+    assert all((row["transformers_ms"] is not None) == (row["rows"] == 1) for row in rows)

@@ -41,6 +41,14 @@ Draft = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
+Exact = Annotated[
+    bool | None,
+    typer.Option(
+        "--exact/--fast",
+        help="Whether a token's numbers are the same whatever shares its pass, so that low precision alters no answer. "
+        "[default: exact in bfloat16 and float16 where the processor allows it]",
+    ),
+]
 Quantize = Annotated[str, typer.Option(help="Quantise weights to int8 or int4, if the target's have more bits.")]
 Threads = Annotated[int, typer.Option(min=0, help="Torch threads; 0 for torch's default.")]
 CacheTokens = Annotated[
@@ -103,6 +111,7 @@ class TargetsRequest:
     device: Device = "cpu"
     dtype: Dtype = "float32"
     quantize: Quantize = ""
+    exact: Exact = None
     threads: Threads = 0
     cache_tokens: CacheTokens = None
 
@@ -119,6 +128,7 @@ class TargetsRequest:
             self.dtype,
             self.threads,
             self.quantize,
+            self.exact,
         )
 
 

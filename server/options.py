@@ -34,6 +34,7 @@ class TargetOptions:
     dtype: str
     threads: int  # torch's; 0 leaves it to torch
     quantise: str = ""  # int8, int4, or empty for the weights as they are stored
+    exact: bool | None = None  # batch-invariant passes; None for half precision where the processor allows it
 
 
 @dataclass(frozen=True, slots=True)

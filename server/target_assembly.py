@@ -64,6 +64,7 @@ def assemble_target(
         keep_hidden=offer.needs_hidden,
         taps=offer.taps,
         quantise=placed.quantise,
+        exact=placed.exact,
     )
     maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))
     terms = offer.terms(asked, capacity, maker.kinds)

@@ -37,6 +37,7 @@ from transformers import PreTrainedModel
 
 from common.models.attention_backend import backend_for
 from common.models.errors import CheckpointError
+from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.programs.memory import is_out_of_memory
@@ -68,8 +69,9 @@ class Answers:
     tree: torch.Tensor
 
 
-def check_agreement(model: PreTrainedModel, *, prepacked: bool = False) -> None:
-    """Compares the model's own forward with passes, which take the model over. `prepacked` is that of `PackedModel`.
+def check_agreement(model: PreTrainedModel, *, prepacked: bool = False, exact: bool = False) -> None:
+    """Compares the model's own forward with passes, which take the model over. `prepacked` is that of `PackedModel`;
+    `exact` also compares passes with batch-invariant attention.
 
     Raises `CheckpointError` where they differ by more than rounding, or where the model does not run in passes.
     """
@@ -77,9 +79,12 @@ def check_agreement(model: PreTrainedModel, *, prepacked: bool = False) -> None:
     with _narrowed(model):
         try:
             expected = own_answers(model, vocabulary)
-            backend = backend_for(model.device, model.dtype, _SHORTEST_VIEW)
-            packed = PackedModel(model, _CHAIN + _PAST + len(_PARENTS), backend=backend, prepacked=prepacked)
-            computed = packed_answers(packed, vocabulary)
+            backends = [backend_for(model.device, model.dtype, _SHORTEST_VIEW), *([ExactAttention()] if exact else [])]
+            slots = _CHAIN + _PAST + len(_PARENTS)
+            computed = [
+                packed_answers(PackedModel(model, slots, backend=backend, prepacked=prepacked), vocabulary)
+                for backend in backends
+            ]
         except (CheckpointError, ImportError):
             raise
         # A layout that passes do not fit fails in any way.
@@ -90,7 +95,8 @@ def check_agreement(model: PreTrainedModel, *, prepacked: bool = False) -> None:
                 f"the model type '{plain(model.config.model_type, 40)}' does not run in packed passes "
                 f"({type(error).__name__}: {plain(str(error), 200)}); choose another checkpoint."
             ) from error
-    _compare(model, expected, computed)
+    for answers in computed:
+        _compare(model, expected, answers)
 
 
 @torch.inference_mode()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 
 from common.models.attention_backend import AttentionBackend, backend_for
 from common.models.decoder import CausalDecoder, CausalLm
@@ -33,9 +34,14 @@ class PassContext:
     ) -> torch.Tensor:
         """Stores the new keys and values in their slots, then lets each segment attend to its own context."""
         plan, pool = self.plan, self.pool
+        filled = query.shape[2] - plan.rows
+        if filled:
+            query, key, value = (each[:, :, : plan.rows] for each in (query, key, value))
         pool.write(layer, plan.written_slots, key[0], value[0], plan.written_ranges)
         backend = self.backend or backend_for(plan.device, plan.dtype)
-        return backend.attend(plan, query[0], pool.keys_KSD[layer], pool.values_KSV[layer], scoring)
+        result = backend.attend(plan, query[0], pool.keys_KSD[layer], pool.values_KSV[layer], scoring)
+        # Rows that only fill the pass up see nothing and are not kept.
+        return pad(result, (0, 0, 0, filled)) if filled else result
 
 
 def attend(

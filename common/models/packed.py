@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.functional import pad
 
 from common.models.attention import PassContext, pool_for, take_over
 from common.models.attention_backend import AttentionBackend
@@ -44,11 +45,12 @@ class PackedModel:
         backend: AttentionBackend | None = None,
         *,
         prepacked: bool = False,
+        row_multiple: int = 1,
     ) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
         `taps` those that enter these layers, or leave the last one where it is the number of layers. `backend` computes
         attention; without one, that of the model's device does. `prepacked` lays weights out for passes where that is
-        faster.
+        faster. Passes are filled up to a multiple of `row_multiple` rows, and so are the rows whose logits are wanted.
 
         Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
         capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
@@ -60,6 +62,7 @@ class PackedModel:
         self.head = head_of(model)
         self._stack = stack_of(model)
         self._backend = backend
+        self._row_multiple = row_multiple
         self.pool = pool_for(model, capacity, keep_hidden, taps)
         self._limits = PlanLimits(
             capacity=capacity,
@@ -78,11 +81,17 @@ class PackedModel:
         plan = plan_pass(segments, self._limits)
         context = PassContext(plan.attention, self.pool, self._backend)
         with attending(context), self._tapped(plan.attention.written_slots):
-            output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
-        hidden = output.last_hidden_state.squeeze(0)
+            token_ids, positions = self._filled(plan.token_ids), self._filled(plan.positions)
+            output = self._stack(input_ids=token_ids, position_ids=positions, use_cache=False)
+        hidden = output.last_hidden_state.squeeze(0)[: plan.attention.rows]
         if self.pool.hidden_SE is not None:
             self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
-        return PassOutput(self.head(hidden.index_select(0, plan.wanted_rows)), hidden)
+        wanted = hidden.index_select(0, self._filled(plan.wanted_rows))
+        return PassOutput(self.head(wanted)[: len(plan.wanted_rows)], hidden)
+
+    def _filled(self, rows: torch.Tensor) -> torch.Tensor:
+        """Zeros behind the last dimension, up to the next multiple."""
+        return pad(rows, (0, -rows.shape[-1] % self._row_multiple)) if self._row_multiple > 1 else rows
 
     @contextmanager
     def _tapped(self, slots: torch.Tensor) -> Iterator[None]:
@@ -94,7 +103,8 @@ class PackedModel:
                 def keep(_: nn.Module, states: Any, left: Any = None, kept: torch.Tensor = kept_SE) -> None:
                     """`states` enter a layer; where it has run, `left` leave it. Some layers give tuples."""
                     found = states if left is None else left
-                    kept.index_copy_(0, slots, (found if isinstance(found, torch.Tensor) else found[0]).squeeze(0))
+                    rows = (found if isinstance(found, torch.Tensor) else found[0]).squeeze(0)
+                    kept.index_copy_(0, slots, rows[: len(slots)])
 
                 hooks.enter_context(
                     layers[tap].register_forward_pre_hook(keep)

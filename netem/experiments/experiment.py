@@ -140,6 +140,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.coupled",
         ),
         Experiment(
+            "precision",
+            "Answers in bfloat16 and float16 against plain decoding through the same server, exact and fast.",
+            "netem.experiments.precision",
+            f"{_SPEED}.testbed:models",
+        ),
+        Experiment(
             "law",
             "Tokens of speculative answers against the target's law, at many timings with many trees.",
             "netem.experiments.law.measure",

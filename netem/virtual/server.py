@@ -68,16 +68,19 @@ class VirtualServer:
             await asyncio.gather(running, return_exceptions=True)
 
 
-def load_virtual_server(target: Path, drafts: Sequence[Path]) -> VirtualServer:
-    """Loads checkpoints. Raises CheckpointError where they do not fit together."""
+def load_virtual_server(
+    target: Path, drafts: Sequence[Path], dtype: str = "float32", exact: bool | None = None
+) -> VirtualServer:
+    """Loads checkpoints; `exact` is that of `load_target`. Raises CheckpointError where they do not fit together."""
     offer = make_offer(str(target), tuple(map(str, drafts)))
     loaded = load_target(
         str(offer.directory),
         device="cpu",
-        dtype="float32",
+        dtype=dtype,
         capacity=_CACHE_TOKENS,
         threads=HALF_THE_CORES,
         keep_hidden=offer.needs_hidden,
         taps=offer.taps,
+        exact=exact,
     )
     return VirtualServer(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))

@@ -11,8 +11,10 @@ from pathlib import Path
 import torch
 
 from common.models.agreement import check_agreement
+from common.models.batch_invariance import row_multiple
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
+from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
@@ -28,6 +30,7 @@ from server.passes.batch import PassOutcome
 _log = logging.getLogger(__name__)
 
 _UNUSABLE = "the target's logits are not finite, so its checkpoint may be broken; tell the operator"
+_VARIANT = "on this device the target's numbers depend on how many tokens share a pass"
 _FAILED = "the server could not compute this answer; try again"
 
 
@@ -120,11 +123,13 @@ def load_target(
     keep_hidden: bool = False,
     taps: Collection[int] = (),
     quantise: str = "",
+    exact: bool | None = None,
 ) -> Target:
     """Loads the weights, checks passes against the model's own forward, which also warms the kernels up, and reserves
     K/V for `capacity` tokens.
 
-    `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`.
+    `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`. `exact` asks for
+    batch-invariant passes; `None` for those of half-precision models on processors that allow it.
 
     Raises CheckpointError where something is amiss, passes do not agree, or the target does not fit on the device;
     what cannot fit is told before it is loaded.
@@ -135,8 +140,13 @@ def load_target(
     check_memory(Path(path), device, dtype, capacity, quantise, needs)
     model = load_causal_lm(path, device, dtype, quantise)
     try:
-        check_agreement(model, prepacked=True)
-        packed = PackedModel(model, capacity, keep_hidden, taps)
+        is_exact = model.dtype.itemsize < 4 if exact is None else exact
+        check_agreement(model, prepacked=True, exact=is_exact)
+        multiple = row_multiple(model) if is_exact else None
+        if multiple is None:
+            packed = PackedModel(model, capacity, keep_hidden, taps)
+        else:
+            packed = PackedModel(model, capacity, keep_hidden, taps, ExactAttention(), row_multiple=multiple)
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.
         raise CheckpointError(f"the target does not run on {device}: {str(error).splitlines()[0]}") from error
@@ -145,4 +155,10 @@ def load_target(
             f"the target does not run on {device} in {dtype} with room for {capacity} tokens; "
             "choose another --device or --dtype, or lower --cache-tokens"
         ) from error
+    if is_exact and multiple is None:
+        if exact:
+            raise CheckpointError(f"{_VARIANT}; choose --fast, another --device or --dtype.")
+        _log.warning(
+            "%s: greedy answers may differ from plain decoding where two tokens are nearly as likely", _VARIANT
+        )
     return Target(packed)

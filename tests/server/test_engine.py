@@ -30,7 +30,7 @@ from tests.families import FAMILIES
 from tests.server.client_turn import EngineWire, play
 from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.helpers import Helpers
-from tests.server.proposers import guessing, knowing, nothing
+from tests.server.proposers import Proposer, guessing, knowing, nothing
 from tests.server.reference import Reference
 
 CAPACITY = 4096
@@ -204,6 +204,27 @@ async def test_what_ends_the_engine_is_raised_as_it_is() -> None:
     EngineWire(engine).send(client.open([1, 2], Settings(10)))
     with pytest.raises(ArithmeticError, match="fell off the bus"):
         await asyncio.wait_for(engine.run(), 5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+async def test_in_half_precision_drafted_answers_are_those_of_plain_decoding(
+    dtype: str, checkpoint: Callable[[str], Path]
+) -> None:
+    """Prompts longer than a page of exact attention, drafted for one by one and then together."""
+    engine, _, limits = make_engine(checkpoint("llama"), dtype=dtype)
+    running = asyncio.create_task(engine.run())
+    rng = random.Random(dtype)
+    prompts = [[rng.randrange(2, 300) for _ in range(length)] for length in (1, 40, 62, 90)]
+
+    async def answer(prompt: list[int], propose: Proposer) -> list[int]:
+        client = ClientSession(uuid4().hex, limits)
+        return await play(client, EngineWire(engine), client.open(prompt, Settings(TOKENS)), propose)
+
+    plain = [await answer(prompt, nothing) for prompt in prompts]
+    guided = [knowing(prompt + truth, 0.8, 300) for prompt, truth in zip(prompts, plain, strict=True)]
+    assert [await answer(*each) for each in zip(prompts, guided, strict=True)] == plain
+    assert list(await asyncio.gather(*(answer(*each) for each in zip(prompts, guided, strict=True)))) == plain
+    running.cancel()
 
 
 CUDA = pytest.param(

@@ -41,13 +41,14 @@ def models(request: Request) -> Mapping[str, Path]:
     return {"target": find_model_paths(request).target, **_drafts(request)}
 
 
-def open_testbed(request: Request, prompts: int) -> Testbed:
+def open_testbed(request: Request, prompts: int, dtype: str = "float32", exact: bool | None = None) -> Testbed:
     """Loads the target and all draft models beside it, and chooses `prompts` held-out prompts of each category.
+    `dtype` and `exact` are the target's.
 
     Raises OutriderError where a model is missing or models do not fit together.
     """
     found = find_model_paths(request)
-    server = load_virtual_server(found.target, list(_drafts(request).values()))
+    server = load_virtual_server(found.target, list(_drafts(request).values()), dtype, exact)
     chosen = choose(found.prompts, prompts, request.seed)
     tokenizer = server.offer.tokenizer
     tokens = {

@@ -1,17 +1,18 @@
-"""Attention by views, gathered contexts and their merge, against one dense softmax a row."""
+"""Attention by views, gathered contexts and their merge, and by pages, against one dense softmax a row."""
 
 import pytest
 import torch
 
 from common.models.attention_backend import AttentionBackend, backend_for
+from common.models.exact_attention import ExactAttention
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
 from tests.common.models.dense_attention import CPU, SCORINGS, SLOTS, dense, make_layer, random_plan
 
 
-@pytest.fixture(params=[1, 8, 64])
+@pytest.fixture(params=[1, 8, 64, "pages"])
 def backend(request: pytest.FixtureRequest) -> AttentionBackend:
-    return backend_for(CPU, torch.float64, request.param)
+    return ExactAttention() if request.param == "pages" else backend_for(CPU, torch.float64, request.param)
 
 
 @pytest.mark.parametrize("name", SCORINGS)

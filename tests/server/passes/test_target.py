@@ -114,3 +114,17 @@ def test_a_target_whose_passes_do_not_agree_is_not_served(tmp_path: Path, monkey
     monkeypatch.setattr("common.models.packed.head_of", lambda model: model.lm_head)
     with pytest.raises(CheckpointError, match="packed passes do not agree with the model type 'cohere'"):
         load_target(str(target), **options)  # type: ignore[arg-type]
+
+
+def test_where_no_row_multiple_helps_exact_passes_are_refused_or_left(
+    target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: None)
+    options = {"device": "cpu", "dtype": "bfloat16", "capacity": 16, "threads": 1}
+    with pytest.raises(CheckpointError, match="choose --fast"):
+        load_target(str(target), **options, exact=True)  # type: ignore[arg-type]
+    load_target(str(target), **options)  # type: ignore[arg-type]
+    assert "nearly as likely" in caplog.text
+    caplog.clear()
+    load_target(str(target), **options, exact=False)  # type: ignore[arg-type]
+    assert not caplog.text

@@ -11,6 +11,7 @@ It may not know layers, models or drafts.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from safetensors import SafetensorError
@@ -58,14 +59,37 @@ def make_product(
 
 def multiplies_integers() -> bool:
     """Whether this CPU has the instructions. Others may saturate sums of two products at 16 bits."""
-    return torch.backends.mkldnn.is_available() and bool(torch.cpu._is_vnni_supported())
+    return torch.backends.mkldnn.is_available() and torch.cpu._is_vnni_supported()  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _IntegerRows:
+    """Up to 16,384 rows of an int8 weight. place: where their results go; packed: in oneDNN's order; scales and zeros:
+    float32 and int32 `[rows]`."""
+
+    place: slice
+    packed: torch.Tensor
+    scales: torch.Tensor
+    zeros: torch.Tensor
+
+    def multiply(self, x: torch.Tensor) -> torch.Tensor:
+        """float32 `[count, rows]` of uint8 `[count, padded]`."""
+        multiply = torch.ops.onednn.qlinear_pointwise
+        given = (self.packed, self.scales, self.zeros)
+        sums: torch.Tensor = multiply(x, 1.0, _ZERO_UINT8, *given, None, 1.0, 0, torch.float32, "none", [], "")
+        return sums
 
 
 def _integer_product(weight: QuantisedWeight, kept: torch.Tensor | None) -> Product:
-    scales = weight.scales if kept is None else weight.scales[kept]
+    scales = (weight.scales if kept is None else weight.scales[kept]).float()
     parts = [
-        (torch.ops.onednn.qlinear_prepack(numbers, None), own.float(), torch.zeros(len(own), dtype=torch.int32))
-        for numbers, own in zip(_numbers(weight, kept), scales.split(_INT8_ROWS_AT_ONCE), strict=True)
+        _IntegerRows(
+            place,
+            torch.ops.onednn.qlinear_prepack(numbers, None),
+            scales[place],
+            torch.zeros(len(numbers), dtype=torch.int32),
+        )
+        for place, numbers in _numbers(weight, kept)
     ]
 
     def product(x: torch.Tensor) -> torch.Tensor:
@@ -73,22 +97,19 @@ def _integer_product(weight: QuantisedWeight, kept: torch.Tensor | None) -> Prod
         steps = wide.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(torch.float32).tiny) / _MOST_INT8
         rounded = (wide / steps).round_().add_(_ZERO_UINT8).to(torch.uint8)
         out = x.new_empty(len(x), len(scales))
-        for (packed, own, zeros), place in zip(parts, out.split(_INT8_ROWS_AT_ONCE, dim=1), strict=True):
-            sums = torch.ops.onednn.qlinear_pointwise(
-                rounded, 1.0, _ZERO_UINT8, packed, own, zeros, None, 1.0, 0, torch.float32, "none", [], ""
-            )
-            torch.mul(sums, steps, out=place)
+        for part in parts:
+            torch.mul(part.multiply(rounded), steps, out=out[:, part.place])
         return out
 
     return product
 
 
-def _numbers(weight: QuantisedWeight, kept: torch.Tensor | None) -> Iterator[torch.Tensor]:
-    """int8 `[up to 16384, padded]`, in order."""
+def _numbers(weight: QuantisedWeight, kept: torch.Tensor | None) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Places among the rows, and the int8 `[up to 16384, padded]` there."""
     count = len(weight) if kept is None else len(kept)
     for start in range(0, count, _INT8_ROWS_AT_ONCE):
-        chosen = slice(start, start + _INT8_ROWS_AT_ONCE)
-        yield _mapped_anew(weight).packed[chosen if kept is None else kept[chosen]]
+        place = slice(start, min(start + _INT8_ROWS_AT_ONCE, count))
+        yield place, _mapped_anew(weight).packed[place if kept is None else kept[place]]
 
 
 def _mapped_anew(weight: QuantisedWeight) -> QuantisedWeight:
@@ -101,8 +122,9 @@ def _mapped_anew(weight: QuantisedWeight) -> QuantisedWeight:
         again = read_mapped(file)[name]
     except (OSError, SafetensorError, ValueError, KeyError):
         return weight  # the first mapping outlives the file
-    is_same = isinstance(again, QuantisedWeight) and again.packed.shape == weight.packed.shape
-    return again if is_same and again.weights_mode == weight.weights_mode else weight
+    if not isinstance(again, QuantisedWeight) or again.weights_mode != weight.weights_mode:
+        return weight
+    return again if again.packed.shape == weight.packed.shape else weight
 
 
 def _filled(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -145,7 +145,11 @@ def _int4_product(layout: KernelLayout, rows: int) -> Product:
 
 def kernel_layout(weight: QuantisedWeight) -> KernelLayout:
     """Of an int4 weight, on the CPU."""
-    return torch.cat(list(packed_parts(weight))), packed_scales(weight)
+    # In one piece: parts that are kept between larger ones that are not would leave the heap full of holes.
+    packed = torch.empty(packed_rows(weight), weight.packed.shape[1], dtype=torch.uint8)
+    for place, part in zip(packed.split(_INT4_ROWS_AT_ONCE), packed_parts(weight), strict=True):  # type: ignore[no-untyped-call]
+        place.copy_(part)
+    return packed, packed_scales(weight)
 
 
 def packed_rows(weight: QuantisedWeight) -> int:

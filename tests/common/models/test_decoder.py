@@ -188,7 +188,7 @@ def test_only_what_is_converted_is_copied_from_the_mapped_file(tmp_path: Path, m
         return mapped
 
     monkeypatch.setattr(decoder, "read_mapped", read)
-    for dtype, is_mapped in (("float32", True), ("bfloat16", False)):
+    for dtype, is_mapped in (("float64", True), ("float32", False)):
         loaded = load_decoder(directory, "cpu", dtype)
         assert loaded is not None
         weight = loaded.get_parameter("model.embed_tokens.weight")

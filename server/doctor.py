@@ -5,14 +5,11 @@ It loads no weights, and writes nothing but what the hub's client keeps of a che
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import grpc
 import typer
-from transformers import PreTrainedTokenizerBase
 
 from common.cache import cache_directory
 from common.certificate import read_pem
@@ -22,7 +19,7 @@ from common.models.errors import CheckpointError
 from common.models.fingerprint import fingerprint
 from common.models.quantised import method_of, why_not
 from common.models.shipped import shipped_family
-from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
+from common.models.source import CONFIG, read_json, weight_files
 from common.programs.configuration import Program
 from common.programs.findings import Finding, is_well, show
 from common.programs.machine import (
@@ -37,7 +34,7 @@ from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
 from server.models.bundles import checkpoint_name
-from server.models.inspect import check_fit
+from server.models.fit import TargetFiles, check_fit, target_directory
 from server.models.memory_needed import REMEDY, MemoryNeeded, memory_needed, sum_needed
 from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
@@ -46,16 +43,6 @@ from server.security.tokens import read_tokens
 
 _OF_A_SERVER = ("grpcio-reflection", "prometheus-client")
 _TAIL_BYTES = 4 * 10**9  # of a target of 8 B parameters, at the deepest N of a draft
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What the checks of drafts and of memory need. Without weights there is no fingerprint."""
-
-    directory: Path
-    config: dict[str, Any]
-    tokenizer: PreTrainedTokenizerBase
-    fingerprint: str | None
 
 
 async def doctor(
@@ -121,19 +108,19 @@ def _check_certificate(access: AccessOptions, now: datetime) -> Finding:
 def _check_models(asked: TargetOptions) -> list[Finding]:
     if not asked.targets:
         return [Finding("target", "none is known", "name one with --target, in the configuration or the environment")]
-    findings, targets, cache_tokens = list[Finding](), list[_Target](), list[int]()
+    findings, targets, cache_tokens = list[Finding](), list[TargetFiles](), list[int]()
     for request in asked.targets:
         try:
             target = _find_target(request.checkpoint, asked)
         except MisuseError as error:
             findings.append(Finding("target", f"{request.checkpoint} cannot be served", str(error)))
             continue
-        family = str(target.config["model_type"])
-        method = method_of(target.config) or "plain"
+        config = read_json(target.directory / CONFIG)
+        family, method = config["model_type"], method_of(config) or "plain"
         known = target.fingerprint[:12] if target.fingerprint else "known once its weights are here"
         name = request.name or checkpoint_name(request.checkpoint)
         findings.append(Finding("target", f"{name}, {family}, {method} weights, fingerprint {known}"))
-        if target.fingerprint is not None:
+        if target.fingerprint:
             targets.append(target)
             cache_tokens.append(request.cache_tokens)
     if not targets:
@@ -153,10 +140,9 @@ def _drafts(asked: TargetOptions) -> tuple[str, ...]:
     return asked.drafts or tuple(str(draft) for family in families if family for draft in family.drafts)
 
 
-def _find_target(checkpoint: str, asked: TargetOptions) -> _Target:
+def _find_target(checkpoint: str, asked: TargetOptions) -> TargetFiles:
     """Raises MisuseError where anything about the checkpoint stands in the way."""
-    family = shipped_family(checkpoint)
-    directory = checkpoint_directory(family.target if family else checkpoint, with_weights=False)
+    directory = target_directory(checkpoint, with_weights=False)
     config = read_json(directory / CONFIG)
     load_config(directory)
     fault = why_not(config, asked.quantise, asked.device)
@@ -167,10 +153,10 @@ def _find_target(checkpoint: str, asked: TargetOptions) -> _Target:
         known = fingerprint(directory)
     except CheckpointError:
         # A hub id's weights are fetched when it is served.
-        if Path(checkpoint).expanduser().is_dir() or family:
+        if Path(checkpoint).expanduser().is_dir() or shipped_family(checkpoint):
             raise
-        known = None
-    return _Target(directory, config, load_tokenizer(directory), known)
+        known = ""
+    return TargetFiles(directory, load_tokenizer(directory), known)
 
 
 def _check_memory(needed: MemoryNeeded) -> Finding:
@@ -178,15 +164,15 @@ def _check_memory(needed: MemoryNeeded) -> Finding:
     return Finding("memory", str(needed), "" if needed.fits else REMEDY, is_minor=needed.weights_fit)
 
 
-def _fit(draft: str, target: _Target) -> DraftKind | str:
+def _fit(draft: str, target: TargetFiles) -> DraftKind | str:
     """The kind of a draft model that fits the target, else the first reason why it does not."""
     try:
-        return check_fit(draft, target.directory, target.tokenizer, target.fingerprint or "")
+        return check_fit(draft, target)
     except MisuseError as error:
         return str(error)
 
 
-def _check_draft(draft: str, targets: Sequence[_Target], fits: Sequence[DraftKind | str]) -> Finding:
+def _check_draft(draft: str, targets: Sequence[TargetFiles], fits: Sequence[DraftKind | str]) -> Finding:
     """Whether the draft model fits one of the targets, else why not the first. `fits` has what `_fit` says of each."""
     name = checkpoint_name(draft)
     for target, fit in zip(targets, fits, strict=True):

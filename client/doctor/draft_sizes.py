@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from common.bundle import TAIL_FOLDER, BundleManifest
-from common.draft_kinds import DRAFT_KINDS
+from client.drafting.needed_memory import Headers, needed_bytes
+from common.bundle import BundleManifest
 from common.programs.findings import Finding
 from common.programs.machine import format_bytes
 from common.protocol.errors import OutriderError, PeerError
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.stub import Connection
 from common.weight_only.modes import AS_IS, MODES, WEIGHTS_SUFFIX
-from common.weight_only.needs import LENGTH_BYTES, StoredTensor, header_length, memory_bytes, read_header
+from common.weight_only.needs import LENGTH_BYTES, StoredTensor, header_length, read_header
 
 _MOST_HEADER_BYTES = 16 * 10**6
 _MEASURED_BYTES = 4 * 10**6
@@ -72,12 +72,12 @@ async def check_draft_sizes(connection: Connection, description: ServerDescripti
 def _finding(
     manifest: BundleManifest,
     quantised: Sequence[BundleManifest],
-    files: Mapping[str, Mapping[str, StoredTensor]],
+    files: Headers,
     rate: float,
     memory: Memory,
 ) -> Finding:
     offered = {each.weights: each for each in quantised if each.draft == manifest.draft}
-    needed = {mode: _needed(manifest, files, mode, memory.width) for mode in MODES}
+    needed = {mode: needed_bytes(files, manifest.kind, None, mode, memory.width) for mode in MODES}
     parts = []
     for mode in MODES:
         travels = sum(file.size for file in offered.get(mode, manifest).files)
@@ -92,24 +92,6 @@ def _finding(
         return Finding("weights", detail)
     fix = f"use --weights {fitting[0]}" if fitting else "choose another --draft, or end other programs"
     return Finding("weights", detail, fix, is_minor=True)
-
-
-def _needed(manifest: BundleManifest, files: Mapping[str, Mapping[str, StoredTensor]], mode: str, width: int) -> int:
-    """At most: with as many of the target's layers as the bundle holds."""
-    total = 0
-    for path, tensors in files.items():
-        kind = DRAFT_KINDS.get(manifest.kind)
-        if path.startswith(f"{TAIL_FOLDER}/") or kind is None or not kind.runs_target_layers:
-            total += memory_bytes(tensors, mode, width)
-        else:
-            total += max((memory_bytes(half, mode, width) for half in _halves(tensors)), default=0)
-    return total
-
-
-def _halves(tensors: Mapping[str, StoredTensor]) -> list[dict[str, StoredTensor]]:
-    """The tensors of each depth, one of which is in memory at a time."""
-    depths = {name.partition(".")[0] for name in tensors}
-    return [{name: each for name, each in tensors.items() if name.startswith(f"{depth}.")} for depth in depths]
 
 
 async def _fetch_begin(connection: Connection, request: FileRequest, least: int) -> _Begin:

@@ -53,8 +53,11 @@ def save_draft(
     (directory / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     for name, tensors in ((WEIGHTS, client), (EXPORTER_WEIGHTS, exporter)):
         if tensors:
-            save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, directory / name)
-            (directory / name).chmod(0o644)  # the writer leaves them readable by their owner alone
+            # Written beside and moved: a drafter may have the present file mapped.
+            written = directory / f"{name}.part"
+            save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, written)
+            written.chmod(0o644)  # the writer leaves them readable by their owner alone
+            written.replace(directory / name)
 
 
 def read_draft_kind(directory: Path) -> DraftKind:
@@ -162,21 +165,18 @@ def read_accept_lengths(directory: Path) -> dict[int, float]:
 
 
 def network_from(build: Callable[[], Network], tensors: Tensors, directory: Path) -> Network:
-    """The network that `build` makes, with these tensors and frozen: quantised ones stay so, without a second copy.
+    """The network that `build` makes, on these tensors themselves and frozen: those of a mapped file stay there.
 
-    Raises as `load_into` does.
+    Raises CheckpointError where names or shapes differ.
     """
-    if not is_quantised(tensors):
-        network = build()
-        load_into(network, tensors, directory)
-        return network
     network = without_weights(build)
     try:
-        load_quantised(network, tensors, torch.empty(0))
+        if is_quantised(tensors):
+            load_quantised(network, tensors, torch.empty(0))
+        else:
+            network.load_state_dict(dict(tensors), strict=True, assign=True)
     except (RuntimeError, ValueError, AttributeError) as error:
-        raise CheckpointError(
-            f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again."
-        ) from error
+        raise _not_fitting(directory) from error
     return network.requires_grad_(False).train(False)
 
 
@@ -185,8 +185,10 @@ def load_into(module: torch.nn.Module, tensors: Tensors, directory: Path) -> Non
     try:
         module.load_state_dict(dict(tensors), strict=True)
     except RuntimeError as error:
-        raise CheckpointError(
-            f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again."
-        ) from error
+        raise _not_fitting(directory) from error
     module.requires_grad_(False)
     module.train(False)
+
+
+def _not_fitting(directory: Path) -> CheckpointError:
+    return CheckpointError(f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again.")

@@ -227,7 +227,8 @@ def load_decoder(
 def _load_plain(
     decoder: CausalDecoder, tensors: Mapping[str, torch.Tensor], device: torch.device, dtype: torch.dtype
 ) -> None:
-    weights = {name: tensor.to(device, dtype, copy=True) for name, tensor in tensors.items()}
+    # What needs no conversion stays in the mapped file: an embedding takes memory for the rows that occur.
+    weights = {name: tensor.to(device, dtype) for name, tensor in tensors.items()}
     if decoder.config.tie_word_embeddings:
         weights[_HEAD] = weights[_EMBEDDING]
     decoder.load_state_dict(weights, assign=True)

@@ -15,8 +15,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from common.weight_only.files import read_mapped
-from common.weight_only.layers import KernelLayout, linear_weights, packed_parts, packed_rows, packed_scales, put_in
+from common.weight_only.layers import linear_weights, put_in
 from common.weight_only.modes import INT4, SCALES_SUFFIX
+from common.weight_only.products import KernelLayout, packed_parts, packed_rows, packed_scales
 from common.weight_only.stream import StreamedTensor, write_safetensors
 from common.weight_only.weight import QuantisedWeight
 

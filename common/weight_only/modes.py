@@ -22,9 +22,6 @@ faster, and none is as exact."""
 SCALE_BYTES = 2
 """Of a scale or a zero: bfloat16, which the kernels read."""
 
-WEIGHTS_SUFFIX = ".safetensors"
-"""Of a file of weights."""
-
 SCALES_SUFFIX = ".scales"
 """Of the tensor of a quantised weight's scales, behind the weight's own name."""
 

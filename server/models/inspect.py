@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from transformers import PreTrainedTokenizerBase
 
 from common.draft_kinds import DraftKind, DraftParts
 from common.draft_models.directory import (
@@ -24,16 +23,14 @@ from common.draft_models.directory import (
 )
 from common.draft_models.layouts import LAYOUTS, recognise
 from common.draft_models.vocabulary import KEPT_TOKENS
-from common.models.checkpoint import load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.families import check_causal_lm
-from common.models.fingerprint import fingerprint
-from common.models.shipped import shipped_family
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
 from common.programs.findings import Finding
 from common.protocol.errors import MisuseError
-from server.models.bundles import checkpoint_name, find_causal_lm
-from server.models.draft_models import network_of, read_draft_model
+from server.models.bundles import checkpoint_name
+from server.models.draft_models import network_of
+from server.models.fit import check_fit, read_target
 
 _OURS = "ours, as `outrider-train` writes it"
 _CAUSAL_LM = "a causal language model, as transformers saves it"
@@ -132,26 +129,12 @@ def describe_draft(name: str, report: DraftReport, *, with_tensors: bool = False
 def describe_fit(draft: str, target: str) -> Finding:
     """Whether the draft model fits a target, else the first reason why not. Raises MisuseError where the target cannot
     be read."""
-    family = shipped_family(target)
-    directory = checkpoint_directory(family.target if family else target, with_weights=True)
-    tokenizer, known = load_tokenizer(directory), fingerprint(directory)
+    files = read_target(target)
     try:
-        check_fit(draft, directory, tokenizer, known)
+        check_fit(draft, files)
     except MisuseError as error:
         return Finding("target", f"it does not fit {checkpoint_name(target)}", str(error))
-    return Finding("target", f"it fits {checkpoint_name(target)}, fingerprint {known[:12]}")
-
-
-def check_fit(draft: str, target: Path, tokenizer: PreTrainedTokenizerBase, known: str) -> DraftKind:
-    """The kind of a draft model that fits the target, whose fingerprint is `known`. Raises MisuseError with the first
-    reason why one does not."""
-    directory = checkpoint_directory(draft, with_weights=True)
-    kind = read_draft_kind(directory)
-    if kind.parts is DraftParts.CAUSAL_LM:
-        find_causal_lm(draft, tokenizer)
-    else:
-        read_draft_model(checkpoint_name(draft), kind, directory, target, known)
-    return kind
+    return Finding("target", f"it fits {checkpoint_name(target)}, fingerprint {files.fingerprint[:12]}")
 
 
 def _facts_of_causal_lm(directory: Path, config: dict[str, Any]) -> DraftFacts:

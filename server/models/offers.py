@@ -4,32 +4,14 @@ It may not know sessions or how a target runs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
-
-from common.models.checkpoint import load_tokenizer
-from common.models.fingerprint import fingerprint
-from common.models.shipped import shipped_family
-from common.models.source import checkpoint_directory
 from common.protocol.errors import MisuseError
 from common.protocol.plain import TYPEABLE, is_typeable, plain
 from common.rpc.description_checks import MOST_BUNDLES, MOST_NAMES
 from server.models.bundles import checkpoint_name
-from server.models.inspect import check_fit
+from server.models.fit import TargetFiles, check_fit, read_target
 from server.models.offer import Offer, make_offer
 from server.options import ChosenTarget, TargetOptions
-
-
-@dataclass(frozen=True, slots=True)
-class _NamedTarget:
-    """What tells whether a draft model fits."""
-
-    name: str
-    directory: Path
-    tokenizer: PreTrainedTokenizerBase
-    fingerprint: str
 
 
 def make_offers(options: TargetOptions) -> list[Offer]:
@@ -71,17 +53,17 @@ def _matched(options: TargetOptions) -> Sequence[tuple[str, ...]]:
     """The draft models of each target: all that fit it. With one target `make_offer` says which do not."""
     if len(options.targets) == 1:
         return [options.drafts]
-    targets = [_read(target) for target in options.targets]
-    known = [target.fingerprint for target in targets]
-    for target in targets:
-        twin = targets[known.index(target.fingerprint)]
-        if twin is not target:
-            raise MisuseError(f"the targets '{twin.name}' and '{target.name}' are the same checkpoint; leave one out")
+    targets = {_name(target): read_target(target.checkpoint) for target in options.targets}
+    by_fingerprint: dict[str, str] = {}
+    for name, target in targets.items():
+        twin = by_fingerprint.setdefault(target.fingerprint, name)
+        if twin != name:
+            raise MisuseError(f"the targets '{twin}' and '{name}' are the same checkpoint; leave one out")
     matched: list[list[str]] = [[] for _ in targets]
     for draft in options.drafts:
-        reasons = [_why_not(draft, target) for target in targets]
+        reasons = [_why_not(draft, target) for target in targets.values()]
         if all(reasons):
-            given = "; ".join(f"'{target.name}': {reason}" for target, reason in zip(targets, reasons, strict=True))
+            given = "; ".join(f"'{name}': {reason}" for name, reason in zip(targets, reasons, strict=True))
             raise MisuseError(f"the draft {draft} fits none of the targets; for {given}")
         for drafts, reason in zip(matched, reasons, strict=True):
             if not reason:
@@ -89,16 +71,10 @@ def _matched(options: TargetOptions) -> Sequence[tuple[str, ...]]:
     return [tuple(drafts) for drafts in matched]
 
 
-def _read(target: ChosenTarget) -> _NamedTarget:
-    family = shipped_family(target.checkpoint)
-    directory = checkpoint_directory(family.target if family else target.checkpoint, with_weights=True)
-    return _NamedTarget(_name(target), directory, load_tokenizer(directory), fingerprint(directory))
-
-
-def _why_not(draft: str, target: _NamedTarget) -> str:
+def _why_not(draft: str, target: TargetFiles) -> str:
     """The first reason why the draft model does not fit, empty where it does."""
     try:
-        check_fit(draft, target.directory, target.tokenizer, target.fingerprint)
+        check_fit(draft, target)
     except MisuseError as error:
         return str(error).rstrip(".")
     return ""

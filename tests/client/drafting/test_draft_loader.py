@@ -9,7 +9,7 @@ import pytest
 
 from client.drafting import needed_memory
 from client.drafting.draft_loader import DraftChoice, DraftLoader
-from client.drafting.needed_memory import TooLargeError, needed_bytes
+from client.drafting.needed_memory import TooLargeError, needed_bytes, read_headers
 from client.errors import BundleError
 from common.bundle import TAIL_FOLDER, describe_file, make_manifest
 from common.draft_models.directory import note_accept_lengths, read_accept_lengths
@@ -76,7 +76,7 @@ def small_memory(bundle, monkeypatch):
     """Lets only draft models with at most so many target layers fit."""
 
     def limit(layers: int) -> None:
-        free = needed_bytes(bundle, "moa", layers, AS_IS, "float32") if layers >= 0 else 1
+        free = needed_bytes(read_headers(bundle), "moa", layers, AS_IS, 4) if layers >= 0 else 1
         monkeypatch.setattr(needed_memory, "free_memory_bytes", lambda _: free)
 
     return limit

@@ -12,11 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from common.draft_models.tail import load_tail, write_tail
+from common.models import decoder
 from common.models.checkpoint import load_causal_lm
 from common.models.decoder import CausalLm, load_decoder
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from common.models.segment import Segment
+from common.weight_only.files import read_mapped
 from tests.families import FAMILIES, make_checkpoint
 
 TOKENS = [11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 11, 45, 7, 201, 99, 45]
@@ -175,6 +177,22 @@ def test_a_tied_head_that_the_weights_hold_as_well_is_left_to_transformers(tmp_p
     tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"] * 2
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     assert load_decoder(directory, "cpu", "float32") is None
+
+
+def test_only_what_is_converted_is_copied_from_the_mapped_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = make_checkpoint(tmp_path, "llama")
+    mapped: dict[str, torch.Tensor] = {}
+
+    def read(file: Path) -> dict[str, torch.Tensor]:
+        mapped.update(read_mapped(file))
+        return mapped
+
+    monkeypatch.setattr(decoder, "read_mapped", read)
+    for dtype, is_mapped in (("float64", True), ("float32", False)):
+        loaded = load_decoder(directory, "cpu", dtype)
+        assert loaded is not None
+        weight = loaded.get_parameter("model.embed_tokens.weight")
+        assert (weight.data_ptr() == mapped["model.embed_tokens.weight"].data_ptr()) is is_mapped
 
 
 def test_an_unknown_dtype_is_told(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""`eagle3`: EAGLE-3's layer, trained on its own output over several steps with the target's distribution as the only
-goal (Li et al. 2025, arXiv 2503.01840, "training-time test").
+"""`eagle3`: EAGLE-3's layer, trained on its own output over several steps ("training-time test", Li et al. 2025, arXiv
+2503.01840), with the target's distribution as its goal and, unlike the paper's, the fused states that it replaces.
 
 What may live here: the loss, evaluation and saving of this kind. It may not know data, schedules or the loop.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.nn.functional import log_softmax, pad, softmax
+from torch.nn.functional import log_softmax, pad, smooth_l1_loss, softmax
 
 from common.draft_models.eagle3 import KIND, TAPS, Eagle3Config, Eagle3Draft, Fuse, default_taps, save_eagle3
 from common.draft_models.exporters import FusedExporter
@@ -40,6 +40,9 @@ FEEDBACK_STEPS = 7
 STEP_DECAY = 0.8
 """The weight of each step's loss in that of the one before, the authors' too."""
 
+FEATURE_WEIGHT = 1.0
+"""Outputs near the states in whose place they stand make one task of all steps, which a short training needs."""
+
 FEEDBACK_GROWS = 0.75
 """The share of a run in which the number of steps grows from 1. A layer that predicts nothing yet feeds back noise."""
 
@@ -60,19 +63,23 @@ class Eagle3Recipe:
         self,
         target: FrozenTarget,
         feedback_steps: int = FEEDBACK_STEPS,
+        feature_weight: float = FEATURE_WEIGHT,
         intermediate: int | None = None,
         kv_heads: int | None = None,
         draft_vocabulary: int | None = None,
     ):
-        """`intermediate`: width of the layer's feed-forward part, `kv_heads`: its key/value heads, by default the
-        target's. `draft_vocabulary`: tokens that the draft may propose, the most frequent ones; by default 32,000, or
-        the target's if it has fewer.
+        """`feature_weight`: of the smooth-L1 distance of a row's output to the fused state in whose place it stands, 0
+        for the published loss. `intermediate`: width of the layer's feed-forward part, `kv_heads`: its key/value heads,
+        by default the target's. `draft_vocabulary`: tokens that the draft may propose, the most frequent ones; by
+        default 32,000, or the target's if it has fewer.
 
         The head trains over all tokens, from the target's, and is trimmed when the text has been counted. Raises
         MisuseError for values that make no draft.
         """
         if feedback_steps < 1 or (intermediate is not None and intermediate < 1):
             raise MisuseError("--feedback-steps and --intermediate must be at least 1")
+        if feature_weight < 0:
+            raise MisuseError(f"--feature-weight must not be below 0, as {feature_weight:g} is")
         config = target.config
         layers, vocabulary = config.num_hidden_layers, config.vocab_size
         self.taps = learned_taps(layers)
@@ -94,6 +101,7 @@ class Eagle3Recipe:
         self.module = nn.ModuleDict({"draft": self.draft, "fuse": self.fuse, "counts": self.counts})
         self._target = target
         self._steps = feedback_steps
+        self._feature_weight = feature_weight
 
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
         if features.logits is None:
@@ -101,19 +109,27 @@ class Eagle3Recipe:
         self.counts.add(batch)
         likely = softmax(features.logits.float(), dim=-1)
         rows, places = batch.learn.nonzero(as_tuple=True)
-        losses, metrics = [], {}
+        losses: list[torch.Tensor] = []
+        metrics: dict[str, torch.Tensor] = {}
         steps = steps_at(moment.share, self._steps)
-        for step, out in enumerate(self._outputs(batch, features, steps)):
+        fused = self._fused(features)
+        wanted = fused.detach()[rows, places].float()
+        for step, out in enumerate(self._outputs(batch, fused, steps)):
             # The token behind place p is predicted by row p - 1, which is column p - 1 - step of this step.
             columns = places - 1 - step
             within = columns >= 0
             count = within.sum().clamp(min=1)
-            logits = self.draft.logits(out[rows[within], columns[within]]).float()
-            losses.append(-(likely[within] * log_softmax(logits, dim=-1)).sum() / count)
+            predicted = out[rows[within], columns[within]]
+            logits = self.draft.logits(predicted).float()
+            soft = -(likely[within] * log_softmax(logits, dim=-1)).sum() / count
+            distance = smooth_l1_loss(predicted.float(), wanted[within], reduction="none").mean(-1).sum() / count
+            losses.append(soft + self._feature_weight * distance)
+            if not step:
+                metrics |= {"soft": soft.detach(), "smooth_l1": distance.detach()}
             metrics[f"agreement {step + 1}"] = (logits.argmax(-1) == likely[within].argmax(-1)).sum() / count
         weights = torch.tensor([STEP_DECAY**step for step in range(steps)], device=losses[0].device)
         total = (torch.stack(losses) * weights).sum() / weights.sum()
-        return LossParts(total, {"soft": losses[0].detach(), **metrics})
+        return LossParts(total, metrics)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
         fuse = deepcopy(self.fuse).to(self._target.model.dtype)
@@ -129,17 +145,22 @@ class Eagle3Recipe:
         kept = self.counts.size
         return {
             "feedback steps": f"1 to {self._steps}, each weighing {STEP_DECAY:g} of the one before",
+            "losses": f"soft cross-entropy and {self._feature_weight:g} smooth-L1",
             "reads what enters layers": ", ".join(map(str, self.taps)),
             "feed-forward width": str(self.draft.config.layer.intermediate),
             "key/value heads": str(self.draft.config.layer.kv_heads),
             "draft vocabulary": "the target's" if kept is None else f"the {kept} most frequent tokens of the text",
         }
 
-    def _outputs(self, batch: Batch, features: Features, steps: int) -> list[torch.Tensor]:
+    def _fused(self, features: Features) -> torch.Tensor:
+        """`[R, T, E]`, what the server sends of each token."""
+        fused: torch.Tensor = self.fuse(torch.cat([features.hidden[n] for n in self.needs.hidden], dim=-1).float())
+        return fused
+
+    def _outputs(self, batch: Batch, fused: torch.Tensor, steps: int) -> list[torch.Tensor]:
         """The outputs `[R, T - 1, E]` of each of `steps`: column i of step n is row i + n, computed from the target's
         states up to i and the layer's own output behind."""
-        states = torch.cat([features.hidden[n] for n in self.needs.hidden], dim=-1).float()
-        feature = self.fuse(states)[:, :-1]
+        feature = fused[:, :-1]
         with torch.no_grad():
             embedded = self._target.embedding(batch.ids[:, 1:]).float()
         columns = torch.arange(embedded.shape[1], device=embedded.device).expand(len(embedded), -1)
@@ -203,9 +224,10 @@ def _attend_to_own_token(draft: Eagle3Draft) -> None:
 def build(
     target: FrozenTarget,
     feedback_steps: int = FEEDBACK_STEPS,
+    feature_weight: float = FEATURE_WEIGHT,
     intermediate: int | None = None,
     kv_heads: int | None = None,
     draft_vocabulary: int | None = None,
 ) -> Eagle3Recipe:
     """As `Eagle3Recipe`."""
-    return Eagle3Recipe(target, feedback_steps, intermediate, kv_heads, draft_vocabulary)
+    return Eagle3Recipe(target, feedback_steps, feature_weight, intermediate, kv_heads, draft_vocabulary)

@@ -3,7 +3,7 @@ and what it saves is what it was."""
 
 import pytest
 import torch
-from torch.nn.functional import log_softmax, softmax
+from torch.nn.functional import log_softmax, smooth_l1_loss, softmax
 
 from common.draft_models.directory import check_fingerprint, check_sizes, read_draft_kind
 from common.draft_models.eagle3 import TAPS, load_eagle3, load_fuse, read_facts, read_taps
@@ -25,8 +25,9 @@ def target(tmp_path_factory):
 
 
 @torch.no_grad()
-def expected_step(recipe, target, ids, learn, step):
-    """The loss of one step, place by place: a chain of rows, the last `step` of them on the draft's own output."""
+def expected_step(recipe, target, ids, learn, step, weight):
+    """The loss of one step, place by place: a chain of rows, the last `step` of them on the draft's own output, which
+    is to be near the state in whose place it stands."""
     out = target.model.model(ids[None], output_hidden_states=True)
     fused = recipe.fuse(torch.cat([out.hidden_states[tap][0] for tap in recipe.taps], -1))
     embedded = target.embedding(ids)
@@ -41,19 +42,20 @@ def expected_step(recipe, target, ids, learn, step):
             own = recipe.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1:]
             features = torch.cat([features, own])
         given = log_softmax(recipe.draft.logits(own[0]), -1)
-        losses.append(-(softmax(target.head(out.last_hidden_state[0, place]), -1) * given).sum())
+        soft = -(softmax(target.head(out.last_hidden_state[0, place]), -1) * given).sum()
+        losses.append(soft + weight * smooth_l1_loss(own[0], fused[place]))
     return losses
 
 
-@pytest.mark.parametrize("steps", [1, 4])
-def test_the_loss_is_that_of_chains_on_its_own_output(target, steps):
-    recipe, batch = build(target, feedback_steps=steps), random_batch(target)
+@pytest.mark.parametrize(("steps", "weight"), [(1, 1.0), (4, 0.0), (4, 3.0)])
+def test_the_loss_is_that_of_chains_on_its_own_output(target, steps, weight):
+    recipe, batch = build(target, feedback_steps=steps, feature_weight=weight), random_batch(target)
     total = 0.0
     for step in range(steps):
         losses = [
             loss
             for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True)
-            for loss in expected_step(recipe, target, ids[:length], learn, step)
+            for loss in expected_step(recipe, target, ids[:length], learn, step, weight)
         ]
         total += STEP_DECAY**step * torch.stack(losses).mean()
     parts = lose(recipe, target, batch, END)
@@ -88,7 +90,7 @@ def test_samples_shorter_than_the_steps_are_no_problem(target, columns):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_learns_and_what_is_saved_is_what_was_measured(tmp_path, family):
     target = random_target(tmp_path, family)
-    recipe, batch = build(target, feedback_steps=3), random_batch(target, rows=8)
+    recipe, batch = build(target, feedback_steps=3, feature_weight=0), random_batch(target, rows=8)
     before = measure(recipe, target, PROMPTS, 12).accept_length
     likely = softmax(features(target, batch, recipe.needs).logits, -1)
     least = float(-(likely * likely.log()).sum(-1).mean())  # of a draft that knows the target's distribution
@@ -126,6 +128,17 @@ def test_at_the_start_a_row_looks_at_its_own_token(target, kv_heads):
     recipe.draft(entered, torch.arange(columns)[None], attend)
     # Equal weights for all rows would be 0.16 in the mean.
     assert own[0].mean() > 0.5
+
+
+def test_the_distance_moves_outputs_and_not_the_states_they_are_to_equal(target):
+    """A fusing layer that came nearer to the outputs would in the end send nothing."""
+    recipe, batch, fused = build(target, feedback_steps=1), random_batch(target), []
+    recipe.fuse.register_forward_hook(lambda _, given, found: fused.append(found))
+    (gradient,) = torch.autograd.grad(lose(recipe, target, batch).total, fused)
+    # No learned row reads the state of the last learned place, which is one that an output is to equal.
+    assert batch.learn[0, -2]
+    assert gradient[0, -3].abs().max() > 0
+    assert gradient[0, -2].abs().max() == 0
 
 
 def test_at_the_start_the_feature_is_the_last_tap(target):
@@ -180,6 +193,8 @@ def test_impossible_options_are_refused(target):
     for heads in (0, 4):
         with pytest.raises(MisuseError, match="--kv-heads must divide the target's 6 heads"):
             build(target, kv_heads=heads)
+    with pytest.raises(MisuseError, match="--feature-weight must not be below 0"):
+        build(target, feature_weight=-1)
     for options in ({"intermediate": 0}, {"feedback_steps": 0}):
         with pytest.raises(MisuseError, match="at least 1"):
             build(target, **options)

@@ -32,6 +32,7 @@ class Accounting:
         """An answer begins; its request brought `prompt_tokens` new tokens. Its client is charged for every token that
         is computed for it, also for those whose K/V were dropped and are computed again."""
         entry.active, entry.meter = now, AnswerMeter(now, prompt_tokens)
+        entry.computed.follow(entry.session.tree.tokens)
         self.counters.prompt_tokens += prompt_tokens
         self._quotas.requested(entry.client, now)
         self._quotas.used(entry.client, max(prompt_tokens, entry.to_compute), now)

@@ -38,6 +38,11 @@ class ComputedTokens:
         if self._tokens[scheduled.start : scheduled.start + len(computed)] != computed:
             self._tokens[scheduled.start :] = computed
 
+    def follow(self, sequence: Sequence[int]) -> None:
+        """The client's sequence is this one now. What it no longer holds lost its K/V because the client left it: to
+        compute that again, should the client return to it, is no repeat."""
+        del self._tokens[common_prefix(self._tokens, sequence) :]
+
     def clear(self) -> None:
         """K/V were given up on purpose: to compute the same tokens again is no repeat."""
         self._tokens.clear()

@@ -106,10 +106,10 @@ class FakeStream:
     def send(self, message: FromClient) -> None:
         self.sent.append(message)
         if isinstance(message, Open):
-            self._session = ServerSession(message, TERMS, time.monotonic())
+            self._session = ServerSession(message, TERMS, asyncio.get_running_loop().time())
             self._deliver(self._session.opening_replies())
         elif self._session is not None:
-            self._deliver(self._session.receive(message, time.monotonic()))
+            self._deliver(self._session.receive(message, asyncio.get_running_loop().time()))
         self._heard.set()
 
     async def receive(self) -> FromServer:
@@ -129,7 +129,7 @@ class FakeStream:
     async def _serve(self) -> None:
         while True:
             session = self._session
-            if session is None or session.due() > time.monotonic():
+            if session is None or session.due() > asyncio.get_running_loop().time():
                 self._heard.clear()
                 try:
                     await asyncio.wait_for(self._heard.wait(), 0.01)
@@ -143,7 +143,7 @@ class FakeStream:
                 else walk(scheduled.verify_input, _TargetRows(session, scheduled.verify_input))
             )
             await asyncio.sleep(self._pass_seconds)
-            self._deliver(session.complete(scheduled, tokens, time.monotonic()).replies)
+            self._deliver(session.complete(scheduled, tokens, asyncio.get_running_loop().time()).replies)
             self._feed(session)
             self.passes += 1
             if self.passes == self._breaks_after:
@@ -155,7 +155,7 @@ class FakeStream:
             ends = range(span.start + 1, span.start + span.count + 1)
             states = torch.tensor([state_of(session.tree.tokens[:end]) for end in ends])
             payload = b"nonsense" if self._corrupt else encode(states, REQUEST.dtype)
-            frame = session.state_frame(span, payload, time.monotonic())
+            frame = session.state_frame(span, payload, asyncio.get_running_loop().time())
             assert frame is not None
             self._deliver([frame])
 

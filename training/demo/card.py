@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from training.demo.answering import LONGEST_ANSWER_TOKENS
 from training.demo.batching import ROW_LENGTHS
+from training.demo.corpus import TOKEN_SHARES
 from training.demo.evaluate import Scores, SetScore
 from training.demo.public_data import SOURCES
 from training.demo.registry import FIRST_HELD_OUT, FURTHER_HELD_OUT, families
@@ -58,10 +59,11 @@ def data_section(public: Sequence[str]) -> str:
         "| code, math, reading, rewriting, stories, chat | the generators in `training/demo` | Apache-2.0 |",
         *(f"| `{source.file}` | {source.origin} | {source.licence} |" for source in SOURCES if source.file in public),
     ]
+    *most, last = (f"{share}% {category}" for category, share in TOKEN_SHARES.items())
     return (
         "## Data\n\n| data | origin | licence |\n|---|---|---|\n"
         + "\n".join(rows)
-        + "\n\nOf the tokens about 34% are code, 16% math, 19% reading, 14% rewriting, 8% stories and 9% chat. "
+        + f"\n\nThe tokens are about {', '.join(most)} and {last}. "
         "Generated conversations are drawn fresh for every step. What a prompt leaves open, such as the wording of an "
         "answer, is decided by words of the prompt and not by chance, except for the argument of an example in code. "
         f"One wording in {HELD_OUT_SHARE}, by a hash of the prompt, is never trained on. "

@@ -22,15 +22,16 @@ FOLLOW_UPS = 0.12
 SYSTEM_SHARE = 0.05
 SYSTEM_PROMPTS = ("You are a helpful assistant.", "You are the Outrider demo.", "You write short Python functions.")
 
-# Shares count conversations: the wanted percentage of tokens over the mean length of a conversation in tokens.
-CATEGORY_WEIGHTS = {
-    "code": 34 / 175,
-    "math": 16 / 115,
-    "reading": 19 / 138,
-    "rewriting": 14 / 110,
-    "stories": 8 / 223,
-    "chat": 9 / 110,
-}
+TOKEN_SHARES = {"code": 20, "math": 19, "reading": 26, "rewriting": 21, "stories": 6, "chat": 8}
+"""Percentages of the tokens. Code is learnt first: with a third of 23 million tokens it was right 19 times of 20, where
+reading and rewriting were right less than half the time."""
+
+MEAN_TOKENS = {"code": 175, "math": 115, "reading": 138, "rewriting": 110, "stories": 223, "chat": 110}
+"""Of a conversation."""
+
+CATEGORY_WEIGHTS = {category: share / MEAN_TOKENS[category] for category, share in TOKEN_SHARES.items()}
+"""How often each category is drawn: shares of the conversations."""
+
 SMALL_TALK_SHARE = 0.2
 PUBLIC_SHARE = {"stories": 0.3, "chat": 0.35}
 

@@ -80,6 +80,8 @@ async def measure(request: Request, advance: Advance) -> Report:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
         await endpoint_process.stop()
+        # A moved connection is silent for good, and the server's own pings find that out after longer than a lease.
+        proxy.reset()
         # Until every lease has expired.
         await asyncio.sleep(LEASE_SECONDS + 1)
         await server.stop()

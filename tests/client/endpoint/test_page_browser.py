@@ -9,20 +9,24 @@ import re
 import time
 import urllib.request
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("playwright", reason="no playwright here: make install")
 
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.client.endpoint.browser import chromium, demo_page, needs_chromium
 
 pytestmark = needs_chromium
 
-PATIENCE_MS = 60_000
-LONG = "Tell me a story about a fox and a lantern."  # takes the target at least six seconds
+PATIENCE_MS = 120_000
+expect.set_options(timeout=PATIENCE_MS)
+LONG = "Tell me a story about a fox and a lantern."
+MAX_TOKENS = 600
+"""Of an answer that need not end by itself: long enough to cut the link in the middle of it."""
 SHORT = "Hi! What is a shadow? Answer in one sentence."
 PHONE = {"width": 390, "height": 844}
 
@@ -73,6 +77,13 @@ def context(browser) -> Iterator[BrowserContext]:
         yield found
 
 
+@pytest.fixture(autouse=True)
+def _the_link_is_left_restored(url) -> Iterator[None]:
+    """The next test finds it so, however this one ends."""
+    yield
+    post(url, "page/link", {"cut": False}).close()
+
+
 @pytest.fixture
 def page(context, url) -> Iterator[Page]:
     yield from opened(context, url)
@@ -92,7 +103,7 @@ def opened(context: BrowserContext, url: str) -> Iterator[Page]:
 
 
 def link_is(page: Page, state: str) -> None:
-    expect(page.locator("#state")).to_have_text(state, timeout=PATIENCE_MS)
+    expect(page.locator("#state")).to_have_text(state)
     expect(page.locator("#link")).to_have_attribute("data-link", state)
 
 
@@ -102,7 +113,7 @@ def ask(page: Page, question: str) -> None:
 
 
 def is_done(page: Page, answers: int = 1) -> None:
-    expect(page.locator("article[aria-busy=false]")).to_have_count(answers, timeout=PATIENCE_MS)
+    expect(page.locator("article[aria-busy=false]")).to_have_count(answers)
 
 
 def longer_than(characters: int) -> re.Pattern[str]:
@@ -118,12 +129,27 @@ def text_of(page: Page, kind: str = "", article: int = 0) -> str:
     )
 
 
+def post(url: str, path: str, body: dict[str, object]) -> HTTPResponse:
+    headers = {"Content-Type": "application/json"}
+    return urllib.request.urlopen(
+        urllib.request.Request(f"{url}{path}", json.dumps(body).encode(), headers), timeout=120
+    )
+
+
+def limit_answers(page: Page) -> None:
+    """The page itself sets no limit."""
+
+    def limit(route: Route) -> None:
+        route.continue_(post_data=json.dumps({**route.request.post_data_json, "max_tokens": MAX_TOKENS}))
+
+    page.route("**/page/answer", limit)
+
+
 def answer_of_the_target(url: str, question: str) -> str:
     """Over a link that holds."""
-    body = {"model": "outrider", "messages": [{"role": "user", "content": question}]}
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{url}v1/chat/completions", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=120) as answer:
+    messages = [{"role": "user", "content": question}]
+    body = {"model": "outrider", "messages": messages, "max_tokens": MAX_TOKENS}
+    with post(url, "v1/chat/completions", body) as answer:
         whole = json.load(answer)
     assert whole["outrider"]["offline"] is False
     return whole["choices"][0]["message"]["content"]
@@ -146,20 +172,24 @@ def picture(page: Page, name: str) -> None:
 
 
 def test_a_link_that_is_cut_changes_nothing_in_the_answer(page, url):
+    limit_answers(page)
     ask(page, LONG)
     expect(page.locator(".text .confirmed").first).to_be_visible()
     expect(page.locator(".text .provisional").first).to_be_visible()
     expect(page.locator(".text")).to_have_text(longer_than(100))
     picture(page, "online")
+    shown = text_of(page)
     page.get_by_role("button", name="Cut the link").click()
     link_is(page, "offline")
     expect(page.locator(".plight")).to_contain_text("No link")
     confirmed, before = text_of(page, " .confirmed"), text_of(page)
-    expect(page.locator(".text")).to_have_text(longer_than(len(confirmed) + 150))
+    expect(page.locator(".text")).to_have_text(longer_than(len(shown)))
+    expect(page.locator(".text .provisional").last).to_be_visible()
     picture(page, "offline")
     assert text_of(page, " .confirmed") == confirmed
     assert text_of(page).startswith(before)
 
+    alone = text_of(page)
     page.get_by_role("button", name="Restore the link").click()
     link_is(page, "online")
     is_done(page)
@@ -171,6 +201,8 @@ def test_a_link_that_is_cut_changes_nothing_in_the_answer(page, url):
     expect(page.locator("#said")).to_have_text(expected)
     expect(page.locator(".about")).to_contain_text("the link was lost meanwhile")
 
+    if expected.startswith(alone):
+        return  # the draft was right, and nothing was taken back
     page.get_by_role("button", name="show what was taken back").click()
     expect(page.locator(".text del").first).to_be_visible()
     picture(page, "reconciled")

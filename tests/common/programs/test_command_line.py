@@ -1,8 +1,6 @@
 """common.programs.command_line: whatever happens in a command, the user gets one sentence and an exit code."""
 
-import os
-import subprocess
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import pytest
@@ -11,7 +9,6 @@ import typer
 from common.programs.command_line import Version, run
 from common.programs.memory import TOO_LITTLE_MEMORY
 from common.protocol.errors import MisuseError, OutriderError
-from tests.programs import command
 
 
 @pytest.mark.parametrize(
@@ -102,24 +99,22 @@ def test_a_word_that_is_neither_is_misuse(debug, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ["outrider", "outriderd", "outrider-lab", "outrider-train"])
-def test_every_program_shows_tracebacks(name, tmp_path):
+def test_every_program_shows_tracebacks(name, tmp_path, monkeypatch, capsys):
+    (program,) = (each.load() for each in entry_points(group="console_scripts", name=name))
     missing = {
         "outrider": ["run", "Hi", "--server", "nonsense"],
         "outriderd": ["serve", "--target", "/nowhere"],
         "outrider-lab": ["run", "nonsense", "--out", "x"],
         "outrider-train": ["moa", "--target", "/nowhere", "--data", "/nowhere", "--out", "x"],
     }
-    said = {
-        debug: subprocess.run(
-            [command(name), *missing[name]],
-            env={**os.environ, "OUTRIDER_DEBUG": debug},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=200,
-        ).stderr
-        for debug in ("1", "0", "maybe")
-    }
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [name, *missing[name]])
+    said = {}
+    for debug in ("1", "0", "maybe"):
+        monkeypatch.setenv("OUTRIDER_DEBUG", debug)
+        with pytest.raises(SystemExit):
+            program()
+        said[debug] = capsys.readouterr().err
     assert "Traceback (most recent call last):" in said["1"]
     assert said["1"].splitlines()[-1] == said["0"].splitlines()[-1]
     assert "Traceback" not in said["0"]

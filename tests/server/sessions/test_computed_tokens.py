@@ -46,3 +46,12 @@ def test_what_was_given_up_on_purpose_is_no_repeat() -> None:
     computed.add(chain(0, 5, 6), [])
     computed.clear()
     assert computed.count_repeats(chain(0, 5, 6)) == 0
+
+
+def test_what_a_client_left_and_returned_to_is_no_repeat() -> None:
+    computed = ComputedTokens()
+    computed.add(chain(0, 5, 6, 7), [])
+    computed.follow((5, 8))
+    computed.follow((5, 6, 7, 9))
+    assert computed.count_repeats(chain(0, 5, 6, 7)) == 1
+    assert computed.count_repeats(chain(1, 6, 7)) == 0

@@ -166,6 +166,21 @@ def test_what_must_be_computed_again_is_no_repeat(sessions: Sessions) -> None:
     assert sessions.counters.recomputed_tokens == 0
 
 
+def test_a_prompt_that_its_client_left_and_asks_again_is_no_repeat(sessions: Sessions) -> None:
+    """Its K/V went with the prompt in between, which was left before its first pass."""
+    client, fake_target = Client(sessions, "s"), FakeTarget()
+    first, between = prompt_of(1, 30), prompt_of(2, 30)
+    client.open(first, Settings(max_new_tokens=2))
+    answer(client, sessions, fake_target)
+    client.say(client.session.extend(0, between, SETTINGS))
+    client.say(client.session.cancel())
+    client.hear()
+    client.say(client.session.extend(0, first, Settings(max_new_tokens=2)))
+    answer(client, sessions, fake_target)
+    assert client.session.answer == decode(first, 2)
+    assert sessions.counters.recomputed_tokens == 0
+
+
 def test_stale_nodes_reach_the_summary(sessions: Sessions) -> None:
     client, fake_target = Client(sessions, "s"), FakeTarget()
     client.open([3, 4])

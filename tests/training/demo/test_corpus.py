@@ -7,10 +7,12 @@ from itertools import islice
 
 import pytest
 
-from training.demo.corpus import CATEGORY_WEIGHTS, PUBLIC_WEIGHTS, Corpus, CorpusConversation
+from common.models.shipped import FAMILIES
+from training.demo.corpus import CATEGORY_WEIGHTS, PUBLIC_WEIGHTS, TOKEN_SHARES, Corpus, CorpusConversation
 from training.demo.smalltalk import TOPICS
 from training.demo.split import is_held_out_prompt
 from training.demo.talks.categories import CATEGORIES
+from training.demo.tokenizer import load_tokenizer
 
 PUBLIC = {name: [((f"ask of {name}", "answer"),)] for files in PUBLIC_WEIGHTS.values() for name in files}
 SMALL_TALK = {ask.lower() for topic in TOPICS for ask in topic.asks}
@@ -25,14 +27,13 @@ def test_all_categories_are_mixed() -> None:
     assert set(CATEGORY_WEIGHTS) == {"code", *CATEGORIES}
 
 
-def test_code_has_about_a_third_of_the_text_and_no_category_is_left_behind(drawn: list[CorpusConversation]) -> None:
-    """Characters stand for tokens here; code has more of them in a token."""
-    lengths: Counter[str] = Counter()
+def test_each_category_has_its_share_of_the_tokens(drawn: list[CorpusConversation]) -> None:
+    tokenizer = load_tokenizer(FAMILIES["demo"].target)
+    tokens: Counter[str] = Counter()
     for item in drawn:
-        lengths[item.category] += sum(len(ask) + len(answer) for ask, answer in item.turns)
-    shares = {name: length / lengths.total() for name, length in lengths.items()}
-    assert 0.35 < shares.pop("code") < 0.55
-    assert all(0.05 < share < 0.25 for share in shares.values())
+        tokens[item.category] += sum(len(tokenizer.encode(text)) for turn in item.turns for text in turn)
+    shares = {name: 100 * count / tokens.total() for name, count in tokens.items()}
+    assert shares == {name: pytest.approx(share, abs=3) for name, share in TOKEN_SHARES.items()}
 
 
 def test_no_generated_prompt_is_held_out(drawn: list[CorpusConversation]) -> None:

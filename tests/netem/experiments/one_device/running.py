@@ -6,6 +6,10 @@ from types import ModuleType
 from matplotlib.figure import Figure
 
 from netem.experiments.experiment import Report, Request
+from netem.experiments.one_device.bench import Tree
+
+SMALL_TREE = Tree(2, 2, 4)
+"""Where a test needs trees, and not those of a paper."""
 
 
 async def run_quick(module: ModuleType, request: Request) -> Report:

@@ -13,7 +13,7 @@ from netem.experiments.one_device.states import (
     make_report,
 )
 from tests.netem.experiments.one_device.fake_answers import measured
-from tests.netem.experiments.one_device.running import check, run_quick
+from tests.netem.experiments.one_device.running import SMALL_TREE, check, run_quick
 
 WORKLOAD = StatesWorkload(1, 3, ("float16", "int4"), (0, 2), (0.0, 1.0), (4,), 30, 1)
 MOA = ComparedDraft("moa", DRAFT_KINDS["moa"], None)
@@ -53,6 +53,7 @@ def test_every_point_is_held_against_its_study_s_first():
 
 async def test_tiny_drafts_meet_every_setting(request_for, monkeypatch):
     monkeypatch.setattr(states, "QUICK", WORKLOAD)
+    monkeypatch.setattr(states, "PAPER_TREE", SMALL_TREE)
     report = await run_quick(states, request_for("moa:1"))
     whats = {(row[0], row[2]) for row in report.rows}
     assert {what for study, what in whats if study == "bits"} == {

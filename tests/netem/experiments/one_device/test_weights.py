@@ -5,9 +5,12 @@ from types import SimpleNamespace
 
 from common.draft_kinds import DRAFT_KINDS
 from common.weight_only.modes import AS_IS, INT4, INT8, MODES
+from netem.experiments.one_device import weights
 from netem.experiments.one_device.bench import TimedRounds
 from netem.experiments.one_device.compared_drafts import ComparedDraft
-from netem.experiments.one_device.weights import make_report, make_rows, measure
+from netem.experiments.one_device.prompts import Workload
+from netem.experiments.one_device.weights import make_report, make_rows
+from tests.netem.experiments.one_device.running import SMALL_TREE, run_quick
 
 DRAFT = ComparedDraft("moa", DRAFT_KINDS["moa"], Path("moa"))
 
@@ -30,8 +33,9 @@ def test_a_mode_is_judged_against_the_weights_as_they_are() -> None:
     assert report.results["mean_ratio"] == {INT8: 1.0, INT4: 0.625}
 
 
-async def test_a_quick_run_has_a_row_for_each_draft_and_mode(request_for) -> None:
-    report = await measure(request_for("moa"), lambda doing, share: None)
-    modes = [row[1] for row in report.rows]
-    assert modes == list(MODES) * (len(modes) // len(MODES))
+async def test_a_quick_run_has_a_row_for_each_draft_and_mode(request_for, monkeypatch) -> None:
+    monkeypatch.setattr(weights, "QUICK", Workload(prompts=1, tokens=4))
+    monkeypatch.setattr(weights, "PAPER_TREE", SMALL_TREE)
+    report = await run_quick(weights, request_for("draft", "moa:1"))
+    assert [row[1] for row in report.rows] == list(MODES) * 2
     assert {row[-1] for row in report.rows} == {"0"}

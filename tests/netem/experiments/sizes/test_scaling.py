@@ -1,4 +1,5 @@
 import json
+from functools import cache
 from pathlib import Path
 
 from common.weight_only.modes import AS_IS
@@ -9,6 +10,7 @@ DOCS = Path(__file__).parents[4] / "docs"
 PAGE = DOCS / "scaling.md"
 
 
+@cache
 def rows() -> list[Row]:
     """All of the first run, and those with quantised weights of the second."""
     every, quantised = (
@@ -19,11 +21,21 @@ def rows() -> list[Row]:
     return [scaling.by_present_formulas(Row(**row)) for row in kept]
 
 
+@cache
+def tables() -> tuple[str, ...]:
+    """Of the page, computed anew."""
+    return (
+        scaling.sizes_table(rows()),
+        scaling.parameters_table(),
+        scaling.state_table(),
+        scaling.training_table(),
+    )
+
+
 def refreshed(page: str) -> str:
     """The text of the page with its tables, which are found by their headings, computed anew."""
     lines = page.splitlines()
-    measured = scaling.sizes_table(rows())
-    for table in (measured, scaling.parameters_table(), scaling.state_table(), scaling.training_table()):
+    for table in tables():
         fresh = table.splitlines()
         start = lines.index(fresh[0])
         end = next((at for at in range(start, len(lines)) if not lines[at].startswith("|")), len(lines))

@@ -2,7 +2,7 @@
 
 from client.conversation import Conversation
 from client.link.offline import OfflineOptions
-from tests.client.conversations import COUNT, PROMPT, Server, ask, conversation
+from tests.client.conversation.conversations import COUNT, PROMPT, Server, ask, conversation
 from tests.client.fakes import END, ChainDrafter, FakeStream, decoded, target, wrong
 
 

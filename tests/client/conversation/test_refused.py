@@ -1,14 +1,13 @@
 """An answer that the server refuses for now: reported with its hint, or continued after it."""
 
 import asyncio
-import time
 
 import pytest
 
 from client.errors import RefusedError
 from client.link.link_state import LinkWatch
 from common.protocol.messages import Extend, Failed, FailureCode, Open, Settings
-from tests.client.conversations import COUNT, Shown, ask, conversation, until
+from tests.client.conversation.conversations import COUNT, Shown, ask, conversation, now, until
 from tests.client.fakes import FakeStream, decoded
 
 PROMPT = [3, 1, 4]
@@ -36,7 +35,7 @@ class Dials:
         self._streams = iter(streams)
 
     async def __call__(self) -> FakeStream:
-        self.at.append(time.monotonic())
+        self.at.append(now())
         return next(self._streams)
 
 
@@ -66,7 +65,7 @@ async def test_an_answer_that_was_begun_goes_on_once_the_wait_is_over(code: Fail
     talk = conversation(first, dials)
     asking = asyncio.create_task(ask(talk, shown, tokens=PROMPT))
     await until(lambda: len(shown.final) > 4)
-    refused_at = time.monotonic()
+    refused_at = now()
     first._frames.put_nowait(Failed(code, "come back later", WAIT))
     answer = await asking
     talk.close()

@@ -1,7 +1,7 @@
-"""Conversations for tests: the servers that they dial, what they show, and how they are asked. Makes no assertions."""
+"""Conversations for tests, on a virtual clock: the servers that they dial, what they show, and how they are asked.
+Makes no assertions."""
 
 import asyncio
-import time
 
 from client.conversation import Conversation
 from client.drafting.loop import DraftingLoop
@@ -10,10 +10,16 @@ from client.link.offline import OfflineOptions
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Failed, FailureCode, Open, Settings
 from common.rpc.errors import LinkError
+from netem.virtual.clock import VirtualWorker
 from tests.client.fakes import LIMITS, SESSION, FakeStream
 
 PROMPT = (3, 1, 4, 1, 5)
 COUNT = 40
+LEVEL_S = 0.001
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Server:
@@ -28,8 +34,8 @@ class Server:
 
     async def __call__(self) -> FakeStream:
         self.attempts += 1
-        self._first = time.monotonic() if self._first is None else self._first
-        if time.monotonic() - self._first < self._back:
+        self._first = now() if self._first is None else self._first
+        if now() - self._first < self._back:
             raise LinkError("nobody is there")
         self.streams.append(FakeStream(**self._how))
         return self.streams[-1]
@@ -69,7 +75,7 @@ class Shown:
 def conversation(stream, dial, drafter=None, policy=STREAM, offline=OfflineOptions(wait_s=5.0), ends=()):  # noqa: B008
     wanted = drafter.state if drafter is not None and policy.drafts else None
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, drafter is not None, ends)
-    return Conversation(stream, loop, drafter, "fake", 0.0, policy.tree, dial=dial, offline=offline)
+    return Conversation(stream, loop, drafter, "fake", LEVEL_S, policy.tree, now, VirtualWorker, dial, offline)
 
 
 async def ask(talk, shown=None, count=COUNT, tokens=PROMPT, idle=""):

@@ -7,7 +7,7 @@ import pytest
 from client.answer import OFFLINE
 from client.link.offline import OfflineOptions
 from common.protocol.messages import Grow, Settings
-from tests.client.conversations import COUNT, PROMPT, Server, Shown, ask, conversation
+from tests.client.conversation.conversations import COUNT, PROMPT, Server, Shown, ask, conversation
 from tests.client.fakes import ChainDrafter, FakeStream, decoded, sometimes, target
 
 FOREVER = OfflineOptions(limit_tokens=8, wait_s=1e9)

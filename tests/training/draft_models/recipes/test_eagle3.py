@@ -3,17 +3,20 @@ and what it saves is what it was."""
 
 import pytest
 import torch
-from torch.nn.functional import log_softmax, softmax
+from torch.nn.functional import log_softmax, smooth_l1_loss, softmax
 
 from common.draft_models.directory import check_fingerprint, check_sizes, read_draft_kind
-from common.draft_models.eagle3 import load_eagle3, load_fuse, read_facts, read_taps
+from common.draft_models.eagle3 import TAPS, load_eagle3, load_fuse, read_facts, read_taps
 from common.draft_models.layers import masked_attention
 from common.protocol.errors import MisuseError
 from tests.families import FAMILIES
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
 from training.draft_models.features import features
-from training.draft_models.recipe import Batch
-from training.draft_models.recipes.eagle3 import STEP_DECAY, build
+from training.draft_models.recipe import Batch, Moment
+from training.draft_models.recipes.eagle3 import STEP_DECAY, build, learned_taps, steps_at
+
+END = Moment(9, 10)
+"""When all steps run."""
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +25,9 @@ def target(tmp_path_factory):
 
 
 @torch.no_grad()
-def expected_step(recipe, target, ids, learn, step):
-    """The loss of one step, place by place: a chain of rows, the last `step` of them on the draft's own output."""
+def expected_step(recipe, target, ids, learn, step, weight):
+    """The loss of one step, place by place: a chain of rows, the last `step` of them on the draft's own output, which
+    is to be near the state in whose place it stands."""
     out = target.model.model(ids[None], output_hidden_states=True)
     fused = recipe.fuse(torch.cat([out.hidden_states[tap][0] for tap in recipe.taps], -1))
     embedded = target.embedding(ids)
@@ -38,25 +42,37 @@ def expected_step(recipe, target, ids, learn, step):
             own = recipe.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1:]
             features = torch.cat([features, own])
         given = log_softmax(recipe.draft.logits(own[0]), -1)
-        losses.append(-(softmax(target.head(out.last_hidden_state[0, place]), -1) * given).sum())
+        soft = -(softmax(target.head(out.last_hidden_state[0, place]), -1) * given).sum()
+        losses.append(soft + weight * smooth_l1_loss(own[0], fused[place]))
     return losses
 
 
-@pytest.mark.parametrize("steps", [1, 4])
-def test_the_loss_is_that_of_chains_on_its_own_output(target, steps):
-    recipe, batch = build(target, feedback_steps=steps), random_batch(target)
+@pytest.mark.parametrize(("steps", "weight"), [(1, 1.0), (4, 0.0), (4, 3.0)])
+def test_the_loss_is_that_of_chains_on_its_own_output(target, steps, weight):
+    recipe, batch = build(target, feedback_steps=steps, feature_weight=weight), random_batch(target)
     total = 0.0
     for step in range(steps):
         losses = [
             loss
             for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True)
-            for loss in expected_step(recipe, target, ids[:length], learn, step)
+            for loss in expected_step(recipe, target, ids[:length], learn, step, weight)
         ]
         total += STEP_DECAY**step * torch.stack(losses).mean()
-    parts = lose(recipe, target, batch)
+    parts = lose(recipe, target, batch, END)
     torch.testing.assert_close(
         parts.total.detach(), total / sum(STEP_DECAY**step for step in range(steps)), rtol=1e-4, atol=1e-5
     )
+
+
+def test_the_steps_grow_while_it_trains(target):
+    assert [steps_at(share / 20, 7) for share in range(20)] == [1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, *[7] * 5]
+    assert [steps_at(share / 20, 1) for share in range(20)] == [1] * 20
+    recipe, batch = build(target), random_batch(target)
+    for done, steps in ((0, 1), (5, 3), (19, 7)):
+        metrics = lose(recipe, target, batch, Moment(done, 20)).metrics
+        assert [name for name in metrics if name.startswith("agreement")] == [
+            f"agreement {step + 1}" for step in range(steps)
+        ]
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
@@ -66,7 +82,7 @@ def test_samples_shorter_than_the_steps_are_no_problem(target, columns):
     short.learn[:, -1] = False
     if columns == 1:
         short.learn[:, 0] = True
-    parts = lose(build(target), target, short)
+    parts = lose(build(target), target, short, END)
     parts.total.backward()
     assert parts.total.isfinite()
 
@@ -74,7 +90,7 @@ def test_samples_shorter_than_the_steps_are_no_problem(target, columns):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_learns_and_what_is_saved_is_what_was_measured(tmp_path, family):
     target = random_target(tmp_path, family)
-    recipe, batch = build(target, feedback_steps=3), random_batch(target, rows=8)
+    recipe, batch = build(target, feedback_steps=3, feature_weight=0), random_batch(target, rows=8)
     before = measure(recipe, target, PROMPTS, 12).accept_length
     likely = softmax(features(target, batch, recipe.needs).logits, -1)
     least = float(-(likely * likely.log()).sum(-1).mean())  # of a draft that knows the target's distribution
@@ -93,6 +109,53 @@ def test_it_learns_and_what_is_saved_is_what_was_measured(tmp_path, family):
     for name, tensor in recipe.draft.state_dict().items():
         assert torch.equal(draft.state_dict()[name], tensor.bfloat16())
     assert torch.equal(load_fuse(tmp_path / "draft").weight, recipe.fuse.weight.bfloat16())
+
+
+@pytest.mark.parametrize("kv_heads", [2, 6])
+def test_at_the_start_a_row_looks_at_its_own_token(target, kv_heads):
+    recipe, columns, own = build(target, kv_heads=kv_heads), 24, []
+
+    def attend(queries, keys, values):
+        keys, values = (each.repeat_interleave(queries.shape[1] // keys.shape[1], 1) for each in (keys, values))
+        scores = queries @ keys.mT * queries.shape[-1] ** -0.5
+        weights = scores.masked_fill(torch.ones(columns, columns).triu(1).bool(), -torch.inf).softmax(-1)
+        own.append(weights.diagonal(dim1=-2, dim2=-1))
+        return (weights @ values).transpose(1, 2).flatten(2)
+
+    torch.manual_seed(0)
+    embedded = target.embedding(torch.randperm(300)[:columns])[None]
+    entered = recipe.draft.enter(embedded, torch.randn_like(embedded))
+    recipe.draft(entered, torch.arange(columns)[None], attend)
+    # Equal weights for all rows would be 0.16 in the mean.
+    assert own[0].mean() > 0.5
+
+
+def test_the_distance_moves_outputs_and_not_the_states_they_are_to_equal(target):
+    """A fusing layer that came nearer to the outputs would in the end send nothing."""
+    recipe, batch, fused = build(target, feedback_steps=1), random_batch(target), []
+    recipe.fuse.register_forward_hook(lambda _, given, found: fused.append(found))
+    (gradient,) = torch.autograd.grad(lose(recipe, target, batch).total, fused)
+    # No learned row reads the state of the last learned place, which is one that an output is to equal.
+    assert batch.learn[0, -2]
+    assert gradient[0, -3].abs().max() > 0
+    assert gradient[0, -2].abs().max() == 0
+
+
+def test_at_the_start_the_feature_is_the_last_tap(target):
+    recipe, size = build(target), target.config.hidden_size
+    states = torch.randn(20, TAPS * size)
+    last = states[:, -size:]
+    assert (recipe.fuse(states) - last).norm() < 0.2 * last.norm()
+
+
+def test_it_reads_the_last_layers_input_of_a_deep_target_too():
+    assert [learned_taps(layers) for layers in (1, 2, 4, 12, 32)] == [
+        (0, 0, 0),
+        (1, 1, 1),
+        (1, 2, 3),
+        (2, 6, 11),
+        (2, 16, 31),
+    ]
 
 
 def test_its_head_keeps_what_was_learned_most(tmp_path, target):
@@ -116,8 +179,22 @@ def test_a_large_vocabulary_is_trimmed_by_itself(target, monkeypatch):
     assert build(target).counts.size == 100
 
 
+def test_it_may_have_more_key_value_heads_than_the_target(tmp_path, target):
+    recipe = build(target, kv_heads=6)
+    recipe.save(tmp_path)
+    draft, _ = load_eagle3(tmp_path)
+    assert draft.config.layer.kv_heads == 6 != target.config.num_key_value_heads
+    assert measure(recipe, target, PROMPTS, 8).accept_length >= 1
+    assert recipe.describe()["key/value heads"] == "6"
+
+
 def test_impossible_options_are_refused(target):
     assert build(target, intermediate=10).draft.layer.gate_proj.weight.shape == (10, 48)
+    for heads in (0, 4):
+        with pytest.raises(MisuseError, match="--kv-heads must divide the target's 6 heads"):
+            build(target, kv_heads=heads)
+    with pytest.raises(MisuseError, match="--feature-weight must not be below 0"):
+        build(target, feature_weight=-1)
     for options in ({"intermediate": 0}, {"feedback_steps": 0}):
         with pytest.raises(MisuseError, match="at least 1"):
             build(target, **options)

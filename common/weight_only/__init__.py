@@ -1,4 +1,4 @@
-"""Weight-only quantisation of what a client runs: int8 and int4 weights, their files, and layers that compute on them.
+"""Quantised weights of what a client runs: int8 and int4, their files, and layers that compute on them.
 
 Norms, biases and K/V keep their dtype. Knows tensors and files, may not know drafts, bundles or servers.
 """

@@ -51,11 +51,11 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class GatheredSegment:
-    """The entries of a segment's context that its views leave, its branches among the last of them."""
+    """The entries of a segment's context that its views leave."""
 
     segment: TracedSegment
     entries: np.ndarray
-    """Indices into the context. Those before `segment.past` are committed."""
+    """Indices into the context, ascending. Those before `segment.past` are committed, the others branches."""
     seen: np.ndarray | None
     """Bool `[new, entries]`; `None` where its one row sees all of them."""
 
@@ -186,10 +186,11 @@ def _seen(segment: TracedSegment, entries: np.ndarray, window: int | None, chunk
     if window is None and chunk is None and segment.sees_everything:
         return None
     seen = np.ones((new, len(entries)), dtype=np.bool_)
-    if committed < len(entries):
-        seen[:, committed:] = segment.ancestry.seen(new)
+    branches = entries[committed:] - past
+    if len(branches):
+        seen[:, committed:] = segment.ancestry.seen(new)[:, branches]
     if window is not None or chunk is not None:
-        positions = np.concatenate([entries[:committed], segment.branch_positions[: len(entries) - committed]])
+        positions = np.concatenate([entries[:committed], segment.branch_positions[branches]])
         seen &= positions >= _first_seen(segment.branch_positions[-new:], window, chunk)[:, None]
     return seen
 

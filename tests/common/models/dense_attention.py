@@ -40,7 +40,7 @@ def scattered(random: np.random.Generator, free: list[int], count: int) -> list[
 
 
 def random_segments(seed: int) -> list[Segment]:
-    """Trees, and chains of which one token is new, some nodes computed by an earlier pass, behind pasts of all lengths."""
+    """Trees and chains with one new token, some nodes computed by an earlier pass, behind pasts of all lengths."""
     random, free = np.random.default_rng(seed), list(range(SLOTS))
     segments = []
     for past in random.permutation([0, 3, 90, 200]):

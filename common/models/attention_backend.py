@@ -10,11 +10,11 @@ from typing import Protocol
 import torch
 
 from common.models.attention_cuda import OverViewsAtOnce, find_varlen
+from common.models.attention_kernels import partial_attention
 from common.models.attention_layout import SHORTEST_VIEW, Group, Layout, lay_out
 from common.models.attention_parts import OverViews, PartialResult, over_views_one_by_one
 from common.models.layer_attention import Scoring
 from common.models.plan import AttentionPlan
-from common.models.weighing import weigh_in_part
 
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
 # values, S slots, B segments of a group, Q queries and C context entries of each, P partial results.
@@ -77,7 +77,7 @@ def _over_group(
         held.index_select(1, group.context_slots).view(kv_heads, segments, group.context, -1).transpose(0, 1)
         for held in (keys_KSD, values_KSV)
     )
-    result_BKRV, log_sums_BKR = weigh_in_part(query_BKRD, key, value, group.mask(shared), scoring)
+    result_BKRV, log_sums_BKR = partial_attention(query_BKRD, key, value, group.mask(shared), scoring)
     heads = segments, kv_heads, shared, queries
     result = result_BKRV.reshape(*heads, -1).permute(1, 2, 0, 3, 4).flatten(2, 3)
     log_sums = log_sums_BKR.reshape(heads).permute(1, 2, 0, 3).flatten(2, 3)

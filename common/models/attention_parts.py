@@ -8,9 +8,9 @@ from typing import Protocol, TypeAlias
 
 import torch
 
+from common.models.attention_kernels import partial_attention
 from common.models.attention_layout import Layout
 from common.models.layer_attention import Scoring
-from common.models.weighing import weigh_in_part
 
 # Shape letters: N packed rows, K key/value heads, F query heads of each, D head dimension, V dimension of a head's
 # values, S slots, n rows of a partial result.
@@ -46,7 +46,7 @@ def over_views_one_by_one(
     for view in layout.views:
         # Query heads that share a key/value head become further rows of it, so that no key or value is repeated.
         query = query_KFND[:, :, view.rows].flatten(1, 2)
-        result, log_sums = weigh_in_part(
+        result, log_sums = partial_attention(
             query[None], keys_KSD[None, :, view.slots], values_KSV[None, :, view.slots], None, scoring
         )
         yield view.rows, result.view(*heads, -1, values_KSV.shape[2]), log_sums.view(*heads, -1)

@@ -10,11 +10,11 @@ from typing import Protocol
 import torch
 
 from common.models.attention_cuda import OverViewsAtOnce, find_varlen
+from common.models.attention_kernels import partial_attention
 from common.models.attention_layout import SHORTEST_VIEW, Group, Layout, lay_out
-from common.models.attention_parts import OverViews, over_views_one_by_one
+from common.models.attention_parts import OverViews, PartialResult, over_views_one_by_one
 from common.models.layer_attention import Scoring
 from common.models.plan import AttentionPlan
-from common.models.weighing import weigh_in_part
 
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
 # values, S slots, B segments of a group, Q queries and C context entries of each, P partial results.
@@ -56,17 +56,16 @@ class SplitAttention:
         layout = plan.once(lay_out, scoring.sliding_window, scoring.chunk, self._shortest_view)
         query_KFND = query_HND.reshape(keys_KSD.shape[0], -1, *query_HND.shape[1:])
         merge = _Merge(layout, query_KFND, values_KSV.shape[2])
-        for view, result, log_sums in self._over_views(query_KFND, keys_KSD, values_KSV, layout, scoring):
-            merge.put(view.part, view.rows, result, log_sums)
+        for partial in self._over_views(query_KFND, keys_KSD, values_KSV, layout, scoring):
+            merge.put(*partial)
         for group in layout.groups:
-            merge.put(0, *_over_group(group, query_KFND, keys_KSD, values_KSV, scoring))
+            merge.put(*_over_group(group, query_KFND, keys_KSD, values_KSV, scoring))
         return merge.result(scoring.sinks_H)
 
 
 def _over_group(
     group: Group, query_KFND: torch.Tensor, keys_KSD: torch.Tensor, values_KSV: torch.Tensor, scoring: Scoring
-) -> tuple[torch.Tensor | slice, torch.Tensor, torch.Tensor]:
-    """The rows of a group, what they get, `[K, F, rows, V]`, and the log-sum-exp of their scores."""
+) -> PartialResult:
     segments, queries = len(group.members), group.queries
     kv_heads, shared, _, dim = query_KFND.shape
     rows = slice(None) if group.rows is None else group.rows
@@ -78,7 +77,7 @@ def _over_group(
         held.index_select(1, group.context_slots).view(kv_heads, segments, group.context, -1).transpose(0, 1)
         for held in (keys_KSD, values_KSV)
     )
-    result_BKRV, log_sums_BKR = weigh_in_part(query_BKRD, key, value, group.mask(shared), scoring)
+    result_BKRV, log_sums_BKR = partial_attention(query_BKRD, key, value, group.mask(shared), scoring)
     heads = segments, kv_heads, shared, queries
     result = result_BKRV.reshape(*heads, -1).permute(1, 2, 0, 3, 4).flatten(2, 3)
     log_sums = log_sums_BKR.reshape(heads).permute(1, 2, 0, 3).flatten(2, 3)
@@ -89,40 +88,39 @@ def _over_group(
 
 
 class _Merge:
-    """Puts partial results of all rows together."""
+    """Puts partial results of rows together as they come, so that it holds one result of each row however many ranges
+    of slots a context has."""
 
     def __init__(self, layout: Layout, query_KFND: torch.Tensor, value_dim: int):
         self._like = query_KFND
         self._value_dim = value_dim
-        self._parts = layout.parts
         self._is_whole = len(layout.views) + len(layout.groups) == 1
-        self._results_PKFNV = query_KFND.new_empty(0)
-        self._log_sums_PKFN = query_KFND.new_empty(0)
+        self._result_KFNV = query_KFND.new_empty(0)
+        self._log_sums_KFN = query_KFND.new_empty(0)
 
-    def put(self, part: int, rows: torch.Tensor | slice, result_KFnV: torch.Tensor, log_sums_KFn: torch.Tensor) -> None:
+    def put(self, rows: torch.Tensor | slice, result_KFnV: torch.Tensor, log_sums_KFn: torch.Tensor) -> None:
         if self._is_whole:
-            self._results_PKFNV, self._log_sums_PKFN = result_KFnV[None], log_sums_KFn[None]
+            self._result_KFNV, self._log_sums_KFN = result_KFnV, log_sums_KFn
             return
-        if not self._results_PKFNV.numel():
-            shape = self._parts, *self._like.shape[:3]
-            # A part that a row lacks weighs nothing.
-            self._results_PKFNV = self._like.new_zeros(*shape, self._value_dim)
-            self._log_sums_PKFN = log_sums_KFn.new_full(shape, float("-inf"))
-        self._results_PKFNV[part][:, :, rows] = result_KFnV
-        self._log_sums_PKFN[part][:, :, rows] = log_sums_KFn
+        if not self._result_KFNV.numel():
+            shape = self._like.shape[:3]
+            # Nothing weighs nothing.
+            self._result_KFNV = log_sums_KFn.new_zeros(*shape, self._value_dim)
+            self._log_sums_KFN = log_sums_KFn.new_full(shape, float("-inf"))
+        total_KFn = torch.logaddexp(self._log_sums_KFN[:, :, rows], log_sums_KFn)
+        share_KFn1 = (log_sums_KFn - total_KFn).exp_()[..., None]
+        held_KFnV = self._result_KFNV[:, :, rows]
+        self._result_KFNV[:, :, rows] = held_KFnV.lerp(result_KFnV.to(held_KFnV.dtype), share_KFn1)
+        self._log_sums_KFN[:, :, rows] = total_KFn
 
     def result(self, sinks_H: torch.Tensor | None) -> torch.Tensor:
         """`[N, H * V]`. Sinks take their share of the weights (gpt-oss, arXiv 2508.10925)."""
-        result_KFNV = self._results_PKFNV[0]
-        if self._parts > 1 or sinks_H is not None:
-            log_sums_PKFN = self._log_sums_PKFN
-            total_KFN = log_sums_PKFN.logsumexp(0)
-            if sinks_H is not None:
-                sinks = sinks_H.view(*total_KFN.shape[:2], 1).to(total_KFN.dtype)
-                total_KFN = torch.logaddexp(total_KFN, sinks)
-            weights = (log_sums_PKFN - total_KFN).exp_()
-            result_KFNV = (self._results_PKFNV * weights[..., None]).sum(0).to(self._like.dtype)
-        return result_KFNV.permute(2, 0, 1, 3).reshape(result_KFNV.shape[2], -1)
+        result_KFNV = self._result_KFNV
+        if sinks_H is not None:
+            sinks = sinks_H.view(*result_KFNV.shape[:2], 1).to(self._log_sums_KFN.dtype)
+            share_KFN = (self._log_sums_KFN - sinks).sigmoid()
+            result_KFNV = result_KFNV * share_KFN[..., None]
+        return result_KFNV.to(self._like.dtype).permute(2, 0, 1, 3).reshape(result_KFNV.shape[2], -1)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Attention to views on a GPU: all views of a pass in one launch of torch's variable-length attention.
+"""Attention to views on a GPU: one view of each segment in one launch of torch's variable-length attention.
 
 It takes sequences that lie end to end. A layer's pool is taken as one such row: each view is a sequence, and what lies
 between two views is a sequence without queries, for which no block is launched.
@@ -7,10 +7,11 @@ It may not know segments or how a layout came about. No machine with a GPU has r
 offsets, given to the same function in plain torch, lead to the results of one call for each view.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from common.models.attention_parts import PartialResult, over_views_one_by_one
 from common.models.layer_attention import Scoring
 
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
-# values, S slots, T rows of all views.
+# values, S slots, T rows of the views of one launch.
 # ruff: noqa: N803, N806
 
 VarlenAttention = Callable[..., Any]
@@ -29,9 +30,8 @@ VarlenAttention = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class ViewSequences:
-    """The views of a layout as sequences, in the order of their slots."""
+    """Views that share no rows as sequences, in the order of their slots."""
 
-    views: Sequence[View]
     rows: torch.Tensor
     """`[T]`: packed rows, view by view."""
     query_offsets: torch.Tensor
@@ -42,14 +42,13 @@ class ViewSequences:
     most_keys: int
 
     @classmethod
-    def of(cls, layout: Layout, device: torch.device) -> "ViewSequences":
-        views = sorted(layout.views, key=lambda view: view.slots.start)
+    def of(cls, views: Iterable[View], device: torch.device) -> "ViewSequences":
+        views = sorted(views, key=lambda view: view.slots.start)
         queries = [view.rows.stop - view.rows.start for view in views]
         bounds = [bound for view in views for bound in (view.slots.start, view.slots.stop)]
         # From slot 0 on, every second sequence is a gap.
         counts = [count for each in queries for count in (0, each)]
         return cls(
-            views,
             torch.cat([torch.arange(view.rows.start, view.rows.stop) for view in views]).to(device),
             torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device),
             torch.tensor([0, *bounds], dtype=torch.int32, device=device),
@@ -59,7 +58,8 @@ class ViewSequences:
 
 
 class OverViewsAtOnce:
-    """`OverViews` by one launch, where the kernel computes what the layer asks for; else one call for each view."""
+    """`OverViews` by a launch for each part, where the kernel computes what the layer asks for; else one call for each
+    view."""
 
     def __init__(self, varlen: VarlenAttention):
         self._varlen = varlen
@@ -72,28 +72,29 @@ class OverViewsAtOnce:
         layout: Layout,
         scoring: Scoring,
     ) -> Iterator[PartialResult]:
-        if not layout.views or scoring.softcap is not None or keys_KSD.shape[2] != values_KSV.shape[2]:
+        if scoring.softcap is not None or keys_KSD.shape[2] != values_KSV.shape[2]:
             yield from over_views_one_by_one(query_KFND, keys_KSD, values_KSV, layout, scoring)
             return
-        device = query_KFND.device
-        sequences = layout.once(lambda: ViewSequences.of(layout, device))
         heads = query_KFND.shape[:2]
-        query_THD = query_KFND.flatten(0, 1).index_select(1, sequences.rows).transpose(0, 1)
-        result_THV, log_sums_HT = self._varlen(
-            query_THD,
-            keys_KSD.transpose(0, 1),
-            values_KSV.transpose(0, 1),
-            sequences.query_offsets,
-            sequences.key_offsets,
-            sequences.most_queries,
-            sequences.most_keys,
-            scale=scoring.scaling,
-            enable_gqa=True,
-        )
-        counts = [view.rows.stop - view.rows.start for view in sequences.views]
-        results = result_THV.transpose(0, 1).unflatten(0, heads).split(counts, 2)
-        log_sums = log_sums_HT.unflatten(0, heads).split(counts, 2)
-        yield from zip(sequences.views, results, log_sums, strict=True)
+        for sequences in layout.once(partial(_part_by_part, layout.views, query_KFND.device)):
+            query_THD = query_KFND.flatten(0, 1).index_select(1, sequences.rows).transpose(0, 1)
+            result_THV, log_sums_HT = self._varlen(
+                query_THD,
+                keys_KSD.transpose(0, 1),
+                values_KSV.transpose(0, 1),
+                sequences.query_offsets,
+                sequences.key_offsets,
+                sequences.most_queries,
+                sequences.most_keys,
+                scale=scoring.scaling,
+                enable_gqa=True,
+            )
+            yield sequences.rows, result_THV.transpose(0, 1).unflatten(0, heads), log_sums_HT.unflatten(0, heads)
+
+
+def _part_by_part(views: Sequence[View], device: torch.device) -> list[ViewSequences]:
+    by_part = groupby(sorted(views, key=attrgetter("part")), attrgetter("part"))
+    return [ViewSequences.of(members, device) for _, members in by_part]
 
 
 def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | None:

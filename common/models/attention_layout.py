@@ -46,16 +46,16 @@ class View:
     rows: slice
     slots: slice
     part: int
-    """Which partial result of these rows it gives."""
+    """Its place among the views of these rows: views of one part share no rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class GatheredSegment:
-    """The entries of a segment's context that its views leave, its branches among the last of them."""
+    """The entries of a segment's context that its views leave."""
 
     segment: TracedSegment
     entries: np.ndarray
-    """Indices into the context. Those before `segment.past` are committed."""
+    """Indices into the context, ascending. Those before `segment.past` are committed, the others branches."""
     seen: np.ndarray | None
     """Bool `[new, entries]`; `None` where its one row sees all of them."""
 
@@ -67,7 +67,7 @@ class GatheredSegment:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Gathered segments whose attention is one call, padded to the longest of them. It gives part 0 of their rows."""
+    """Gathered segments whose attention is one call, padded to the longest of them. A row is in one group at most."""
 
     members: Sequence[GatheredSegment]
     rows: torch.Tensor | None
@@ -111,8 +111,6 @@ class Layout:
 
     views: Sequence[View]
     groups: Sequence[Group]
-    parts: int
-    """The most partial results that a row has."""
     _built: list[Any] = field(default_factory=list)
 
     def once(self, build: Callable[[], _T]) -> _T:
@@ -131,18 +129,14 @@ def lay_out(plan: AttentionPlan, window: int | None, chunk: int | None, shortest
         return plan.once(lay_out, window, chunk, shortest_view)
     views: list[View] = []
     gathered: list[GatheredSegment] = []
-    parts = 1
     for segment in plan.segments:
         ranges, rest = _split(segment, window, chunk, shortest_view)
         rows = slice(segment.first_row, segment.first_row + segment.new)
-        first_part = 0
         if len(rest):
             gathered.append(GatheredSegment(segment, rest, _seen(segment, rest, window, chunk)))
-            first_part = 1
-        views += [View(rows, slots, part) for part, slots in enumerate(ranges, first_part)]
-        parts = max(parts, first_part + len(ranges))
+        views += [View(rows, slots, part) for part, slots in enumerate(ranges)]
     groups = [_pad(group, plan) for group in _group(gathered, plan.device)]
-    return Layout(views, groups, parts)
+    return Layout(views, groups)
 
 
 def _split(
@@ -186,10 +180,11 @@ def _seen(segment: TracedSegment, entries: np.ndarray, window: int | None, chunk
     if window is None and chunk is None and segment.sees_everything:
         return None
     seen = np.ones((new, len(entries)), dtype=np.bool_)
-    if committed < len(entries):
-        seen[:, committed:] = segment.ancestry.seen(new)
+    branches = entries[committed:] - past
+    if len(branches):
+        seen[:, committed:] = segment.ancestry.seen(new)[:, branches]
     if window is not None or chunk is not None:
-        positions = np.concatenate([entries[:committed], segment.branch_positions[: len(entries) - committed]])
+        positions = np.concatenate([entries[:committed], segment.branch_positions[branches]])
         seen &= positions >= _first_seen(segment.branch_positions[-new:], window, chunk)[:, None]
     return seen
 

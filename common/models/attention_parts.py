@@ -8,16 +8,17 @@ from typing import Protocol, TypeAlias
 
 import torch
 
-from common.models.attention_layout import Layout, View
+from common.models.attention_kernels import partial_attention
+from common.models.attention_layout import Layout
 from common.models.layer_attention import Scoring
-from common.models.weighing import weigh_in_part
 
 # Shape letters: N packed rows, K key/value heads, F query heads of each, D head dimension, V dimension of a head's
-# values, S slots, n rows of a view.
+# values, S slots, n rows of a partial result.
 # ruff: noqa: N803
 
-PartialResult: TypeAlias = tuple[View, torch.Tensor, torch.Tensor]
-"""A view, what its rows get from it, `[K, F, n, V]`, and the log-sum-exp of their scores, `[K, F, n]`."""
+PartialResult: TypeAlias = tuple[slice | torch.Tensor, torch.Tensor, torch.Tensor]
+"""Packed rows, what they get from some of the slots that they see, `[K, F, n, V]`, and the log-sum-exp of their scores,
+`[K, F, n]`."""
 
 
 class OverViews(Protocol):
@@ -45,7 +46,7 @@ def over_views_one_by_one(
     for view in layout.views:
         # Query heads that share a key/value head become further rows of it, so that no key or value is repeated.
         query = query_KFND[:, :, view.rows].flatten(1, 2)
-        result, log_sums = weigh_in_part(
+        result, log_sums = partial_attention(
             query[None], keys_KSD[None, :, view.slots], values_KSV[None, :, view.slots], None, scoring
         )
-        yield view, result.view(*heads, -1, values_KSV.shape[2]), log_sums.view(*heads, -1)
+        yield view.rows, result.view(*heads, -1, values_KSV.shape[2]), log_sums.view(*heads, -1)

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 import torch
 
+from common.models.attention_kernels import partial_attention
 from common.models.layer_attention import Scoring
 from common.models.page_layout import LayerKind, PageCall, Section, lay_out_pages
 from common.models.page_tasks import PAGE
 from common.models.plan import AttentionPlan
-from common.models.weighing import weigh_in_part
 
 # Shape letters: those of `page_layout.py`; K key/value heads, S slots, D dimension of a head's keys, V of its values.
 # ruff: noqa: N803, N806
@@ -69,7 +69,7 @@ def _attend_pages(
         held.to(query_NHD.dtype).view(kv_heads, pages, PAGE, -1).transpose(0, 1)
         for held in _held(call.slots, keys_KSD, values_KSV)
     )
-    return weigh_in_part(query_EKRD, key, value, call.mask_E1RP, scoring)
+    return partial_attention(query_EKRD, key, value, call.mask_E1RP, scoring)
 
 
 def _held(slots: slice | torch.Tensor, *pools: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -234,8 +234,9 @@ class ServerSession:
         kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
         path = scheduled.path(tokens[:kept])
-        # The last token is the next root; the next pass computes it again for its logits, even if a node carried it.
-        nodes_kept = path if reason is not None else path[: kept - 1]
+        # No row of the pass went on from the rule's last token, so it is computed again, even if a node carried it: as
+        # the next root for its logits, and because that node's K/V may be what the target had to leave out.
+        nodes_kept = path[: len(tokens) - 1]
         self.tree.commit(tokens[:kept])
         self.processed += len(nodes_kept)
         self._root_committed_at = now

@@ -14,8 +14,8 @@ import torch
 from transformers import PreTrainedModel
 
 from common.models.attention import run_layers, take_over
+from common.models.attention_kernels import attention
 from common.models.layer_attention import Scoring
-from common.models.weighing import weigh
 
 # Shape letters: R rows, T columns, E hidden size, N layers, X width of a layer's keys, H query heads, K key/value
 # heads, D their size.
@@ -42,7 +42,7 @@ class TwoSources:
         keys = torch.cat([known_keys, key], dim=2).repeat_interleave(repeats, dim=1)
         values = torch.cat([known_values, value], dim=2).repeat_interleave(repeats, dim=1)
         sinks = None if scoring.sinks_H is None else scoring.sinks_H[:, None, None]
-        result = weigh(query, keys, values, self._mask(query, scoring), scoring, sinks)
+        result = attention(query, keys, values, self._mask(query, scoring), scoring, sinks)
         return result.transpose(1, 2).flatten(2).flatten(0, 1)
 
     def _mask(self, query: torch.Tensor, scoring: Scoring) -> torch.Tensor:

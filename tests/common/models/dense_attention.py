@@ -40,10 +40,13 @@ def scattered(random: np.random.Generator, free: list[int], count: int) -> list[
 
 
 def random_segments(seed: int) -> list[Segment]:
-    """Chains and trees, some nodes computed by an earlier pass, behind pasts of all lengths."""
+    """Trees and chains with one new token, some nodes computed by an earlier pass, behind pasts of all lengths."""
     random, free = np.random.default_rng(seed), list(range(SLOTS))
     segments = []
     for past in random.permutation([0, 3, 90, 200]):
+        length = int(random.integers(1, 40))
+        slots = scattered(random, free, int(past) + length)
+        segments.append(Segment([1], slots[past:], range(-1, length - 1), slots[:past], [0]))
         branches = int(random.integers(1, 12))
         new = int(random.integers(1, branches + 1))
         parents = [int(random.integers(-1, index)) for index in range(branches)]

@@ -51,23 +51,27 @@ class Varlen:
 
 @pytest.mark.parametrize("name", SCORINGS)
 @pytest.mark.parametrize("seed", range(3))
-def test_one_launch_over_all_views_gives_what_each_row_sees(name: str, seed: int) -> None:
+def test_launches_over_views_give_what_each_row_sees(name: str, seed: int) -> None:
     plan, varlen = random_plan(seed), Varlen()
     layer = make_layer(plan.rows)
     backend = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8)
     found = backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS[name])
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
-    assert varlen.calls == (SCORINGS[name].softcap is None)
+    scoring = SCORINGS[name]
+    views = plan.once(lay_out, scoring.sliding_window, scoring.chunk, 8).views
+    assert varlen.calls == (0 if scoring.softcap else max(view.part for view in views) + 1)
 
 
 def test_offsets_are_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, made = random_plan(0), []
     right = ViewSequences.of
-    monkeypatch.setattr(ViewSequences, "of", lambda layout, device: made.append(layout) or right(layout, device))
+    monkeypatch.setattr(ViewSequences, "of", lambda views, device: made.append(list(views)) or right(made[-1], device))
     layer, backend = make_layer(plan.rows), SplitAttention(OverViewsAtOnce(Varlen()), shortest_view=8)
     for _ in range(3):
         backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
-    assert made == [plan.once(lay_out, None, None, 8)]
+    views = plan.once(lay_out, None, None, 8).views
+    assert made == [[view for view in views if view.part == part] for part in range(len(made))]
+    assert sum(map(len, made)) == len(views)
 
 
 def test_there_is_no_kernel_for_a_cpu() -> None:
@@ -86,7 +90,14 @@ def test_the_kernel_of_a_gpu_gives_what_each_row_sees(dtype: torch.dtype) -> Non
     query, keys, values = (each.to(device, dtype) for each in (layer.query, layer.keys, layer.values))
     layout = plan.once(lay_out, None, None, 8)
     grouped = query.view(keys.shape[0], -1, *query.shape[1:])
-    for view, result, _ in OverViewsAtOnce(varlen)(grouped, keys, values, layout, SCORINGS["plain"]):
+    partials = OverViewsAtOnce(varlen)(grouped, keys, values, layout, SCORINGS["plain"])
+    results = {
+        (part, row): result[:, :, index]
+        for part, (rows, result, _) in enumerate(partials)
+        for index, row in enumerate(torch.arange(plan.rows, device=device)[rows].tolist())
+    }
+    for view in layout.views:
         scores = torch.einsum("kfnd,ksd->kfns", grouped[:, :, view.rows], keys[:, view.slots]) * 0.3
         expected = torch.einsum("kfns,ksv->kfnv", scores.float().softmax(-1), values[:, view.slots].float())
+        result = torch.stack([results[view.part, row] for row in range(plan.rows)[view.rows]], dim=2)
         torch.testing.assert_close(result.float(), expected, rtol=0, atol=0.02)

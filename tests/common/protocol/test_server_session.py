@@ -96,6 +96,16 @@ def test_an_end_token_inside_the_walk_ends_the_answer_there():
     assert server.due() == math.inf
 
 
+@pytest.mark.parametrize("chosen", [[END], [END, 5]])
+def test_the_last_choice_of_a_pass_is_computed_again_even_where_a_node_carried_it(chosen):
+    """A pass that left its nodes out, because their K/V are not finite, chooses one token: no node's K/V are kept."""
+    server = session()
+    server.receive(grow(3, (1, 0, END, -0.1)), 0.0)
+    result = server.complete(server.plan(64), chosen, 1.0)
+    assert result.replies[-1] == Finished(0, 4, FinishReason.END)
+    assert len(result.nodes_kept) == len(chosen) - 1
+
+
 def test_run_ahead_stops_until_the_client_speaks():
     server = session(run_ahead=3)
     for token in (1, 2, 3):

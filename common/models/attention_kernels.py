@@ -12,7 +12,7 @@ from common.models.layer_attention import Scoring
 # of a head's values.
 
 
-def weigh(
+def attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -32,10 +32,10 @@ def weigh(
     return (weights if sinks is None else weights[..., :-1]) @ value
 
 
-def weigh_in_part(
+def partial_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scoring: Scoring
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`weigh` over some of the keys: its result, and the log-sum-exp `[B, K, R]` of the scores, by which it is merged
+    """`attention` to some of the keys: its result, and the log-sum-exp `[B, K, R]` of the scores, by which it is merged
     with the results over others. Sinks are the merge's affair."""
     if scoring.softcap is None and query.shape[-1] == value.shape[-1]:
         if query.device.type == "cpu":

@@ -103,8 +103,10 @@ def share(
     Decoding goes first, root and nodes, up to what is left for prompts; prompts fill the rest, as far as the pass
     `is_short`, which fewer tokens never undo. Within either kind shares are max-min fair, beside the oldest prompt's
     own part, and where there is not even one token for each, those served longest ago go first. A single token cannot
-    be divided between the kinds: it goes to whoever was served longest ago.
+    be divided between the kinds: it goes to whoever was served longest ago. With a budget of 0 or less nobody gets any.
     """
+    if budget <= 0:
+        return [0] * len(demands)
     order = sorted(range(len(demands)), key=lambda index: demands[index].served)
     if budget == 1:
         return [int(index in order[:1]) for index in range(len(demands))]
@@ -201,12 +203,15 @@ def _prompt_shares(prompts: Sequence[Demand], tokens: int) -> list[int]:
 
 
 def _fair(wishes: Sequence[int], budget: int) -> list[int]:
-    """Max-min fair shares of `budget`: nobody gets more than it wishes while another could use it."""
-    if budget < len(wishes):
-        return [1] * budget + [0] * (len(wishes) - budget)
+    """Max-min fair shares of `budget`, never more than a wish; with less than a token for each, the first get one."""
     shares = [0] * len(wishes)
-    waiting = len(wishes)
-    for index in sorted(range(len(wishes)), key=wishes.__getitem__):
+    wishing = [index for index, wish in enumerate(wishes) if wish]
+    waiting = len(wishing)
+    if budget < waiting:
+        for index in wishing[:budget]:
+            shares[index] = 1
+        return shares
+    for index in sorted(wishing, key=wishes.__getitem__):
         shares[index] = min(wishes[index], budget // waiting)
         budget -= shares[index]
         waiting -= 1

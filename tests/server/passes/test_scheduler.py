@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from server.passes.pass_cost import NO_WORK, PassWork, session_work
@@ -12,12 +12,23 @@ from server.passes.scheduler import LEAST_CHUNK, PROMPT_PART, STRETCH, Demand, P
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
 
 
-@given(DEMANDS, st.integers(1, 600))
+SHORT_PROMPTS = st.lists(st.builds(Demand, st.integers(1, 9), st.just(0), st.integers(0, 5)), max_size=12)
+"""With a budget of a token or two for each, the oldest prompt's own part is all that it asks for."""
+
+
+@example([Demand(2, 0, 0), *[Demand(50, 0, 0)] * 7], 8)
+@given(DEMANDS | SHORT_PROMPTS, st.integers(1, 24) | st.integers(1, 600))
 def test_the_budget_is_kept_and_nothing_is_wasted(demands: list[Demand], budget: int) -> None:
     shares = share(demands, budget)
     wishes = [demand.chain + demand.nodes for demand in demands]
     assert all(0 <= given <= wish for given, wish in zip(shares, wishes, strict=True))
     assert sum(shares) == min(budget, sum(wishes))
+
+
+@given(DEMANDS, st.integers(-5, 0))
+def test_without_a_budget_nobody_gets_a_token(demands: list[Demand], budget: int) -> None:
+    costs = Costs(0.001, 0.001, 0.0, 0.0)
+    assert share(demands, budget) == planned(demands, costs, budget) == [0] * len(demands)
 
 
 @given(DEMANDS, st.integers(1, 60))
@@ -149,9 +160,19 @@ def test_shares_of_prompts_are_max_min_fair_beside_the_oldest_ones_part(
     assert least is None or max(shares) <= least + 1 + len(prompts)
 
 
+SHORT = st.lists(st.builds(Demand, st.integers(2, 9), st.just(0), st.integers(0, 5)), min_size=1, max_size=12)
+
+
 @settings(max_examples=40)
+@example(
+    waiting=[Demand(12, 0, 0), Demand(2, 0, 0), Demand(99, 0, 0, context=3342)],
+    arrivals=[2, 17],
+    sessions=1,
+    costs=Costs(0.015625, 0.0, 5.498842261616905e-06, 0.0),
+    budget=64,
+)
 @given(
-    waiting=PROMPTS,
+    waiting=PROMPTS | SHORT,
     arrivals=st.lists(st.integers(2, 2000), min_size=1, max_size=5),
     sessions=st.integers(0, 6),
     costs=COSTS,

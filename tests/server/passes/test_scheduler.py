@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from server.passes.pass_cost import NO_WORK, PassWork, session_work
-from server.passes.scheduler import LEAST_CHUNK, PROMPT_PART, STRETCH, Demand, PassPrices, schedule, share
+from server.passes.scheduler import LEAST_CHUNK, MAX_SLOWDOWN, PROMPT_PART, Demand, PassPrices, schedule, share
 
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
 
@@ -81,7 +81,9 @@ class Costs:
     per_score: float
 
     def __call__(self, work: PassWork) -> float:
-        return self.per_pass + self.per_token * work.tokens + self.per_read * work.read + self.per_score * work.scores
+        return (
+            self.per_pass + self.per_token * work.tokens + self.per_read * work.positions + self.per_score * work.pairs
+        )
 
 
 COSTS = st.builds(Costs, st.floats(0.001, 0.1), st.floats(0, 0.01), st.floats(0, 1e-5), st.floats(0, 1e-6))
@@ -98,8 +100,10 @@ def certain(demands: Sequence[Demand], index: int) -> list[float]:
     return [0.9] * demands[index].nodes
 
 
-def planned(demands: Sequence[Demand], costs: Costs, budget: int = 512, absent: Sequence[int] = ()) -> list[int]:
-    return schedule(demands, budget, PassPrices(costs, costs), lambda index: certain(demands, index), absent)
+def planned(
+    demands: Sequence[Demand], costs: Costs, budget: int = 512, decoding_later: Sequence[int] = ()
+) -> list[int]:
+    return schedule(demands, budget, PassPrices(costs, costs), lambda index: certain(demands, index), decoding_later)
 
 
 def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
@@ -109,19 +113,19 @@ def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
 
 @given(DECODING, PROMPTS, COSTS, st.lists(CONTEXTS, max_size=3), st.integers(2, 600))
 def test_a_prompt_makes_no_pass_longer_than_twice_a_decoding_one(
-    decoding: list[Demand], prompts: list[Demand], costs: Costs, absent: list[int], budget: int
+    decoding: list[Demand], prompts: list[Demand], costs: Costs, decoding_later: list[int], budget: int
 ) -> None:
     demands = [*decoding, *prompts]
-    shares = planned(demands, costs, budget, absent)
+    shares = planned(demands, costs, budget, decoding_later)
     assert sum(shares) <= budget
     of_prompts = sum(shares[len(decoding) :])
     left = budget - sum(shares[: len(decoding)])
     assert of_prompts >= min(LEAST_CHUNK, left, sum(prompt.chain for prompt in prompts))
-    if decoding or absent:
-        others = sum((session_work(1, context) for context in absent), NO_WORK)
+    if decoding or decoding_later:
+        others = sum((session_work(1, context) for context in decoding_later), NO_WORK)
         alone = costs(work_of(decoding, shares[: len(decoding)]) + others)
         seconds = costs(work_of(demands, shares))
-        assert of_prompts <= LEAST_CHUNK or seconds <= STRETCH * alone * (1 + 1e-9)
+        assert of_prompts <= LEAST_CHUNK or seconds <= MAX_SLOWDOWN * alone * (1 + 1e-9)
     else:
         assert of_prompts == min(budget, sum(prompt.chain for prompt in prompts))
 
@@ -132,7 +136,7 @@ def test_a_prompt_beside_decoding_fills_what_it_may(chain: int, sessions: int, c
     *_, tokens = planned(demands, costs)
     more = [*[1] * sessions, tokens + 1]
     is_all = tokens in (chain, 512 - sessions)
-    assert is_all or costs(work_of(demands, more)) > STRETCH * costs(work_of(demands[:-1], [1] * sessions))
+    assert is_all or costs(work_of(demands, more)) > MAX_SLOWDOWN * costs(work_of(demands[:-1], [1] * sessions))
 
 
 def test_a_chunk_shrinks_with_its_context_where_scores_take_time() -> None:

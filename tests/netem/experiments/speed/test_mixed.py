@@ -64,7 +64,7 @@ def test_times_of_a_run_are_those_of_its_passes_and_link():
     )
 
 
-def test_a_long_prompt_waits_for_a_link_and_no_chat_alone():
+def test_a_long_prompt_alone_waits_for_its_own_passes():
     run = run_mixed(Pace(PASS_S, 0.0), replace(LOAD, chats=0, seconds=0.0), CLOUD, seed=1)
     assert run.chats.answers == []
-    assert run.long_first_token >= 2 * PASS_S
+    assert run.long_first_token == pytest.approx(2 * LINK.up.delay_ms / 1000 + 2 * PASS_S, rel=0.01)

@@ -136,7 +136,7 @@ class Engine:
                 verify = partial(self._target.verify, batch.scheduled)
                 # State first: after this pass it would be one pass late.
                 work = batch.work
-                stated_s = self._pace.cost(work.tokens, work.read, work.scores)
+                stated_s = self._pace.cost(work.tokens, work.positions, work.pairs)
                 outcomes, timed = await worker.run(stated_s, verify, before=make)
                 self.counters.overrun_passes += timed.overran
                 self.counters.busy_seconds += timed.seconds

@@ -20,6 +20,7 @@ from netem.experiments.law.tables import Tables, TableTarget
 from netem.links.profile import LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker
+from netem.virtual.server import running
 from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
 from server.engine import Engine
@@ -36,12 +37,8 @@ async def serving_tables(
     clock = asyncio.get_running_loop().time
     target = TableTarget(tables, capacity)
     engine = Engine(Sessions(terms, limits, capacity), target, pace, clock=clock, make_worker=VirtualWorker)
-    running = asyncio.create_task(engine.run())
-    try:
+    async with running(engine):
         yield engine
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def ask(

@@ -28,6 +28,17 @@ PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000, SERVER_LEVEL_MS
 _CACHE_TOKENS = 32768
 
 
+@asynccontextmanager
+async def running(engine: Engine) -> AsyncIterator[None]:
+    """Runs an engine on the running virtual loop until the block ends."""
+    passes = asyncio.create_task(engine.run())
+    try:
+        yield
+    finally:
+        passes.cancel()
+        await asyncio.gather(passes, return_exceptions=True)
+
+
 @dataclass(frozen=True)
 class VirtualServer:
     """Loaded models of a server."""
@@ -47,8 +58,7 @@ class VirtualServer:
         """Runs a new engine on the running virtual loop until the block ends.
 
         lease_seconds: how long a session whose stream is gone is kept for its client. on_event: called with each event
-        of a
-        session.
+        of a session.
         """
         options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
         terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
@@ -60,12 +70,8 @@ class VirtualServer:
         )
         clock = asyncio.get_running_loop().time
         engine = Engine(sessions, self.target, pace, self.maker, drafter_factory, clock, VirtualWorker)
-        running = asyncio.create_task(engine.run())
-        try:
+        async with running(engine):
             yield engine
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
 
 
 def load_virtual_server(

@@ -27,15 +27,15 @@ _LEAST_OF_TOKENS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class PassWork:
-    """What a pass computes. `read`: the positions of K/V before its tokens, of all its sessions. `scores`: those of
-    each token with the positions before its session's tokens, of all tokens."""
+    """What a pass computes. `positions`: the context positions whose K/V it reads, those before its tokens, of all its
+    sessions. `pairs`: query-key pairs, each of its tokens with each of those positions of its session."""
 
     tokens: int
-    read: int = 0
-    scores: int = 0
+    positions: int = 0
+    pairs: int = 0
 
     def __add__(self, other: "PassWork") -> "PassWork":
-        return PassWork(self.tokens + other.tokens, self.read + other.read, self.scores + other.scores)
+        return PassWork(self.tokens + other.tokens, self.positions + other.positions, self.pairs + other.pairs)
 
 
 NO_WORK = PassWork(0)
@@ -51,8 +51,8 @@ class _Passes:
     """The passes of one class, in the mean: later ones count more."""
 
     tokens: float
-    read: float
-    scores: float
+    positions: float
+    pairs: float
     seconds: float
     last: int  # the number of the latest
 
@@ -68,41 +68,43 @@ class PassCost:
         self._context = ContextCost()
         self._seen: dict[int, _Passes] = {}  # by class
         self._passes = 0
-        self._hoped: dict[int, _Point] = {}  # by class, narrow ones first
+        self._optimistic: dict[int, _Point] = {}  # by class, narrow ones first
         self._measured: dict[int, _Point] = {}  # the same, where nothing fades
 
     def observe(self, work: PassWork, seconds: float) -> None:
         size = _class_of(work.tokens)
-        self._context.observe(size, work.tokens, work.read, work.scores, seconds)
+        self._context.observe(size, work.tokens, work.positions, work.pairs, seconds)
         self._passes += 1
-        mean, gain = _Passes(work.tokens, work.read, work.scores, seconds, self._passes), 1.0
+        mean, gain = _Passes(work.tokens, work.positions, work.pairs, seconds, self._passes), 1.0
         if size in self._seen:
             mean = self._seen[size]
             # What has faded counts for less, or an expensive class would be tried again and again.
             gain = 1 - (1 - _GAIN) * max(0.0, 2 * self._freshness(mean, self._passes - 1) - 1)
         self._seen[size] = _Passes(
             mean.tokens + gain * (work.tokens - mean.tokens),
-            mean.read + gain * (work.read - mean.read),
-            mean.scores + gain * (work.scores - mean.scores),
+            mean.positions + gain * (work.positions - mean.positions),
+            mean.pairs + gain * (work.pairs - mean.pairs),
             mean.seconds + gain * (seconds - mean.seconds),
             self._passes,
         )
-        self._hoped, self._measured = self._points(fades=True), self._points(fades=False)
+        self._optimistic, self._measured = self._points(fades=True), self._points(fades=False)
 
     def estimate(self, work: PassWork) -> float:
-        """Seconds of a pass, hopeful where it has not been seen for a while, so that it is tried; 0 before the first
+        """Seconds of a pass, optimistic where it has not been seen for a while, so that it is tried; 0 before the first
         pass. By tokens linear between measured classes, in proportion beyond the largest, at most one class less below
         the smallest."""
-        return self._of(self._hoped, work, 1 / _CLASS)
+        return self._of(self._optimistic, work, 1 / _CLASS)
 
     def measured(self, work: PassWork) -> float:
-        """The same without hope: classes as they were when they were last seen, the smallest below it too."""
+        """The same without optimism: classes as they were when they were last seen, the smallest below it too."""
         return self._of(self._measured, work, 1.0)
 
     def _of(self, classes: dict[int, _Point], work: PassWork, least: float) -> float:
         if not classes:
             return 0.0
-        return _of_tokens(list(classes.values()), work.tokens, least) + self._context.seconds(work.read, work.scores)
+        return _of_tokens(list(classes.values()), work.tokens, least) + self._context.seconds(
+            work.positions, work.pairs
+        )
 
     def _points(self, fades: bool) -> dict[int, _Point]:
         """What the tokens of each class cost, made to grow with the class, and at most in proportion."""
@@ -110,7 +112,7 @@ class PassCost:
         seen = [self._seen[size] for size in sizes]
         seconds: list[float] = []
         for place, each in enumerate(seen):
-            own = max(_LEAST_OF_TOKENS * each.seconds, each.seconds - self._context.seconds(each.read, each.scores))
+            own = max(_LEAST_OF_TOKENS * each.seconds, each.seconds - self._context.seconds(each.positions, each.pairs))
             if place:
                 narrower = seconds[-1]
                 own = min(own, narrower * each.tokens / seen[place - 1].tokens)

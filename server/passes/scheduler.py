@@ -22,7 +22,7 @@ and of what prompts get, the oldest has one part in this many for itself."""
 LEAST_CHUNK = 8
 """Tokens that prompts get of every pass, however long it takes, where the budget has as many for them."""
 
-STRETCH = 1.9
+MAX_SLOWDOWN = 1.9
 """A prompt makes a pass at most this many times as long as decoding alone would: twice, with room for the error of
 estimates (Agrawal et al. 2024, Sarathi-Serve, bound the tokens of a pass; here it is the measured time)."""
 
@@ -38,11 +38,11 @@ Cost = Callable[[PassWork], float]
 
 @dataclass(frozen=True, slots=True)
 class PassPrices:
-    """nodes: what a pass is hoped to cost, so that wider ones are tried. chunks: what it cost when it was last like
-    that, because others wait for a chunk that was hoped to be short."""
+    """optimistic: low for sizes that were not seen for a while, so that wider passes are tried; it chooses nodes.
+    measured: what a pass cost when it was last like that; it bounds chunks, because others wait for them."""
 
-    nodes: Cost
-    chunks: Cost
+    optimistic: Cost
+    measured: Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +72,25 @@ def schedule(
     budget: int,
     prices: PassPrices,
     probabilities: Callable[[int], Sequence[float]],
-    absent: Collection[int] = (),
+    decoding_later: Collection[int] = (),
 ) -> list[int]:
     """The tokens that each demand gets of a pass of at most `budget` tokens; 0 where it waits for another pass.
 
     `probabilities(i)`: how likely each node of demand i is committed, likeliest first; only asked where nodes are not
-    free. `absent`: the contexts of sessions that decode and are not due at this moment; they will wait for this pass.
+    free. `decoding_later`: the contexts of sessions that decode and are not due now; they will wait for this pass.
 
     Where prompts get `n` tokens of each pass or more, at least `LEAST_CHUNK` if the budget has them, a prompt's first
     token comes within P / (n // PROMPT_PART) + k + 1 passes, whatever comes later: P are the tokens of the k prompts
     that came no later than it, its own included.
     """
-    budgeted = _within_verify_budget(demands, budget, prices.nodes, probabilities)
-    others = sum((session_work(1, context) for context in absent), NO_WORK)
+    budgeted = _within_verify_budget(demands, budget, prices.optimistic, probabilities)
+    others = sum((session_work(1, context) for context in decoding_later), NO_WORK)
 
     def is_short(shares: Sequence[int]) -> bool:
         """Whether those that decode can wait for a pass with these shares."""
         parts = [session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True)]
         decoding = sum((part for part, each in zip(parts, demands, strict=True) if each.decodes), others)
-        return not decoding.tokens or prices.chunks(sum(parts, NO_WORK)) <= STRETCH * prices.chunks(decoding)
+        return not decoding.tokens or prices.measured(sum(parts, NO_WORK)) <= MAX_SLOWDOWN * prices.measured(decoding)
 
     return share(budgeted, budget, is_short)
 
@@ -103,8 +103,10 @@ def share(
     Decoding goes first, root and nodes, up to what is left for prompts; prompts fill the rest, as far as the pass
     `is_short`, which fewer tokens never undo. Within either kind shares are max-min fair, beside the oldest prompt's
     own part, and where there is not even one token for each, those served longest ago go first. A single token cannot
-    be divided between the kinds: it goes to whoever was served longest ago.
+    be divided between the kinds: it goes to whoever was served longest ago. With a budget of 0 or less nobody gets any.
     """
+    if budget <= 0:
+        return [0] * len(demands)
     order = sorted(range(len(demands)), key=lambda index: demands[index].served)
     if budget == 1:
         return [int(index in order[:1]) for index in range(len(demands))]
@@ -172,7 +174,7 @@ def _within_verify_budget(
     room = max(0, budget - _reserved(demands, budget) - roots.tokens)
     nodes = sum((PassWork(each.nodes, 0, each.nodes * each.context) for each in demands if each.decodes), NO_WORK)
     part = min(1.0, room / nodes.tokens) if nodes.tokens else 0.0
-    fitting = PassWork(int(part * nodes.tokens), 0, int(part * nodes.scores))
+    fitting = PassWork(int(part * nodes.tokens), 0, int(part * nodes.pairs))
     if cost(roots + fitting) <= _FREE * cost(roots):
         return list(demands)
     counts = node_budgets(
@@ -201,12 +203,15 @@ def _prompt_shares(prompts: Sequence[Demand], tokens: int) -> list[int]:
 
 
 def _fair(wishes: Sequence[int], budget: int) -> list[int]:
-    """Max-min fair shares of `budget`: nobody gets more than it wishes while another could use it."""
-    if budget < len(wishes):
-        return [1] * budget + [0] * (len(wishes) - budget)
+    """Max-min fair shares of `budget`, never more than a wish; with less than a token for each, the first get one."""
     shares = [0] * len(wishes)
-    waiting = len(wishes)
-    for index in sorted(range(len(wishes)), key=wishes.__getitem__):
+    wishing = [index for index, wish in enumerate(wishes) if wish]
+    waiting = len(wishing)
+    if budget < waiting:
+        for index in wishing[:budget]:
+            shares[index] = 1
+        return shares
+    for index in sorted(wishing, key=wishes.__getitem__):
         shares[index] = min(wishes[index], budget // waiting)
         budget -= shares[index]
         waiting -= 1

@@ -17,7 +17,7 @@ SessionKey = tuple[str, str]
 """The key of a session: the name of the token that opened it, and its id. So a client with another token cannot resume
 it, and a client whose token got a new secret still can."""
 
-_COMES_BACK_S = 1.0
+_RECENT_S = 1.0
 """An answer without a token for longer has a client that is not there, or over whose link one pass makes no
 difference."""
 
@@ -103,10 +103,9 @@ class SessionEntry:
         """Tokens before the root that passes still have to compute, again or for the first time."""
         return self.session.tree.frontier - 1 - self.session.processed
 
-    def decodes_soon(self, now: float) -> bool:
-        """Whether its answer has begun and it is about to want a pass: its client drafts, or tokens are on their
-        way."""
-        return self.is_running and self.to_compute == 0 and now - self.active < _COMES_BACK_S
+    def recently_decoded(self, now: float) -> bool:
+        """Whether its answer has begun and it was active within the last second: it probably wants a pass soon."""
+        return self.is_running and self.to_compute == 0 and now - self.active < _RECENT_S
 
     @property
     def acknowledged_states(self) -> int:

@@ -356,9 +356,9 @@ class Sessions:
             return []
 
         here = set(due)
-        absent = [each for each in self._registry.entries if each not in here and each.decodes_soon(now)]
+        decoding_later = [each for each in self._registry.entries if each not in here and each.recently_decoded(now)]
         prices = PassPrices(self._cost.estimate, self._cost.measured)
-        contexts = [each.session.processed for each in absent]
+        contexts = [each.session.processed for each in decoding_later]
         return schedule([entry.demand for entry in due], budget, prices, probabilities, contexts)
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:

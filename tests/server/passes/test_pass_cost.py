@@ -95,11 +95,11 @@ def test_context_is_priced_and_tokens_are_not_charged_for_it(per_read, per_score
     for _ in range(400):
         works = [session_work(draws.choice([1, 16, 100]), draws.randrange(4000)) for _ in range(draws.randrange(1, 4))]
         work = sum(works, PassWork(0))
-        seconds = 0.02 + 0.0005 * work.tokens + per_read * work.read + per_score * work.scores
+        seconds = 0.02 + 0.0005 * work.tokens + per_read * work.positions + per_score * work.pairs
         cost.observe(work, seconds * draws.uniform(0.95, 1.05))
     for tokens, context in ((1, 0), (1, 3000), (16, 3000), (100, 1000)):
         work = session_work(tokens, context)
-        seconds = 0.02 + 0.0005 * tokens + per_read * work.read + per_score * work.scores
+        seconds = 0.02 + 0.0005 * tokens + per_read * work.positions + per_score * work.pairs
         assert cost.estimate(work) == pytest.approx(seconds, rel=0.3), (tokens, context)
 
 

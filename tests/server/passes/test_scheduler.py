@@ -3,21 +3,32 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from server.passes.pass_cost import NO_WORK, PassWork, session_work
-from server.passes.scheduler import LEAST_CHUNK, PROMPT_PART, STRETCH, Demand, PassPrices, schedule, share
+from server.passes.scheduler import LEAST_CHUNK, MAX_SLOWDOWN, PROMPT_PART, Demand, PassPrices, schedule, share
 
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
 
 
-@given(DEMANDS, st.integers(1, 600))
+SHORT_PROMPTS = st.lists(st.builds(Demand, st.integers(1, 9), st.just(0), st.integers(0, 5)), max_size=12)
+"""With a budget of a token or two for each, the oldest prompt's own part is all that it asks for."""
+
+
+@example([Demand(2, 0, 0), *[Demand(50, 0, 0)] * 7], 8)
+@given(DEMANDS | SHORT_PROMPTS, st.integers(1, 24) | st.integers(1, 600))
 def test_the_budget_is_kept_and_nothing_is_wasted(demands: list[Demand], budget: int) -> None:
     shares = share(demands, budget)
     wishes = [demand.chain + demand.nodes for demand in demands]
     assert all(0 <= given <= wish for given, wish in zip(shares, wishes, strict=True))
     assert sum(shares) == min(budget, sum(wishes))
+
+
+@given(DEMANDS, st.integers(-5, 0))
+def test_without_a_budget_nobody_gets_a_token(demands: list[Demand], budget: int) -> None:
+    costs = Costs(0.001, 0.001, 0.0, 0.0)
+    assert share(demands, budget) == planned(demands, costs, budget) == [0] * len(demands)
 
 
 @given(DEMANDS, st.integers(1, 60))
@@ -70,7 +81,9 @@ class Costs:
     per_score: float
 
     def __call__(self, work: PassWork) -> float:
-        return self.per_pass + self.per_token * work.tokens + self.per_read * work.read + self.per_score * work.scores
+        return (
+            self.per_pass + self.per_token * work.tokens + self.per_read * work.positions + self.per_score * work.pairs
+        )
 
 
 COSTS = st.builds(Costs, st.floats(0.001, 0.1), st.floats(0, 0.01), st.floats(0, 1e-5), st.floats(0, 1e-6))
@@ -87,8 +100,10 @@ def certain(demands: Sequence[Demand], index: int) -> list[float]:
     return [0.9] * demands[index].nodes
 
 
-def planned(demands: Sequence[Demand], costs: Costs, budget: int = 512, absent: Sequence[int] = ()) -> list[int]:
-    return schedule(demands, budget, PassPrices(costs, costs), lambda index: certain(demands, index), absent)
+def planned(
+    demands: Sequence[Demand], costs: Costs, budget: int = 512, decoding_later: Sequence[int] = ()
+) -> list[int]:
+    return schedule(demands, budget, PassPrices(costs, costs), lambda index: certain(demands, index), decoding_later)
 
 
 def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
@@ -98,19 +113,19 @@ def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
 
 @given(DECODING, PROMPTS, COSTS, st.lists(CONTEXTS, max_size=3), st.integers(2, 600))
 def test_a_prompt_makes_no_pass_longer_than_twice_a_decoding_one(
-    decoding: list[Demand], prompts: list[Demand], costs: Costs, absent: list[int], budget: int
+    decoding: list[Demand], prompts: list[Demand], costs: Costs, decoding_later: list[int], budget: int
 ) -> None:
     demands = [*decoding, *prompts]
-    shares = planned(demands, costs, budget, absent)
+    shares = planned(demands, costs, budget, decoding_later)
     assert sum(shares) <= budget
     of_prompts = sum(shares[len(decoding) :])
     left = budget - sum(shares[: len(decoding)])
     assert of_prompts >= min(LEAST_CHUNK, left, sum(prompt.chain for prompt in prompts))
-    if decoding or absent:
-        others = sum((session_work(1, context) for context in absent), NO_WORK)
+    if decoding or decoding_later:
+        others = sum((session_work(1, context) for context in decoding_later), NO_WORK)
         alone = costs(work_of(decoding, shares[: len(decoding)]) + others)
         seconds = costs(work_of(demands, shares))
-        assert of_prompts <= LEAST_CHUNK or seconds <= STRETCH * alone * (1 + 1e-9)
+        assert of_prompts <= LEAST_CHUNK or seconds <= MAX_SLOWDOWN * alone * (1 + 1e-9)
     else:
         assert of_prompts == min(budget, sum(prompt.chain for prompt in prompts))
 
@@ -121,7 +136,7 @@ def test_a_prompt_beside_decoding_fills_what_it_may(chain: int, sessions: int, c
     *_, tokens = planned(demands, costs)
     more = [*[1] * sessions, tokens + 1]
     is_all = tokens in (chain, 512 - sessions)
-    assert is_all or costs(work_of(demands, more)) > STRETCH * costs(work_of(demands[:-1], [1] * sessions))
+    assert is_all or costs(work_of(demands, more)) > MAX_SLOWDOWN * costs(work_of(demands[:-1], [1] * sessions))
 
 
 def test_a_chunk_shrinks_with_its_context_where_scores_take_time() -> None:
@@ -149,9 +164,19 @@ def test_shares_of_prompts_are_max_min_fair_beside_the_oldest_ones_part(
     assert least is None or max(shares) <= least + 1 + len(prompts)
 
 
+SHORT = st.lists(st.builds(Demand, st.integers(2, 9), st.just(0), st.integers(0, 5)), min_size=1, max_size=12)
+
+
 @settings(max_examples=40)
+@example(
+    waiting=[Demand(12, 0, 0), Demand(2, 0, 0), Demand(99, 0, 0, context=3342)],
+    arrivals=[2, 17],
+    sessions=1,
+    costs=Costs(0.015625, 0.0, 5.498842261616905e-06, 0.0),
+    budget=64,
+)
 @given(
-    waiting=PROMPTS,
+    waiting=PROMPTS | SHORT,
     arrivals=st.lists(st.integers(2, 2000), min_size=1, max_size=5),
     sessions=st.integers(0, 6),
     costs=COSTS,

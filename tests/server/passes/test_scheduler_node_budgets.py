@@ -120,7 +120,7 @@ def test_a_pass_is_not_widened_by_what_costs_more_than_it_adds():
 
 def test_of_a_long_context_fewer_nodes_are_verified_where_scores_take_time():
     def scoring(work: PassWork) -> float:
-        return 0.030 + 0.0001 * work.tokens + 1e-6 * work.scores
+        return 0.030 + 0.0001 * work.tokens + 1e-6 * work.pairs
 
     chances = [[0.5**depth for depth in range(1, 13)] * 4] * 2
     chances = [sorted(own, reverse=True) for own in chances]
@@ -132,7 +132,7 @@ def test_nodes_share_what_reading_a_context_takes():
     """K/V are read once for all tokens of a session, so that a long context makes the pass longer and nodes cheaper."""
 
     def reading(work: PassWork) -> float:
-        return 0.005 + 0.001 * work.tokens + 1e-5 * work.read
+        return 0.005 + 0.001 * work.tokens + 1e-5 * work.positions
 
     chances = [[0.1] * 80]
     short, long = (sum(node_budgets(chances, [context], 400, reading)) for context in (0, 30_000))

@@ -33,7 +33,7 @@ def zeros_on_demand(shape: tuple[int, ...], dtype: torch.dtype, device: torch.de
 
 def _zeros_in_large_pages(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Zeros for at least one number that take their memory now, on a CPU in pages of 2 MB where the system has them:
-    attention then reads a context about a tenth faster. Raises `MemoryError` where there is no room."""
+    attention then takes 5 to 15% less (measured on an AMD EPYC). Raises `MemoryError` where there is no room."""
     if device.type != "cpu":
         return torch.zeros(*shape, dtype=dtype, device=device)
     try:

@@ -234,8 +234,7 @@ class ServerSession:
         kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
         path = scheduled.path(tokens[:kept])
-        # No row of the pass went on from the rule's last token, so it is computed again, even if a node carried it: as
-        # the next root for its logits, and because that node's K/V may be what the target had to leave out.
+        # The last token is computed again even if a node carried it: the next root needs logits, and K/V may be unusable.
         nodes_kept = path[: len(tokens) - 1]
         self.tree.commit(tokens[:kept])
         self.processed += len(nodes_kept)

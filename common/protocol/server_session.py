@@ -234,7 +234,7 @@ class ServerSession:
         kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
         path = scheduled.path(tokens[:kept])
-        # The last token is computed again even if a node carried it: the next root needs logits, and K/V may be unusable.
+        # The last token is computed again even if a node carried it: a root needs logits, and its K/V may be unusable.
         nodes_kept = path[: len(tokens) - 1]
         self.tree.commit(tokens[:kept])
         self.processed += len(nodes_kept)

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import pad
 
 from common.models.attention import PassContext, pool_for, take_over
 from common.models.attention_backend import AttentionBackend
@@ -62,13 +61,13 @@ class PackedModel:
         self.head = head_of(model)
         self._stack = stack_of(model)
         self._backend = backend
-        self._row_multiple = row_multiple
         self.pool = pool_for(model, capacity, keep_hidden, taps)
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=model.config.vocab_size,
             dtype=model.dtype,
             device=model.device,
+            row_multiple=row_multiple,
         )
 
     @torch.inference_mode()
@@ -81,17 +80,12 @@ class PackedModel:
         plan = plan_pass(segments, self._limits)
         context = PassContext(plan.attention, self.pool, self._backend)
         with attending(context), self._tapped(plan.attention.written_slots):
-            token_ids, positions = self._filled(plan.token_ids), self._filled(plan.positions)
-            output = self._stack(input_ids=token_ids, position_ids=positions, use_cache=False)
+            output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
         hidden = output.last_hidden_state.squeeze(0)[: plan.attention.rows]
         if self.pool.hidden_SE is not None:
             self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
-        wanted = hidden.index_select(0, self._filled(plan.wanted_rows))
-        return PassOutput(self.head(wanted)[: len(plan.wanted_rows)], hidden)
-
-    def _filled(self, rows: torch.Tensor) -> torch.Tensor:
-        """Zeros behind the last dimension, up to the next multiple."""
-        return pad(rows, (0, -rows.shape[-1] % self._row_multiple)) if self._row_multiple > 1 else rows
+        logits = self.head(hidden.index_select(0, plan.wanted_rows))
+        return PassOutput(logits[: plan.wanted], hidden)
 
     @contextmanager
     def _tapped(self, slots: torch.Tensor) -> Iterator[None]:

@@ -86,11 +86,12 @@ class PassPlan:
     """Everything about a pass that is the same in every layer."""
 
     token_ids: torch.Tensor
-    """`[1, N]`."""
+    """`[1, N]`, zeros where the pass is filled up, behind the `attention.rows` that count."""
     positions: torch.Tensor
-    """`[1, N]`."""
+    """`[1, N]`, likewise."""
     wanted_rows: torch.Tensor
-    """`[R]`."""
+    """`[R]`, likewise behind those that count."""
+    wanted: int
     attention: AttentionPlan
 
 
@@ -102,6 +103,8 @@ class PlanLimits:
     vocabulary: int
     dtype: torch.dtype
     device: torch.device
+    row_multiple: int = 1
+    """Rows are filled up to a multiple of this, and so are those whose logits are wanted."""
 
 
 def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
@@ -129,10 +132,13 @@ def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
     _check(traced, tokens, written, limits)
     positions = np.concatenate([segment.branch_positions[-segment.new :] for segment in traced])
     wanted = np.concatenate([segment.wanted + segment.first_row for segment in traced])
+    filling = np.zeros(-rows % limits.row_multiple, dtype=np.int64)
+    wanted_filling = np.zeros(-len(wanted) % limits.row_multiple, dtype=np.int64)
     return PassPlan(
-        token_ids=torch.from_numpy(tokens).to(limits.device)[None],
-        positions=torch.from_numpy(positions).to(limits.device)[None],
-        wanted_rows=torch.from_numpy(wanted).to(limits.device),
+        token_ids=torch.from_numpy(np.concatenate([tokens, filling])).to(limits.device)[None],
+        positions=torch.from_numpy(np.concatenate([positions, filling])).to(limits.device)[None],
+        wanted_rows=torch.from_numpy(np.concatenate([wanted, wanted_filling])).to(limits.device),
+        wanted=len(wanted),
         attention=AttentionPlan(
             written_slots=torch.from_numpy(written).to(limits.device),
             written_ranges=_written_ranges(written),

@@ -62,6 +62,8 @@ class Target:
             usable = logits.amax(-1).isfinite()
             tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
             outcomes: list[PassOutcome] = []
+            moved_from: list[int] = []
+            moved_to: list[int] = []
             start = 0
             for each in scheduled:
                 rows = slice(start, start + len(each.wanted))
@@ -71,11 +73,16 @@ class Target:
                     continue
                 target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
                 try:
-                    outcomes.append(RULES[each.verify_input.rule].walk(each.verify_input, target_rows))
+                    chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
                 except UnusableLogitsError:
                     has_nodes = len(each.verify_input.tokens) > 1
                     outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
-            self._move_paths(scheduled, outcomes)
+                    continue
+                outcomes.append(chosen)
+                behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
+                moved_from += [behind_chain[index] for index in path]
+                moved_to += behind_chain[: len(path)]
+            self.model.pool.move(moved_from, moved_to)
             return outcomes
         # Whatever torch raises, it concerns this pass and not the server.
         except Exception as error:
@@ -83,17 +90,6 @@ class Target:
             if len(scheduled) == 1:
                 return [PeerError(_FAILED, FailureCode.INTERNAL)]
             return [self.verify([each])[0] for each in scheduled]
-
-    def _move_paths(self, scheduled: Sequence[ScheduledTokens], outcomes: Sequence[PassOutcome]) -> None:
-        sources: list[int] = []
-        targets: list[int] = []
-        for each, outcome in zip(scheduled, outcomes, strict=True):
-            if not isinstance(outcome, PeerError):
-                behind_chain = each.slots[len(each.chain) :]
-                path = each.path(outcome)
-                sources += [behind_chain[index] for index in path]
-                targets += behind_chain[: len(path)]
-        self.model.pool.move(sources, targets)
 
 
 def _unusable() -> PeerError:

@@ -41,7 +41,8 @@ class ComputedTokens:
     def follow(self, sequence: Sequence[int]) -> None:
         """The client's sequence is this one now. What it no longer holds lost its K/V because the client left it: to
         compute that again, should the client return to it, is no repeat."""
-        del self._tokens[common_prefix(self._tokens, sequence) :]
+        if self._tokens:
+            del self._tokens[common_prefix(self._tokens, sequence) :]
 
     def clear(self) -> None:
         """K/V were given up on purpose: to compute the same tokens again is no repeat."""

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from common.models.slots import SlotPool
+from server.passes.prefix_tree import PrefixTree
 from server.passes.sequence import HeldSequence
 
 
 def test_slots_are_kept_in_order_and_given_back() -> None:
     pool = SlotPool(1000)
-    sequence = HeldSequence(pool)
+    sequence = HeldSequence(PrefixTree(pool), "")
     sequence.keep(pool.take(70))
     sequence.keep(pool.take(400))
     assert np.array_equal(sequence.slots, np.arange(470))
@@ -21,12 +22,12 @@ def test_slots_are_kept_in_order_and_given_back() -> None:
 
 def test_more_than_is_held_cannot_be_cut_to() -> None:
     with pytest.raises(ValueError, match="should be held"):
-        HeldSequence(SlotPool(4)).cut(1)
+        HeldSequence(PrefixTree(SlotPool(4)), "").cut(1)
 
 
 def test_slots_seen_by_a_running_pass_do_not_change_under_it() -> None:
     pool = SlotPool(200)
-    sequence = HeldSequence(pool)
+    sequence = HeldSequence(PrefixTree(pool), "")
     sequence.keep(pool.take(3))
     seen = sequence.slots
     sequence.cut(1)
@@ -35,7 +36,7 @@ def test_slots_seen_by_a_running_pass_do_not_change_under_it() -> None:
 
 def test_it_counts_how_often_slots_were_given_back() -> None:
     pool = SlotPool(100)
-    sequence = HeldSequence(pool)
+    sequence = HeldSequence(PrefixTree(pool), "")
     sequence.keep(pool.take(3))
     counts = []
     for length in (3, 2, 2, 0):

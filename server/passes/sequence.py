@@ -10,6 +10,12 @@ import numpy as np
 
 from server.passes.prefix_tree import PrefixTree
 
+_LONG_RANGE = 128
+"""A sequence goes on in the middle of a free range, so that from this many slots on half of it is a view of attention.
+Where the cache fills the pool, ranges have 320 slots in the mean then, and 16 without (see the log)."""
+
+_MOST_EVICTED = 8  # leaves, lest a pool in short ranges lose its cache
+
 
 class HeldSequence:
     """Slots of positions 0, 1, 2, ... of one sequence. Only grows at its end and is only cut there."""
@@ -48,8 +54,14 @@ class HeldSequence:
         return self._cached.users > 1
 
     def take(self, count: int) -> list[int]:
-        """Slots for the next tokens of a pass, as far as possible behind those that are held. Raises OutOfSlots."""
-        return self._pool.extend(int(self._slots[self._length - 1]) if self._length else None, count)
+        """Slots for the next tokens of a pass, as far as possible behind those that are held. Where there is no long
+        range to go on in, some cached prefixes that nobody uses are evicted. No pass may be running. Raises OutOfSlots."""
+        last = int(self._slots[self._length - 1]) if self._length else None
+        for _ in range(_MOST_EVICTED):
+            if not self._cache.evictable or self._pool.has_range(last, count, max(count, _LONG_RANGE)):
+                break
+            self._cache.evict(1)
+        return self._pool.extend(last, count)
 
     def keep(self, slots: Sequence[int]) -> None:
         """Takes over slots that a pass filled with the next tokens of the sequence."""

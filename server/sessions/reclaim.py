@@ -11,10 +11,6 @@ from server.passes.prefix_tree import PrefixTree
 from server.sessions.entry import SessionEntry
 from server.sessions.registry import SessionRegistry
 
-_FREE_PART = 8
-"""Where cached prefixes are evicted, one part in so many of the pool is made free, so that sequences find long ranges of
-free slots."""
-
 
 class SlotReclaim:
     def __init__(
@@ -50,4 +46,4 @@ class SlotReclaim:
     def free(self, wanted: int) -> None:
         """Frees so many slots, as far as they are available."""
         if self._pool.free < wanted:
-            self._cache.evict(max(wanted, self._pool.capacity // _FREE_PART) - self._pool.free)
+            self._cache.evict(wanted - self._pool.free)

@@ -92,7 +92,7 @@ class Sessions:
 
     @property
     def free_slots(self) -> int:
-        """Those with cached prefixes that no session uses included."""
+        """Those of cached prefixes that no session uses count too."""
         return self._reclaim.available
 
     @property
@@ -332,13 +332,11 @@ class Sessions:
 
     @property
     def _owed_a_pass(self) -> list[SessionEntry]:
-        """Sessions on lease that take part in a pass, where a slot is available: no other session is dropped for
-        them."""
+        """Sessions on lease that take part in a pass, where a slot is available: nobody is dropped for them."""
         return self._registry.owed_a_pass if self._reclaim.available else []
 
     def _wants_pass(self, entry: SessionEntry, now: float) -> bool:
-        is_due = entry.session.due() <= now
-        return is_due and (not self._prefixes.look_up(entry) or entry.session.due() <= now)
+        return entry.session.due() <= now and not (self._prefixes.look_up(entry) and entry.session.due() > now)
 
     def _preempt(self, entry: SessionEntry) -> None:
         self.counters.preempted += 1

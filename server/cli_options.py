@@ -85,8 +85,8 @@ Lease = Annotated[
 SharePrefixes = Annotated[
     str,
     typer.Option(
-        help="Who shares the K/V of a prompt's beginning: `client` for the sessions of one bearer token, `server` for all "
-        "sessions, `never` for none."
+        help="Who shares the K/V of a prompt's beginning: `client` for the sessions of one bearer token, `server` for "
+        "all sessions, `never` for none."
     ),
 ]
 DrainSeconds = Annotated[float, typer.Option(min=0, help="Grace period for running answers at shutdown.")]

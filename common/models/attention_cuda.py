@@ -2,7 +2,7 @@
 
 It takes sequences that lie end to end. A layer's pool is taken as one such row: each view is a sequence, and what lies
 between two views is a sequence without queries, for which no block is launched. Sessions that share a prefix have views
-of the same slots, which are one sequence with the queries of all, and views that overlap, which take different launches.
+of the same slots, which are one sequence with the queries of all, and views that overlap, which take several launches.
 
 It may not know segments or how a layout came about. No machine with a GPU has run it yet: what is tested is that its
 offsets, given to the same function in plain torch, lead to the results of one call for each view.
@@ -50,7 +50,9 @@ class ViewSequences:
         # From slot 0 on, every second sequence is a gap.
         counts = [count for each in queries for count in (0, each)]
         return cls(
-            torch.cat([torch.arange(view.rows.start, view.rows.stop) for views in sequences for view in views]).to(device),
+            torch.cat([torch.arange(view.rows.start, view.rows.stop) for views in sequences for view in views]).to(
+                device
+            ),
             torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device),
             torch.tensor([0, *bounds], dtype=torch.int32, device=device),
             max(queries),

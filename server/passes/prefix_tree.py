@@ -1,5 +1,5 @@
-"""The prefix cache: a radix tree over token sequences, whose nodes hold the K/V slots of their tokens (Zheng et al. 2024,
-RadixAttention, arXiv 2312.07104).
+"""The prefix cache: a radix tree over token sequences, whose nodes hold the K/V slots of their tokens (Zheng et al.
+2024, RadixAttention, arXiv 2312.07104).
 
 A sequence uses a whole path, from a root to the node with which its cached part ends; nodes that none uses are idle and
 stay until their slots are wanted. Each slot of the tree belongs to one node, and nobody writes into it: sequences that
@@ -47,8 +47,8 @@ class PrefixTree:
         return self._roots.setdefault(owner, PrefixNode(None, (), (), 0))
 
     def follow(self, node: PrefixNode, tokens: Sequence[int]) -> tuple[PrefixNode, list[int]]:
-        """A sequence that uses the path to `node` uses what is cached of `tokens`, which come next; returns the node with
-        which its path ends then, and the slots of these tokens."""
+        """A sequence that uses the path to `node` uses what is cached of `tokens`, which come next; returns the node
+        with which its path ends then, and the slots of these tokens."""
         slots: list[int] = []
         while len(slots) < len(tokens):
             child = node.children.get(tokens[len(slots)])

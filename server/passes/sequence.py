@@ -1,5 +1,5 @@
-"""The slots that hold the K/V of one session's processed positions: first those that it shares by the prefix cache, then
-its own.
+"""The slots that hold the K/V of one session's processed positions: first those that it shares by the prefix cache,
+then its own.
 
 It may not know sessions, trees of tokens, passes or tensors.
 """
@@ -13,6 +13,8 @@ from server.passes.prefix_tree import PrefixTree
 _LONG_RANGE = 128
 """A sequence goes on in the middle of a free range, so that from this many slots on half of it is a view of attention.
 Where the cache fills the pool, ranges have 320 slots in the mean then, and 16 without (see the log)."""
+
+_RANGES = 16  # at least that a pool has room for: in a small one, ranges are shorter
 
 _MOST_EVICTED = 8  # leaves, lest a pool in short ranges lose its cache
 
@@ -55,10 +57,13 @@ class HeldSequence:
 
     def take(self, count: int) -> list[int]:
         """Slots for the next tokens of a pass, as far as possible behind those that are held. Where there is no long
-        range to go on in, some cached prefixes that nobody uses are evicted. No pass may be running. Raises OutOfSlots."""
+        range to go on in, some cached prefixes that nobody uses are evicted. No pass may be running.
+
+        Raises OutOfSlots."""
         last = int(self._slots[self._length - 1]) if self._length else None
+        length = max(count, min(_LONG_RANGE, self._pool.capacity // _RANGES))
         for _ in range(_MOST_EVICTED):
-            if not self._cache.evictable or self._pool.has_range(last, count, max(count, _LONG_RANGE)):
+            if not self._cache.evictable or self._pool.has_range(last, count, length):
                 break
             self._cache.evict(1)
         return self._pool.extend(last, count)
@@ -78,8 +83,8 @@ class HeldSequence:
         return token in self._cached.children
 
     def adopt(self, tokens: Sequence[int]) -> None:
-        """Shares what the cache holds of `tokens`, which follow those that are shared and may go beyond what is held. Of
-        positions that are held already, its own slots are given back. No pass may be running."""
+        """Shares what the cache holds of `tokens`, which follow those that are shared and may go beyond what is held.
+        Of positions that are held already, its own slots are given back. No pass may be running."""
         start = self.shared
         self._cached, slots = self._cache.follow(self._cached, tokens)
         held = min(self._length, self.shared) - start

@@ -33,8 +33,8 @@ class SessionRegistry:
         accounting: Accounting,
         peers: "list[SessionRegistry] | None" = None,
     ):
-        """`capacity` is the number of K/V slots. `peers` are the registries of the other targets of this server, with which the limits of sessions are shared;
-        this one joins them."""
+        """`capacity` is the number of K/V slots. `peers` are the registries of the other targets of this server, with
+        which the limits of sessions are shared; this one joins them."""
         self.pass_timings = PassTimings()
         self.leases = Leases(limits.lease_seconds, accounting.forgotten)
         self._terms = terms

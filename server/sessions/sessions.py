@@ -27,8 +27,8 @@ from server.sessions.counters import Counters
 from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.late_frames import comes_late, reading_units
 from server.sessions.quotas import Quotas
-from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.reclaim import SlotReclaim
+from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.registry import SessionRegistry
 from server.sessions.shared_prefixes import SharedPrefixes
 

@@ -49,8 +49,8 @@ class SharedPrefixes:
         return len(sequence) > before
 
     def without_waiting(self, due: Collection[SessionEntry]) -> list[SessionEntry]:
-        """Of sessions that lack the same tokens the one that has computed most of them, or whose request came first; the
-        others wait for its K/V. Nobody waits for a session that takes no part in this pass."""
+        """Of sessions that lack the same tokens the one that has computed most of them, or whose request came first;
+        the others wait for its K/V. Nobody waits for a session that takes no part in this pass."""
         reading = [entry for entry in due if entry.to_compute > 0]
         lacked: set[Hashable] = set()
         for entry in sorted(reading, key=lambda each: (-each.session.processed, each.asked)):

@@ -67,8 +67,8 @@ def test_launches_over_views_give_what_each_row_sees(name: str, seed: int) -> No
 
 
 def sharing_plan() -> AttentionPlan:
-    """Sessions behind a common prefix of 200 slots: two that end with it, one whose own slots follow it, one that leaves
-    it in the middle, and one beside them."""
+    """Sessions behind a common prefix of 200 slots: two that end with it, one whose own slots follow it, one that
+    leaves it in the middle, and one beside them."""
     pasts = [range(200), range(200), range(250), [*range(120), *range(400, 500)], range(600, 700)]
     segments = [
         Segment([1, 1], [800 + 2 * index, 801 + 2 * index], [-1, -1], list(past), [0, 1])
@@ -81,7 +81,9 @@ def sharing_plan() -> AttentionPlan:
 def test_views_of_sessions_that_share_a_prefix_may_overlap(name: str) -> None:
     plan, varlen = sharing_plan(), Varlen()
     layer = make_layer(plan.rows)
-    found = SplitAttention(OverViewsAtOnce(varlen), 8).attend(plan, layer.query, layer.keys, layer.values, SCORINGS[name])
+    found = SplitAttention(OverViewsAtOnce(varlen), 8).attend(
+        plan, layer.query, layer.keys, layer.values, SCORINGS[name]
+    )
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
     if name == "plain":
         assert varlen.calls == 3, "views of the same slots are read in one launch"

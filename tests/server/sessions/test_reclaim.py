@@ -1,4 +1,4 @@
-"""Whose K/V go where slots are wanted, with prefixes that sessions share: the cache first, and a full pool ends nobody's
+"""Whose K/V go where slots are wanted, with prefixes that sessions share: the cache first, and a full pool ends no
 engine."""
 
 import math
@@ -12,7 +12,17 @@ from server.passes.batch import PlannedPass
 from server.sessions import shared_prefixes
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import LEASE, SERVING_LIMITS, TERMS, Client, answer, leasing, lose, one_pass, prompt_of
+from tests.server.clients_of_sessions import (
+    LEASE,
+    SERVING_LIMITS,
+    TERMS,
+    Client,
+    answer,
+    leasing,
+    lose,
+    one_pass,
+    prompt_of,
+)
 from tests.server.fake_target import FakeTarget, decode
 from tests.server.slot_account import check_slots
 

@@ -1,5 +1,5 @@
-"""Sessions that share prefixes, whatever comes in which order: no slot is lost, none holds a wrong token, and answers are
-those of sessions that share nothing."""
+"""Sessions that share prefixes, whatever comes in which order: no slot is lost, none holds a wrong token, and answers
+are those of sessions that share nothing."""
 
 import random
 from collections.abc import Iterator

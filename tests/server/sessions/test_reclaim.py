@@ -43,19 +43,19 @@ def asked(sessions: Sessions, name: str, prompt: list[int], settings: Settings =
     return client
 
 
-def test_a_full_cache_is_evicted_before_anybody_is_parked_or_fails() -> None:
-    """And before the tokens of a pass are counted, which are none where no slot is free."""
-    sessions, fake_target = Sessions(ENDLESS, SERVING_LIMITS, 200), FakeTarget()
-    gone = asked(sessions, "gone", prompt_of(1, 150))
+def test_a_full_cache_is_evicted_before_the_tokens_of_a_pass_are_counted() -> None:
+    """They are none where no slot is free. Nobody is parked or fails for it."""
+    sessions, fake_target = Sessions(ENDLESS, SERVING_LIMITS, 212), FakeTarget()
+    idle = asked(sessions, "idle", prompt_of(2, 20))
+    answer(idle, sessions, fake_target)
+    gone = asked(sessions, "gone", prompt_of(1, 192))
     answer(gone, sessions, fake_target)
     lose(gone)
-    idle = asked(sessions, "idle", prompt_of(2, 49))
-    answer(idle, sessions, fake_target)
-    assert (sessions._pool.free, sessions._prefixes.cache.evictable) == (55, 96)
+    assert (sessions._pool.free, sessions._prefixes.cache.evictable) == (0, 192)
     newcomer = asked(sessions, "newcomer", prompt_of(3, 90))
     answer(newcomer, sessions, fake_target)
     assert newcomer.session.answer == decode(prompt_of(3, 90), 1, end=-1)
-    assert len(entry_of(idle).sequence) == 49
+    assert len(entry_of(idle).sequence) == 20
     assert sessions.counters.preempted == 0
     check_slots(sessions, fake_target)
 
@@ -100,13 +100,15 @@ def test_a_fault_of_a_session_that_is_owed_a_pass_ends_it_alone() -> None:
     assert second.session.answer == decode([*TRUNK, 7, 9], 1)
 
 
-@pytest.mark.parametrize("prompt", [[*TRUNK, 7, 8], prompt_of(5, 30)])
-def test_a_session_that_is_owed_a_pass_evicts_cached_prefixes_and_does_not_wait_in_vain(prompt: list[int]) -> None:
-    sessions, fake_target = leasing(capacity=90), FakeTarget()
+@pytest.mark.parametrize(("prompt", "free"), [([*TRUNK, 7, 8], 10), (prompt_of(5, 30), 0)])
+def test_a_session_that_is_owed_a_pass_evicts_cached_prefixes_and_does_not_wait_in_vain(
+    prompt: list[int], free: int
+) -> None:
+    sessions, fake_target = leasing(capacity=80 + free), FakeTarget()
     first = asked(sessions, "first", TRUNK)
     answer(first, sessions, fake_target)
     sessions.fail(first, PeerError("it is over", FailureCode.INTERNAL))
-    assert (sessions._pool.free, sessions.free_slots) == (10, 90)
+    assert (sessions._pool.free, sessions.free_slots) == (free, 80 + free)
     owed = asked(sessions, "owed", prompt, Settings(max_new_tokens=5))
     lose(owed)
     assert sessions.next_due() <= 0.0

@@ -54,13 +54,13 @@ class SharedPrefixes:
         reading = [entry for entry in due if entry.to_compute > 0]
         lacked: set[Hashable] = set()
         for entry in sorted(reading, key=lambda each: (-each.session.processed, each.asked)):
-            start, tokens = entry.sequence.shared, entry.session.tree.tokens
-            run = entry.sequence.place, tuple(tokens[start : min(start + LEAST_RUN, len(tokens) - 1)])
-            token = entry.sequence.place, tokens[start]
+            start, tree = entry.sequence.shared, entry.session.tree
+            ahead = tuple(tree.tokens[start : min(start + LEAST_RUN, tree.frontier - 1)])
+            token, run = (entry.sequence.place, ahead[0]), (entry.sequence.place, ahead)
             entry.waits = (token if entry.waits else run) in lacked
             if not entry.waits:
                 lacked.add(token)
-                if len(run[1]) == LEAST_RUN:
+                if len(ahead) == LEAST_RUN:
                     lacked.add(run)
         return [entry for entry in due if entry.to_compute <= 0 or not entry.waits]
 

@@ -13,6 +13,7 @@ from common.address import parse_address
 from common.protocol.errors import MisuseError
 from server.options import (
     LOG_FORMATS,
+    SHARE_PREFIXES,
     AccessOptions,
     ChosenTarget,
     Pace,
@@ -80,6 +81,13 @@ MaxRunning = Annotated[
 ]
 Lease = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="How long a disconnected session is kept for resumption.")
+]
+SharePrefixes = Annotated[
+    str,
+    typer.Option(
+        help="Who shares the K/V of a prompt's beginning: `client` for the sessions of one bearer token, `server` for "
+        "all sessions, `never` for none."
+    ),
 ]
 DrainSeconds = Annotated[float, typer.Option(min=0, help="Grace period for running answers at shutdown.")]
 PacePass = Annotated[str, typer.Option(metavar="MS", help="Simulated minimum duration of a pass.")]
@@ -150,13 +158,17 @@ class SessionRequest:
     max_sessions: MaxSessions = 64
     max_running: MaxRunning = None
     lease: Lease = 120.0
+    share_prefixes: SharePrefixes = SHARE_PREFIXES[0]
     drain_seconds: DrainSeconds = 30.0
     pace_pass: PacePass = "0"
     pace_token: PaceToken = "0"
     pace_draft: PaceDraft = "0"
 
     def options(self) -> SessionOptions:
-        """Raises MisuseError for a policy or a duration that is none."""
+        """Raises MisuseError for a policy or a duration that is none, and for an unknown way to share."""
+        if self.share_prefixes not in SHARE_PREFIXES:
+            ways = ", ".join(SHARE_PREFIXES)
+            raise MisuseError(f"prefixes cannot be shared by '{self.share_prefixes}'; use one of: {ways}")
         return SessionOptions(
             check_idle(self.idle),
             self.run_ahead,
@@ -165,6 +177,7 @@ class SessionRequest:
             Pace(parse_duration(self.pace_pass), parse_duration(self.pace_token), parse_duration(self.pace_draft)),
             self.lease,
             self.max_running,
+            self.share_prefixes,
         )
 
 

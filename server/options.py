@@ -53,6 +53,9 @@ class Pace:
         return max(self.per_pass, self.per_token * tokens) + self.per_read * read + self.per_score * scores
 
 
+SHARE_PREFIXES = ("client", "server", "never")
+
+
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """How sessions are served."""
@@ -64,6 +67,7 @@ class SessionOptions:
     pace: Pace
     lease_seconds: float = 0.0
     max_running: int | None = None  # answers at a time; None for as many as decode in every pass
+    share_prefixes: str = SHARE_PREFIXES[0]  # whose sessions share K/V of common prefixes
 
 
 @dataclass(frozen=True, slots=True)

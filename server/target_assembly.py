@@ -70,7 +70,9 @@ def assemble_target(
     terms = offer.terms(asked, capacity, maker.kinds)
     site = DrafterPlacement(placed.device, placed.dtype, terms.context, terms.vocab_size)
     limits = ServingLimits(asked.max_sessions, asked.pass_tokens, asked.lease_seconds, asked.max_running)
-    sessions = Sessions(terms, limits, capacity, shared.quotas, on_event, shared.registries)
+    sessions = Sessions(
+        terms, limits, capacity, shared.quotas, on_event, shared.registries, share_prefixes=asked.share_prefixes
+    )
     drafter_factory = StateFedDrafterFactory(offer.draft_models, maker, site)
     memory = TargetMemory(
         offer.card.model,

@@ -1,17 +1,17 @@
 """Attention to views on a GPU: one view of each segment in one launch of torch's variable-length attention.
 
 It takes sequences that lie end to end. A layer's pool is taken as one such row: each view is a sequence, and what lies
-between two views is a sequence without queries, for which no block is launched.
+between two views is a sequence without queries, for which no block is launched. Sessions that share a prefix have views
+of the same slots, which are one sequence with the queries of all, and views that overlap, which take several launches.
 
 It may not know segments or how a layout came about. No machine with a GPU has run it yet: what is tested is that its
 offsets, given to the same function in plain torch, lead to the results of one call for each view.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, groupby
-from operator import attrgetter
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -30,10 +30,10 @@ VarlenAttention = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class ViewSequences:
-    """Views that share no rows as sequences, in the order of their slots."""
+    """The sequences of one launch, in the order of their slots."""
 
     rows: torch.Tensor
-    """`[T]`: packed rows, view by view."""
+    """`[T]`: packed rows, view by view. None comes twice."""
     query_offsets: torch.Tensor
     """Where the queries of each sequence begin, and their end, int32."""
     key_offsets: torch.Tensor
@@ -42,23 +42,26 @@ class ViewSequences:
     most_keys: int
 
     @classmethod
-    def of(cls, views: Iterable[View], device: torch.device) -> "ViewSequences":
-        views = sorted(views, key=lambda view: view.slots.start)
-        queries = [view.rows.stop - view.rows.start for view in views]
-        bounds = [bound for view in views for bound in (view.slots.start, view.slots.stop)]
+    def of(cls, sequences: Sequence[Sequence[View]], device: torch.device) -> "ViewSequences":
+        """The views of a sequence have the same slots; sequences do not overlap."""
+        queries = [sum(view.rows.stop - view.rows.start for view in views) for views in sequences]
+        slots = [views[0].slots for views in sequences]
+        bounds = [bound for each in slots for bound in (each.start, each.stop)]
         # From slot 0 on, every second sequence is a gap.
         counts = [count for each in queries for count in (0, each)]
         return cls(
-            torch.cat([torch.arange(view.rows.start, view.rows.stop) for view in views]).to(device),
+            torch.cat([torch.arange(view.rows.start, view.rows.stop) for views in sequences for view in views]).to(
+                device
+            ),
             torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device),
             torch.tensor([0, *bounds], dtype=torch.int32, device=device),
             max(queries),
-            max(view.slots.stop - view.slots.start for view in views),
+            max(each.stop - each.start for each in slots),
         )
 
 
 class OverViewsAtOnce:
-    """`OverViews` by a launch for each part, where the kernel computes what the layer asks for; else one call for each
+    """`OverViews` by few launches, where the kernel computes what the layer asks for; else one call for each
     view."""
 
     def __init__(self, varlen: VarlenAttention):
@@ -76,7 +79,7 @@ class OverViewsAtOnce:
             yield from over_views_one_by_one(query_KFND, keys_KSD, values_KSV, layout, scoring)
             return
         heads = query_KFND.shape[:2]
-        for sequences in layout.once(partial(_part_by_part, layout.views, query_KFND.device)):
+        for sequences in layout.once(partial(_launches, layout.views, query_KFND.device)):
             query_THD = query_KFND.flatten(0, 1).index_select(1, sequences.rows).transpose(0, 1)
             result_THV, log_sums_HT = self._varlen(
                 query_THD,
@@ -92,9 +95,25 @@ class OverViewsAtOnce:
             yield sequences.rows, result_THV.transpose(0, 1).unflatten(0, heads), log_sums_HT.unflatten(0, heads)
 
 
-def _part_by_part(views: Sequence[View], device: torch.device) -> list[ViewSequences]:
-    by_part = groupby(sorted(views, key=attrgetter("part")), attrgetter("part"))
-    return [ViewSequences.of(members, device) for _, members in by_part]
+def _launches(views: Sequence[View], device: torch.device) -> list[ViewSequences]:
+    """A row is in one sequence of a launch at most, because its results in another launch are merged with it."""
+    launches: list[list[list[View]]] = []
+    rows_of: list[set[int]] = []
+    for view in sorted(views, key=lambda view: (view.slots.start, view.slots.stop)):
+        for sequences, rows in zip(launches, rows_of, strict=True):
+            last = sequences[-1][0].slots
+            if view.rows.start in rows or (last.stop > view.slots.start and last != view.slots):
+                continue
+            if last == view.slots:
+                sequences[-1].append(view)
+            else:
+                sequences.append([view])
+            rows.add(view.rows.start)
+            break
+        else:
+            launches.append([[view]])
+            rows_of.append({view.rows.start})
+    return [ViewSequences.of(sequences, device) for sequences in launches]
 
 
 def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | None:

@@ -45,8 +45,6 @@ class View:
 
     rows: slice
     slots: slice
-    part: int
-    """Its place among the views of these rows: views of one part share no rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +132,7 @@ def lay_out(plan: AttentionPlan, window: int | None, chunk: int | None, shortest
         rows = slice(segment.first_row, segment.first_row + segment.new)
         if len(rest):
             gathered.append(GatheredSegment(segment, rest, _seen(segment, rest, window, chunk)))
-        views += [View(rows, slots, part) for part, slots in enumerate(ranges)]
+        views += [View(rows, slots) for slots in ranges]
     groups = [_pad(group, plan) for group in _group(gathered, plan.device)]
     return Layout(views, groups)
 

@@ -55,9 +55,9 @@ class SlotPool:
         self._check(count)
         slots: list[int] = []
         if last is not None and count:
-            index = bisect_left(self._starts, last + 1)
-            if index < len(self._starts) and self._starts[index] == last + 1:
-                slots += self._cut(index, last + 1, min(self._ends[index], last + 1 + count))
+            index, room = self._behind(last)
+            if room:
+                slots += self._cut(index, last + 1, last + 1 + min(room, count))
         while len(slots) < count:
             missing = count - len(slots)
             index = max(range(len(self._starts)), key=lambda each: self._ends[each] - self._starts[each])
@@ -65,6 +65,12 @@ class SlotPool:
             first = start + (max(0, end - start - missing) // 2 if start else 0)
             slots += self._cut(index, first, min(end, first + missing))
         return slots
+
+    def has_range(self, last: int | None, count: int, length: int) -> bool:
+        """Whether `count` more slots of a sequence that ends in `last` follow it, or else a free range has `length`."""
+        if last is not None and self._behind(last)[1] >= count:
+            return True
+        return any(end - start >= length for start, end in zip(self._starts, self._ends, strict=True))
 
     def give(self, slots: Iterable[int]) -> None:
         """Returns slots to the pool, all or none.
@@ -89,6 +95,12 @@ class SlotPool:
             raise ValueError(f"cannot take {count} slots")
         if count > self.free:
             raise OutOfSlots(count, self.free, self.capacity)
+
+    def _behind(self, slot: int) -> tuple[int, int]:
+        """The index of the free range that begins behind a slot, and its length; 0 where there is none."""
+        index = bisect_left(self._starts, slot + 1)
+        is_free = index < len(self._starts) and self._starts[index] == slot + 1
+        return index, self._ends[index] - slot - 1 if is_free else 0
 
     def _cut(self, index: int, start: int, end: int) -> range:
         """Takes `start .. end - 1` from the free range of that index."""

@@ -1,7 +1,7 @@
 """The server's half of one session: it receives frames, plans the tokens of the next pass and applies its result.
 
 Knows no K/V and no slots: `processed` is the number of leading positions that have been through the target, and the
-server keeps K/V of exactly that many. Time is an argument, in seconds on any steady clock.
+server keeps K/V of exactly that many; it raises it for K/V that another session computed. Time is an argument, in s.
 """
 
 import math

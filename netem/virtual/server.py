@@ -62,9 +62,9 @@ class VirtualServer:
         """
         options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
         terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
-        sessions = Sessions(
-            terms, ServingLimits(max_sessions, options.pass_tokens, lease_seconds), _CACHE_TOKENS, on_event=on_event
-        )
+        limits = ServingLimits(max_sessions, options.pass_tokens, lease_seconds)
+        # A question costs the same whatever was asked before, so that systems and repetitions can be compared.
+        sessions = Sessions(terms, limits, _CACHE_TOKENS, on_event=on_event, share_prefixes="never")
         drafter_factory = StateFedDrafterFactory(
             self.offer.draft_models, self.maker, DrafterPlacement("cpu", "float32", terms.context, terms.vocab_size)
         )

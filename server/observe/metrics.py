@@ -182,6 +182,16 @@ def _gauges(reading: Reading) -> list[tuple[str, str, float]]:
 def _totals(counters: Mapping[str, Any]) -> list[tuple[str, str, float]]:
     named = [
         ("vllm:prompt_tokens", "Prompt tokens that came and were not here before.", "prompt_tokens"),
+        (
+            "vllm:prefix_cache_queries",
+            "Prompt tokens that their sessions did not hold when they came.",
+            "prefix_cache_queries",
+        ),
+        (
+            "vllm:prefix_cache_hits",
+            "Of these, tokens whose K/V came from the prefix cache.",
+            "prefix_cache_hits",
+        ),
         ("vllm:generation_tokens", "Tokens that were committed.", "committed_tokens"),
         ("vllm:num_preemptions", "Answers that lost their K/V to others' and had to begin again.", "preempted"),
         ("vllm:spec_decode_num_drafts", "Trees that were verified.", "drafts"),

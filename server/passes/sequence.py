@@ -1,20 +1,32 @@
-"""The slots that hold the K/V of one session's processed positions.
+"""The slots that hold the K/V of one session's processed positions: first those that it shares by the prefix cache,
+then its own.
 
-It may not know sessions, trees, passes or tensors.
+It may not know sessions, trees of tokens, passes or tensors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from common.models.slots import SlotPool
+from server.passes.prefix_tree import PrefixTree
+
+_LONG_RANGE = 128
+"""A sequence goes on in the middle of a free range, so that from this many slots on half of it is a view of attention.
+Where the cache fills the pool, ranges have 320 slots in the mean then, and 16 without (see the log)."""
+
+_RANGES = 16  # at least that a pool has room for: in a small one, ranges are shorter
+
+_MOST_EVICTED = 8  # leaves, lest a pool in short ranges lose its cache
 
 
 class HeldSequence:
     """Slots of positions 0, 1, 2, ... of one sequence. Only grows at its end and is only cut there."""
 
-    def __init__(self, pool: SlotPool):
-        self._pool = pool
+    def __init__(self, cache: PrefixTree, owner: Hashable):
+        """Slots come from the cache's pool. Sequences of one owner share prefixes."""
+        self._pool = cache.pool
+        self._cache = cache
+        self._cached = cache.root(owner)  # the end of its path in the cache
         self._slots = np.empty(0, dtype=np.int64)
         self._length = 0
         self.cuts = 0  # how often slots were given back, which may hold another's K/V since
@@ -24,12 +36,37 @@ class HeldSequence:
 
     @property
     def slots(self) -> np.ndarray:
-        """The slots in position order. What was returned stays as it is until the next `keep` after a `cut`."""
+        """The slots in position order. What was returned stays as it is until the next `keep` or `adopt` after a
+        `cut`, or an `adopt` of positions that are held."""
         return self._slots[: self._length]
 
+    @property
+    def shared(self) -> int:
+        """The number of leading positions whose slots belong to the cache."""
+        return self._cached.end
+
+    @property
+    def place(self) -> Hashable:
+        """The same for sequences that share the same positions."""
+        return self._cached
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether another sequence shares all that this one shares."""
+        return self._cached.users > 1
+
     def take(self, count: int) -> list[int]:
-        """Slots for the next tokens of a pass, as far as possible behind those that are held. Raises OutOfSlots."""
-        return self._pool.extend(int(self._slots[self._length - 1]) if self._length else None, count)
+        """Slots for the next tokens of a pass, as far as possible behind those that are held. Where there is no long
+        range to go on in, some cached prefixes that nobody uses are evicted. No pass may be running.
+
+        Raises OutOfSlots."""
+        last = int(self._slots[self._length - 1]) if self._length else None
+        length = max(count, min(_LONG_RANGE, self._pool.capacity // _RANGES))
+        for _ in range(_MOST_EVICTED):
+            if not self._cache.evictable or self._pool.has_range(last, count, length):
+                break
+            self._cache.evict(1)
+        return self._pool.extend(last, count)
 
     def keep(self, slots: Sequence[int]) -> None:
         """Takes over slots that a pass filled with the next tokens of the sequence."""
@@ -41,12 +78,39 @@ class HeldSequence:
         self._slots[self._length : end] = slots
         self._length = end
 
+    def is_cached(self, token: int) -> bool:
+        """Whether the cache holds more of the sequence, if `token` is the first that is not shared."""
+        return token in self._cached.children
+
+    def adopt(self, tokens: Sequence[int]) -> None:
+        """Shares what the cache holds of `tokens`, which follow those that are shared and may go beyond what is held.
+        Of positions that are held already, its own slots are given back. No pass may be running."""
+        start = self.shared
+        self._cached, slots = self._cache.follow(self._cached, tokens)
+        held = min(self._length, self.shared) - start
+        if held:
+            self._pool.give(self._slots[start : start + held].tolist())
+            self._slots[start : start + held] = slots[:held]
+            self.cuts += 1
+        self.keep(slots[held:])
+
+    def share(self, tokens: Sequence[int]) -> None:
+        """Gives all its own slots to the cache; `tokens` are theirs. No pass may be running."""
+        first = self.shared
+        self.adopt(tokens)
+        start = self.shared
+        if start < self._length:
+            own = self._slots[start : self._length].tolist()
+            self._cached = self._cache.add(self._cached, tokens[start - first :], own)
+
     def cut(self, length: int) -> None:
         """Gives back the slots of all positions from `length` on. Raises ValueError where fewer are held."""
         if length > self._length:
             raise ValueError(f"{length} positions should be held, but only {self._length} are")
         if length == self._length:
             return
-        self._pool.give(self._slots[length : self._length].tolist())
+        self._pool.give(self._slots[max(length, self.shared) : self._length].tolist())
+        if length < self.shared:
+            self._cached = self._cache.leave(self._cached, length)
         self._length = length
         self.cuts += 1

@@ -34,6 +34,7 @@ class Accounting:
         entry.active, entry.meter = now, AnswerMeter(now, prompt_tokens)
         entry.computed.follow(entry.session.tree.tokens)
         self.counters.prompt_tokens += prompt_tokens
+        self.counters.prefix_cache_queries += max(0, entry.to_compute)
         self._quotas.requested(entry.client, now)
         self._quotas.used(entry.client, max(prompt_tokens, entry.to_compute), now)
 

@@ -38,6 +38,11 @@ class ComputedTokens:
         if self._tokens[scheduled.start : scheduled.start + len(computed)] != computed:
             self._tokens[scheduled.start :] = computed
 
+    def adopt(self, start: int, tokens: Sequence[int]) -> None:
+        """The K/V of these tokens of its sequence, computed for another one, are its own from now on."""
+        if len(self._tokens) < start + len(tokens):
+            self._tokens[start:] = tokens
+
     def follow(self, sequence: Sequence[int]) -> None:
         """The client's sequence is this one now. What it no longer holds lost its K/V because the client left it: to
         compute that again, should the client return to it, is no repeat."""

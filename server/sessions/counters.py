@@ -15,6 +15,8 @@ class Counters:
     preempted: int = 0  # answers that lost their K/V to others' and had to begin again
     finished: dict[str, int] = field(default_factory=dict)  # answers, by reason
     prompt_tokens: int = 0  # that came with requests and were not here before
+    prefix_cache_queries: int = 0  # of prompts, tokens that their own sessions did not hold when they came
+    prefix_cache_hits: int = 0  # of these, tokens whose K/V came from the prefix cache
     passes: int = 0
     session_passes: int = 0  # summed over passes: the sessions that took part
     packed_tokens: int = 0

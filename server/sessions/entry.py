@@ -76,6 +76,7 @@ class SessionEntry:
     half_closed: bool = False  # its client has closed its side of the stream
     drafter: ServerDrafter | None = None
     in_pass: bool = False
+    waits: bool = False  # for another session that computes the same tokens
     awaits_first_pass: bool = True  # no pass has computed anything for the request of its newest stream
     last_drafted_level: int = 0  # the number of its last level drafted here, among those of all sessions
     last_drafted_turn: int = -1
@@ -95,8 +96,18 @@ class SessionEntry:
         # not depend on what was drawn for it.
         group = len(tree.root.children) if tree.grouped else 0
         held = self.session.processed
-        asked = self.meter.began if self.meter is not None else self.active
-        return Demand(tree.frontier - held, len(tree), self.served, group, held, asked)
+        return Demand(tree.frontier - held, len(tree), self.served, group, held, self.asked)
+
+    @property
+    def asked(self) -> float:
+        """When the request of its answer came, in seconds."""
+        return self.meter.began if self.meter is not None else self.active
+
+    @property
+    def may_adopt(self) -> bool:
+        """Whether K/V of its prompt that others computed are of use now: before its answer's first pass, and while it
+        waits for them."""
+        return self.to_compute > 0 and (self.waits or self.meter is None or not self.meter.passes)
 
     @property
     def to_compute(self) -> int:

@@ -6,7 +6,6 @@ No asyncio, grpc, torch or clock: time is an argument. It may not know passes or
 import math
 from collections.abc import Collection, Iterable
 
-from common.models.slots import SlotPool
 from common.protocol.checks import check_open
 from common.protocol.messages import Extend, Open
 from common.protocol.pass_timings import PassTimings
@@ -14,13 +13,13 @@ from common.protocol.prefix import common_prefix
 from common.protocol.scheduled_tokens import Replies
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
-from server.passes.sequence import HeldSequence
 from server.sessions.accounting import Accounting
 from server.sessions.admission import Admission, ServingLimits
 from server.sessions.entry import MessageSink, SessionEntry, SessionKey
 from server.sessions.leases import Leases
 from server.sessions.quotas import Quotas
 from server.sessions.refusal import RefusalError
+from server.sessions.shared_prefixes import SharedPrefixes
 
 
 class SessionRegistry:
@@ -28,20 +27,21 @@ class SessionRegistry:
         self,
         terms: Terms,
         limits: ServingLimits,
-        pool: SlotPool,
+        capacity: int,
+        prefixes: SharedPrefixes,
         quotas: Quotas,
         accounting: Accounting,
         peers: "list[SessionRegistry] | None" = None,
     ):
-        """`peers` are the registries of the other targets of this server, with which the limits of sessions are shared;
-        this one joins them."""
+        """`capacity` is the number of K/V slots. `peers` are the registries of the other targets of this server, with
+        which the limits of sessions are shared; this one joins them."""
         self.pass_timings = PassTimings()
         self.leases = Leases(limits.lease_seconds, accounting.forgotten)
         self._terms = terms
         self._limits = limits
-        self._pool = pool
+        self._prefixes = prefixes
         self._accounting = accounting
-        self._admission = Admission(limits, terms.context, pool.capacity, quotas, accounting.retry_after)
+        self._admission = Admission(limits, terms.context, capacity, quotas, accounting.retry_after)
         self._peers = [] if peers is None else peers
         self._peers.append(self)
         self._entries: dict[SessionKey, SessionEntry] = {}
@@ -90,7 +90,8 @@ class SessionRegistry:
             evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
             self._evict_all(evicted, now)
             self._free_session(listener.client, now)
-            entry, is_new = SessionEntry(session, HeldSequence(self._pool), listener, served, opened.state), True
+            sequence = self._prefixes.new_sequence(key)
+            entry, is_new = SessionEntry(session, sequence, listener, served, opened.state), True
             self._entries[key] = entry
             self._accounting.answer_began(entry, len(opened.tokens), now)
         entry.active, entry.awaits_first_pass = now, True

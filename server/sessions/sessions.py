@@ -27,8 +27,10 @@ from server.sessions.counters import Counters
 from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.late_frames import comes_late, reading_units
 from server.sessions.quotas import Quotas
+from server.sessions.reclaim import SlotReclaim
 from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.registry import SessionRegistry
+from server.sessions.shared_prefixes import SharedPrefixes
 
 _BEFORE_PASS = "before its pass"
 _BEFORE_LEVEL = "before a level"
@@ -43,14 +45,18 @@ class Sessions:
         quotas: Quotas = Quotas({}),  # noqa: B008
         on_event: EventListener = ignore_event,
         peers: list[SessionRegistry] | None = None,
+        share_prefixes: str = "client",
     ):
         """`capacity` is the number of K/V slots: positions and nodes of all sessions together. `on_event` is called for
-        everything that happens to sessions. `peers` are as `SessionRegistry` has them."""
+        everything that happens to sessions. `peers` are as `SessionRegistry` has them, `share_prefixes` as
+        `SharedPrefixes`."""
         self.terms = terms
         self._limits = limits
         self._pool = SlotPool(capacity)
         self._accounting = Accounting(quotas, on_event)
-        self._registry = SessionRegistry(terms, limits, self._pool, quotas, self._accounting, peers)
+        self._prefixes = SharedPrefixes(self._pool, share_prefixes, self.counters)
+        self._registry = SessionRegistry(terms, limits, capacity, self._prefixes, quotas, self._accounting, peers)
+        self._reclaim = SlotReclaim(self._pool, self._prefixes.cache, self._registry, self._preempt)
         self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()
         self._pass = 0  # the number of the latest plan: the clock of fairness
@@ -86,11 +92,12 @@ class Sessions:
 
     @property
     def free_slots(self) -> int:
-        return self._pool.free
+        """Those of cached prefixes that no session uses count too."""
+        return self._reclaim.available
 
     @property
     def held_slots(self) -> int:
-        return self._pool.capacity - self._pool.free
+        return self._pool.capacity - self.free_slots
 
     # Frames and streams of clients.
 
@@ -177,17 +184,18 @@ class Sessions:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
         registry = self._registry
         self._isolation(_BEFORE_PASS).call_each(registry.entries, lambda each: registry.evict_if_abandoned(each, now))
-        due = self._select(registry.entries, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
-        self._registry.leases.expire(now)
-        self._make_room(due)
-        due += self._select(self._owed_a_pass, lambda entry: entry.session.due() <= now, _BEFORE_PASS)
-        due = [entry for entry in due if self._registry.holds(entry)]
+        due = self._select(registry.entries, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
+        registry.leases.expire(now)
+        self._reclaim.make_available(self._wanted(due))
+        due += self._select(self._owed_a_pass, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
+        due = self._prefixes.without_waiting([entry for entry in due if registry.holds(entry)])
+        self._reclaim.free(self._wanted(due))
         shares = self._share(due, now)
         self._pass += 1
         batch: PlannedPass[SessionEntry] = PlannedPass([], [], now)
         isolation = self._isolation(_BEFORE_PASS)
         for entry, tokens in zip(due, shares, strict=True):
-            if not tokens or not self._registry.holds(entry):
+            if not tokens or not registry.holds(entry):
                 continue
             entry.served, entry.awaits_first_pass = self._pass, False
             if entry.meter is not None:
@@ -227,6 +235,7 @@ class Sessions:
                         # The target has moved the K/V of the accepted path behind the chain's.
                         kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
                         entry.sequence.keep(scheduled.slots[:kept])
+                        self._prefixes.share(entry)
                 finally:
                     self._pool.give(scheduled.slots[kept:])
                 if result is not None:
@@ -323,26 +332,19 @@ class Sessions:
 
     @property
     def _owed_a_pass(self) -> list[SessionEntry]:
-        """Sessions on lease that take part in a pass, where a slot is free: no other session is dropped for them."""
-        return self._registry.owed_a_pass if self._pool.free else []
+        """Sessions on lease that take part in a pass, where a slot is available: nobody is dropped for them."""
+        return self._registry.owed_a_pass if self._reclaim.available else []
 
-    def _make_room(self, due: Sequence[SessionEntry]) -> None:
-        """Frees slots for the due sessions: drops leases, then parks finished sessions. If no slot is free even then,
-        fails one session, so that the others can go on."""
-        wanted = min(self._limits.pass_tokens, sum(entry.demand.tokens for entry in due))
-        while self._pool.free < wanted and self._registry.leases.drop_oldest():
-            pass
-        holders = [entry for entry in self._registry.entries if len(entry.sequence)]
-        for entry in sorted(holders, key=lambda entry: entry.served):
-            if self._pool.free >= wanted:
-                return
-            if not entry.is_running:
-                entry.park()
-        if wanted and not self._pool.free:
-            # The one whose stream was opened last, which may have resumed a long answer.
-            self.counters.preempted += 1
-            error = PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED)
-            self.fail(holders[-1].listener, error)
+    def _wants_pass(self, entry: SessionEntry, now: float) -> bool:
+        return entry.session.due() <= now and not (self._prefixes.look_up(entry) and entry.session.due() > now)
+
+    def _preempt(self, entry: SessionEntry) -> None:
+        self.counters.preempted += 1
+        self.fail(entry.listener, PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED))
+
+    def _wanted(self, due: Sequence[SessionEntry]) -> int:
+        """Slots for the next pass."""
+        return min(self._limits.pass_tokens, sum(entry.demand.tokens for entry in due))
 
     def _share(self, due: Sequence[SessionEntry], now: float) -> list[int]:
         """The tokens of each due session in the next pass."""

@@ -29,11 +29,18 @@ LEASE = 60.0
 class Client:
     """A listener with a client session behind it, on a link without delay."""
 
-    def __init__(self, sessions: Sessions, name: str, wanted: StateRequest | None = None, client: str = ""):
+    def __init__(
+        self,
+        sessions: Sessions,
+        name: str,
+        wanted: StateRequest | None = None,
+        client: str = "",
+        limits: Limits = LIMITS,
+    ):
         """`client` is the name of the bearer token of its stream."""
         self.sessions = sessions
         self.client = client
-        self.session = ClientSession(f"a session called {name}", LIMITS, wanted)
+        self.session = ClientSession(f"a session called {name}", limits, wanted)
         self.inbox: list[FromServer] = []
         self.states: list[State] = []
         self.ended = False

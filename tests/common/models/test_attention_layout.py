@@ -24,14 +24,14 @@ def laid_out(*segments: Segment, window: int | None = None, chunk: int | None = 
 def test_a_contiguous_context_is_one_view_and_the_new_token_belongs_to_it() -> None:
     layout = laid_out(decode(100, 7))
     (view,) = layout.views
-    assert (view.rows, view.slots, view.part) == (slice(0, 1), slice(7, 108), 0)
+    assert (view.rows, view.slots) == (slice(0, 1), slice(7, 108))
     assert layout.groups == []
 
 
 def test_a_tree_is_gathered_beside_the_view_of_its_past() -> None:
     tree = Segment(tokens=[1] * 3, slots=[500, 501, 502], parents=[-1, 0, 0], past_slots=range(200, 300))
     layout = laid_out(decode(10, 0), tree)
-    assert [(view.rows, view.slots, view.part) for view in layout.views] == [(slice(1, 4), slice(200, 300), 0)]
+    assert [(view.rows, view.slots) for view in layout.views] == [(slice(1, 4), slice(200, 300))]
     gathered = {slot for group in layout.groups for slot in group.context_slots.tolist()}
     assert gathered == {*range(11), 500, 501, 502}
 
@@ -40,7 +40,6 @@ def test_short_ranges_of_a_context_are_gathered() -> None:
     scattered = [*range(100, 170), 5, 6, 300, *range(400, 470)]
     layout = laid_out(Segment(tokens=[1], slots=[470], parents=[-1], past_slots=scattered))
     assert [view.slots for view in layout.views] == [slice(100, 170), slice(400, 471)]
-    assert [view.part for view in layout.views] == [0, 1]
     assert layout.groups[0].context_slots.tolist() == [5, 6, 300]
 
 

@@ -7,6 +7,7 @@ import pytest
 from common.models.slots import SlotPool
 from common.protocol.client_session import ClientSession
 from common.protocol.server_session import ServerSession
+from server.passes.prefix_tree import PrefixTree
 from server.passes.sequence import HeldSequence
 from server.sessions.entry import SessionEntry
 from server.sessions.leases import Leases
@@ -23,7 +24,7 @@ def pool() -> SlotPool:
 
 def entry(pool: SlotPool, name: str, slots: int = 2) -> SessionEntry:
     opened = ClientSession(f"a session called {name}", LIMITS).open([1, 2, 3], SETTINGS)
-    sequence = HeldSequence(pool)
+    sequence = HeldSequence(PrefixTree(pool), "")
     sequence.keep(pool.take(slots))
     return SessionEntry(ServerSession(opened, TERMS, 0.0), sequence, OutgoingQueue(), 0, None)
 

@@ -1,0 +1,72 @@
+"""Shared prefixes: which sessions may share K/V, when they look for them in the prefix cache and give theirs to it, and
+who waits while another session computes the same tokens.
+
+It may not know streams, time, how passes are run, or what happens when all slots are taken.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+
+from common.models.slots import SlotPool
+from server.passes.prefix_tree import PrefixTree
+from server.passes.sequence import HeldSequence
+from server.sessions.counters import Counters
+from server.sessions.entry import SessionEntry, SessionKey
+
+LEAST_RUN = 64
+"""Tokens that a session gives to the cache at a time, and for which it waits for another session, so that nodes are
+few. A prompt's last tokens are given, however few, where other sessions share all before them: they may wait."""
+
+_OWNERS: Mapping[str, Callable[[SessionKey], Hashable]] = {
+    "client": lambda key: key[0],
+    "server": lambda key: "",
+    "never": lambda key: key,
+}
+"""Whose sessions share prefixes, by the option that says so (`SHARE_PREFIXES` of `server/options.py`)."""
+
+
+class SharedPrefixes:
+    def __init__(self, pool: SlotPool, sharing: str, counters: Counters):
+        self.cache = PrefixTree(pool)
+        self._owner = _OWNERS[sharing]
+        self._counters = counters
+
+    def new_sequence(self, key: SessionKey) -> HeldSequence:
+        return HeldSequence(self.cache, self._owner(key))
+
+    def look_up(self, entry: SessionEntry) -> bool:
+        """Gives a session what is cached of its sequence, where no pass has computed anything for its answer or it
+        waits; returns whether that is anything. The last token is always computed, as a root needs its logits. No pass
+        may be running."""
+        sequence, session = entry.sequence, entry.session
+        start = sequence.shared
+        if not entry.may_adopt or not sequence.is_cached(session.tree.tokens[start]):
+            return False
+        before = len(sequence)
+        sequence.adopt(session.tree.tokens[start:-1])
+        session.processed = len(sequence)
+        entry.computed.adopt(before, session.tree.tokens[before : len(sequence)])
+        self._counters.prefix_cache_hits += len(sequence) - before
+        return len(sequence) > before
+
+    def without_waiting(self, due: Collection[SessionEntry]) -> list[SessionEntry]:
+        """Of sessions that lack the same tokens the one that has computed most of them, or whose request came first;
+        the others wait for its K/V. Nobody waits for a session that takes no part in this pass."""
+        reading = [entry for entry in due if entry.to_compute > 0]
+        lacked: set[Hashable] = set()
+        for entry in sorted(reading, key=lambda each: (-each.session.processed, each.asked)):
+            start, tree = entry.sequence.shared, entry.session.tree
+            ahead = tuple(tree.tokens[start : min(start + LEAST_RUN, tree.frontier - 1)])
+            token, run = (entry.sequence.place, ahead[0]), (entry.sequence.place, ahead)
+            entry.waits = (token if entry.waits else run) in lacked
+            if not entry.waits:
+                lacked.add(token)
+                if len(ahead) == LEAST_RUN:
+                    lacked.add(run)
+        return [entry for entry in due if entry.to_compute <= 0 or not entry.waits]
+
+    def share(self, entry: SessionEntry) -> None:
+        """Gives what a pass computed for a session to the cache, once that is enough. No pass may be running."""
+        sequence = entry.sequence
+        own = len(sequence) - sequence.shared
+        if own >= LEAST_RUN or (own and entry.to_compute <= 0 and sequence.is_followed):
+            sequence.share(entry.session.tree.tokens[sequence.shared : len(sequence)])

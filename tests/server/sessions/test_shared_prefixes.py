@@ -1,0 +1,197 @@
+"""Sessions share the K/V of common prefixes: a token is computed once, whoever asks, and answers are the same."""
+
+from dataclasses import replace
+
+import pytest
+
+from common.protocol.client_session import Limits
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, Settings
+from server.passes.batch import PlannedPass
+from server.passes.prefix_tree import PrefixTree
+from server.sessions.entry import SessionEntry
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass, prompt_of
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
+from tests.server.slot_account import check_slots
+
+LONG = replace(TERMS, context=4096, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
+LIMITS = Limits("f", VOCAB, 4096, 64)
+TRUNK = prompt_of(0, 200)
+ANSWER = Settings(max_new_tokens=6)
+
+
+class Passes:
+    """Sessions and their passes; counts the tokens that these compute."""
+
+    def __init__(self, capacity: int = 60_000, pass_tokens: int = 512, share_prefixes: str = "client"):
+        limits = replace(SERVING_LIMITS, pass_tokens=pass_tokens, max_sessions=64, max_running=64, lease_seconds=60.0)
+        self.sessions = Sessions(LONG, limits, capacity, share_prefixes=share_prefixes)
+        self.fake_target, self.computed = FakeTarget(), 0
+
+    def open(self, name: str, prompt: list[int], owner: str = "", settings: Settings = ANSWER) -> Client:
+        client = Client(self.sessions, name, client=owner, limits=LIMITS)
+        client.open(prompt, settings)
+        return client
+
+    def run(self) -> PlannedPass[SessionEntry]:
+        batch = self.sessions.plan(0.0)
+        assert batch is not None
+        self.computed += sum(len(each.chain) for each in batch.scheduled)
+        self.sessions.complete(batch, self.fake_target.verify(batch.scheduled), 0.0)
+        return batch
+
+    def answer(self, *clients: Client) -> None:
+        while not all(client.done for client in clients):
+            self.run()
+            for client in clients:
+                client.hear()
+        check_slots(self.sessions, self.fake_target)
+
+    def answered(self, name: str, prompt: list[int], owner: str = "") -> int:
+        """The tokens of the prompt that are computed for a new session that asks it."""
+        before = self.computed
+        client = self.open(name, prompt, owner)
+        self.answer(client)
+        assert client.session.answer == decode(prompt, ANSWER.max_new_tokens, end=-1)
+        return self.computed - before - (ANSWER.max_new_tokens - 1)
+
+
+@pytest.mark.parametrize(("at_once", "pass_tokens"), [(True, 512), (True, 24), (False, 512)])
+def test_a_system_prompt_of_sixteen_clients_is_computed_once(at_once: bool, pass_tokens: int) -> None:
+    system = prompt_of(0, 2000 if at_once and pass_tokens == 512 else 300)
+    prompts = [system + prompt_of(index, 40) for index in range(1, 17)]
+    passes = Passes(pass_tokens=pass_tokens)
+    clients = []
+    for index, prompt in enumerate(prompts):
+        clients.append(passes.open(str(index), prompt))
+        if not at_once:
+            passes.answer(clients[-1])
+    passes.answer(*clients)
+    for client, prompt in zip(clients, prompts, strict=True):
+        assert client.session.answer == decode(prompt, ANSWER.max_new_tokens, end=-1)
+    decoded = 16 * (ANSWER.max_new_tokens - 1)
+    assert passes.computed - decoded <= len(system) + 16 * 40
+    counters = passes.sessions.counters
+    assert (counters.prefix_cache_hits, counters.recomputed_tokens) == (pytest.approx(15 * len(system), abs=64), 0)
+    assert counters.prefix_cache_hits <= counters.prefix_cache_queries == sum(len(prompt) - 1 for prompt in prompts)
+
+
+@pytest.mark.parametrize(
+    ("share_prefixes", "computed"), [("client", [220, 20, 220]), ("server", [220, 20, 1]), ("never", [220, 220, 220])]
+)
+def test_owners_share_only_where_the_operator_says_so(share_prefixes: str, computed: list[int]) -> None:
+    passes = Passes(share_prefixes=share_prefixes)
+    mine = TRUNK + prompt_of(2, 20)
+    asked = [("a", TRUNK + prompt_of(1, 20), "alice"), ("b", mine, "alice"), ("c", mine, "bob")]
+    assert [passes.answered(*each) for each in asked] == computed
+
+
+def test_owners_do_not_wait_for_each_other() -> None:
+    passes = Passes()
+    for owner in ("alice", "bob"):
+        passes.open(owner, TRUNK, owner)
+    assert len(passes.run().owners) == 2
+
+
+def test_earlier_turns_are_found_by_a_new_session() -> None:
+    passes = Passes()
+    first = passes.open("first", TRUNK, settings=Settings(max_new_tokens=70))
+    passes.answer(first)
+    passes.sessions.leave(first, 0.0)
+    assert passes.answered("second", [*first.session.tree.tokens, 1, 2, 3]) <= 64 + 3
+
+
+def test_a_next_turn_after_its_prefix_was_evicted_is_computed_again() -> None:
+    passes = Passes(capacity=400)
+    first = passes.open("first", TRUNK)
+    passes.answer(first)
+    for index in range(1, 4):
+        passes.answered(str(index), prompt_of(index, 300))
+    assert len(passes.sessions._registry.entry_of(first).sequence) == 0  # type: ignore[union-attr]
+    first.say(first.session.extend(first.session.tree.frontier, [5, 6], ANSWER))
+    prompt = list(first.session.tree.tokens)
+    passes.answer(first)
+    assert first.session.answer == decode(prompt, ANSWER.max_new_tokens, end=-1)
+    assert passes.sessions.counters.recomputed_tokens == 0
+
+
+def test_a_next_turn_that_rewrites_history_leaves_what_others_share() -> None:
+    passes = Passes()
+    first, second = (passes.open(name, TRUNK) for name in ("first", "second"))
+    passes.answer(first, second)
+    first.say(first.session.extend(150, prompt_of(7, 60), ANSWER))
+    prompt = TRUNK[:150] + prompt_of(7, 60)
+    before = passes.computed
+    passes.answer(first)
+    assert first.session.answer == decode(prompt, ANSWER.max_new_tokens, end=-1)
+    assert passes.computed - before == 60 + ANSWER.max_new_tokens - 1
+    assert passes.answered("third", TRUNK) == 1
+
+
+def leaves(passes: Passes, client: Client) -> None:
+    passes.sessions.leave(client, 0.0)
+
+
+def cancels(passes: Passes, client: Client) -> None:
+    client.say(client.session.cancel())
+
+
+def fails(passes: Passes, client: Client) -> None:
+    passes.sessions.fail(client, PeerError("it is over", FailureCode.INTERNAL))
+
+
+@pytest.mark.parametrize("goes", [leaves, cancels, fails])
+def test_who_waits_goes_on_where_the_one_that_computes_goes(goes) -> None:
+    passes = Passes(pass_tokens=72)
+    first, *others = (passes.open(str(index), [*TRUNK, index, index]) for index in range(3))
+    assert [entry.session.id for entry in passes.run().owners] == [first.session.id]
+    goes(passes, first)
+    passes.answer(*others)
+    for index, client in enumerate(others, start=1):
+        assert client.session.answer == decode([*TRUNK, index, index], ANSWER.max_new_tokens, end=-1)
+    assert passes.computed <= 72 + (len(TRUNK) - 72) + 3 * 2 + 2 * 5
+
+
+def test_nobody_waits_for_a_few_tokens_that_all_prompts_begin_with() -> None:
+    passes = Passes()
+    for index in range(1, 4):
+        passes.open(str(index), TRUNK[:20] + prompt_of(index, 100))
+    assert len(passes.run().owners) == 3
+
+
+def test_a_prompt_is_looked_up_once_and_again_only_when_there_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    follow = PrefixTree.follow
+    monkeypatch.setattr(
+        PrefixTree, "follow", lambda cache, node, tokens: walked.append(len(tokens)) or follow(cache, node, tokens)
+    )
+    passes = Passes(pass_tokens=16)
+    clients = [passes.open(str(index), TRUNK + prompt_of(index, 20)) for index in range(1, 5)]
+    passes.answer(*clients)
+    # Four sessions, each at most once for every run of 64 tokens that became cached, and once when it gives its own.
+    assert len(walked) <= 4 * (220 // 64 + 2 + 3)
+
+
+def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_state_alone_ends() -> None:
+    passes = Passes()
+    passes.answered("first", TRUNK)
+    client = Client(passes.sessions, "second", STATE, limits=LIMITS)
+    prompt = TRUNK + prompt_of(1, 5)
+    client.open(prompt, Settings(max_new_tokens=0))
+    computed = passes.computed
+    for _ in range(200):
+        if client.done:
+            break
+        one_pass(passes.sessions, passes.fake_target)
+        client.hear()
+    assert client.session.finished is not None
+    received = {
+        state.start + index: token
+        for state in client.states
+        if state.kind == "lsa"
+        for index, token in enumerate(state.payload)
+    }
+    assert [received[position] for position in range(len(prompt))] == prompt
+    assert passes.computed == computed, "one_pass does not count"
+    assert passes.sessions.counters.prefix_cache_hits == len(TRUNK)

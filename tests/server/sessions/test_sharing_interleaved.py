@@ -1,0 +1,176 @@
+"""Sessions that share prefixes, whatever comes in which order: no slot is lost, none holds a wrong token, and answers
+are those of sessions that share nothing."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, Settings
+from common.protocol.transitions import ClientState
+from server.passes.batch import PlannedPass
+from server.sessions import shared_prefixes
+from server.sessions.entry import SessionEntry
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import LEASE, SERVING_LIMITS, TERMS, Client, prompt_of, renewed
+from tests.server.fake_target import VOCAB, FakeTarget, decode
+from tests.server.proposers import knowing
+from tests.server.slot_account import check_slots
+
+TRUNK = prompt_of(0, 90)
+_CLIENTS = 5
+_OWNERS = ("alice", "bob")
+
+
+class Scene:
+    """Clients of two owners at one server, whose passes may fail for a session, and the check after each step."""
+
+    def __init__(self, capacity: int, pass_tokens: int, sharing: str):
+        limits = replace(SERVING_LIMITS, pass_tokens=pass_tokens, lease_seconds=LEASE, max_running=_CLIENTS)
+        self.sessions = Sessions(TERMS, limits, capacity, share_prefixes=sharing)
+        self.fake_target = FakeTarget()
+        self.now = 0.0
+        self.clients: dict[int, Client] = {}
+        self.batch: PlannedPass[SessionEntry] | None = None
+        self._names = 0
+
+    def open(self, index: int, shared: int, own: int, tokens: int) -> None:
+        if index in self.clients:
+            return
+        self._names += 1
+        client = Client(self.sessions, str(self._names), client=_OWNERS[index % 2])
+        client.say(client.session.open(TRUNK[:shared] + prompt_of(own, 1 + own % 30), Settings(tokens)), self.now)
+        self._stays(index, client)
+
+    def draft(self, index: int, skill: float, seed: int) -> None:
+        client = self.clients.get(index)
+        if client is not None and not client.done and client.session.state is ClientState.GENERATING:
+            prompt = client.session.tree.tokens[: client.session._prompt_length]
+            client.draft(knowing([*prompt, *decode(prompt, 30)], skill, VOCAB, seed))
+
+    def extend(self, index: int, keep: float, own: int, tokens: int) -> None:
+        client = self.clients.get(index)
+        if client is not None and client.failed is None and client.session.finished is not None and not client.ended:
+            kept = round(keep * client.session.tree.frontier)
+            client.say(client.session.extend(kept, prompt_of(own, 1 + own % 30), Settings(tokens)), self.now)
+            self._stays(index, client)
+
+    def cancel(self, index: int) -> None:
+        client = self.clients.get(index)
+        if client is not None and not client.done and client.session.state is ClientState.GENERATING:
+            client.say(client.session.cancel(), self.now)
+
+    def leave(self, index: int) -> None:
+        """For ever."""
+        client = self.clients.pop(index, None)
+        if client is not None:
+            self.sessions.leave(client, self.now)
+
+    def come_back(self, index: int) -> None:
+        """On a new stream, often before the end of the old one is noticed."""
+        client = self.clients.get(index)
+        if client is not None and not client.done:
+            client.inbox.clear()
+            if index % 3:
+                self.sessions.leave(client, self.now)
+            client.session.lost()
+            fresh = renewed(client)
+            for message in client.session.reopen():
+                fresh.say(message, self.now)
+            self._stays(index, fresh)
+
+    def plan(self) -> None:
+        if self.batch is None:
+            before = len(self.sessions), self.sessions.away
+            self.batch = self.sessions.plan(self.now)
+            if self.batch is None and before == (len(self.sessions), self.sessions.away):
+                assert self.sessions.next_due() > self.now, "an engine would plan for ever"
+
+    def complete(self, failing: int) -> None:
+        if self.batch is None:
+            return
+        outcomes = self.fake_target.verify(self.batch.scheduled)
+        if failing < len(outcomes):
+            outcomes[failing] = PeerError("it fails here", FailureCode.INTERNAL)
+        self.sessions.complete(self.batch, outcomes, self.now)
+        self.batch = None
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def settle(self) -> None:
+        for index, client in list(self.clients.items()):
+            client.hear()
+            self._stays(index, client)
+
+    def check(self) -> None:
+        check_slots(self.sessions, self.fake_target, self._in_pass())
+        counters = self.sessions.counters
+        assert counters.prefix_cache_hits <= counters.prefix_cache_queries
+        assert counters.recomputed_tokens == 0
+        for client in self.clients.values():
+            prompt = client.session.tree.tokens[: client.session._prompt_length]
+            answer = client.session.answer
+            assert answer == decode(prompt, len(answer))
+
+    def _in_pass(self) -> list[int]:
+        return [] if self.batch is None else [slot for each in self.batch.scheduled for slot in each.slots]
+
+    def _stays(self, index: int, client: Client) -> None:
+        if client.failed is None and not client.ended:
+            self.clients[index] = client
+        else:
+            self.clients.pop(index, None)
+            self.sessions.leave(client, self.now)
+
+
+def steps(rng: random.Random) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """What happens, in which order; most often passes."""
+    for _ in range(rng.randint(20, 150)):
+        who, own, tokens = rng.randrange(_CLIENTS), rng.randrange(6), rng.randint(1, 12)
+        shared, skill = rng.choice([0, 20, 64, 65, 90]), rng.choice([0.0, 0.9])
+        yield rng.choice(
+            [
+                *[("open", (who, shared, own, tokens))] * 2,
+                ("draft", (who, skill, own)),
+                ("extend", (who, rng.random(), own, tokens)),
+                ("cancel", (who,)),
+                ("leave", (who,)),
+                ("come_back", (who,)),
+                *[("plan", ())] * 4,
+                *[("complete", (9,))] * 3,
+                ("complete", (rng.randrange(3),)),
+                ("wait", (rng.choice([0.0, 1.0, LEASE]),)),
+                *[("settle", ())] * 2,
+            ]
+        )
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    capacity=st.sampled_from([70, 130, 260, 2000]),
+    pass_tokens=st.sampled_from([4, 24, 64]),
+    sharing=st.sampled_from(["client", "server", "never"]),
+    least_run=st.sampled_from([2, 8, 64]),
+    seed=st.integers(0, 1 << 32),
+)
+def test_no_slot_is_lost_and_no_answer_changes(
+    capacity: int, pass_tokens: int, sharing: str, least_run: int, seed: int
+) -> None:
+    scene = Scene(capacity, pass_tokens, sharing)
+    with patch.object(shared_prefixes, "LEAST_RUN", least_run):
+        for name, arguments in steps(random.Random(seed)):
+            getattr(scene, name)(*arguments)
+            scene.check()
+        scene.complete(failing=9)
+        for index in list(scene.clients):
+            scene.leave(index)
+        scene.wait(LEASE)
+        scene.plan()
+        scene.check()
+    assert scene.sessions.free_slots == capacity

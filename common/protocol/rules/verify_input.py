@@ -34,7 +34,7 @@ class VerifyInput:
     """The row with a token below a row."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "row_below", dict(zip(zip(self.parents, self.tokens), count())))
+        object.__setattr__(self, "row_below", dict(zip(zip(self.parents, self.tokens, strict=True), count())))
 
     def children(self) -> list[list[int]]:
         """The rows below each row."""

@@ -72,8 +72,8 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
             "with a `DynamicCache`, batched over the sessions. Continuous batching: a step of `generate_batch`, the "
             "difference of two runs; it computes its prompts, so that it is measured up to 2,048 of their tokens.",
             "Own work: what the server does for a pass from its plan over the packed row, the rules' walks and the "
-            "replies, with real sessions and a model that computes nothing; a pass above holds the packing alone. Whole "
-            "trees take part, of which three nodes are accepted.",
+            "replies, with real sessions and a model that computes nothing; a pass above holds the packing alone. "
+            "Whole trees take part, of which three nodes are accepted.",
             "Exponents with which the time of a pass grows over the upper half of the sizes: "
             + (", ".join(f"{value:.2f} ({name})" for name, value in growth.items()) or "too few points")
             + ".",

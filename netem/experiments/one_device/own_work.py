@@ -1,5 +1,5 @@
-"""What the server itself does for a pass, the model's work left out: real sessions and a real target around a model that
-computes nothing.
+"""What the server itself does for a pass, the model's work left out: real sessions and a real target around a model
+that computes nothing.
 
 It may know sessions and targets, not streams, links or tables of results.
 """

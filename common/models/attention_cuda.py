@@ -8,9 +8,10 @@ It may not know segments or how a layout came about. No machine with a GPU has r
 offsets, given to the same function in plain torch, lead to the results of one call for each view.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from typing import Any
 
@@ -23,6 +24,8 @@ from common.models.layer_attention import Scoring
 # Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
 # values, S slots, T rows of the views of one launch.
 # ruff: noqa: N803, N806
+
+_log = logging.getLogger(__name__)
 
 VarlenAttention = Callable[..., Any]
 """`torch.nn.attention.varlen.varlen_attn` with its log-sum-exp: `[T, H, D]` and `[H, T]`."""
@@ -116,15 +119,21 @@ def _launches(views: Sequence[View], device: torch.device) -> list[ViewSequences
     return [ViewSequences.of(sequences, device) for sequences in launches]
 
 
+@cache
 def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | None:
-    """The kernel, None where this torch has none, or none for this device and dtype."""
-    if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16):
+    """The kernel, None where there is none for this device and dtype, which is logged once for a GPU."""
+    if device.type != "cuda":
         return None
-    if torch.cuda.get_device_capability(device) < (8, 0):
-        return None
-    try:
-        from torch.nn.attention.varlen import AuxRequest, varlen_attn
-    except ImportError:
-        return None
+    if dtype not in (torch.float16, torch.bfloat16):
+        missing = "it needs float16 or bfloat16"
+    elif torch.cuda.get_device_capability(device) < (8, 0):
+        missing = "it needs a GPU of compute capability 8.0 or newer"
+    else:
+        try:
+            from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-    return partial(varlen_attn, return_aux=AuxRequest(lse=True))
+            return partial(varlen_attn, return_aux=AuxRequest(lse=True))
+        except ImportError:
+            missing = "this torch has none"
+    _log.warning("no variable-length attention on %s: %s; passes take more launches without it", device, missing)
+    return None

@@ -10,17 +10,17 @@ It may not know heads, K/V contents or kernels.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from common.models.plan import AttentionPlan, TracedSegment
-from common.models.slot_ranges import split_ranges
 
 # Shape letters: B segments of a group, Q new tokens of its longest segment, C entries of its longest gathered context,
 # N packed rows, F query heads per key/value head.
-# ruff: noqa: N806
+# ruff: noqa: N803, N806, N815
 
 _T = TypeVar("_T")
 
@@ -54,8 +54,29 @@ class GatheredSegment:
     segment: TracedSegment
     entries: np.ndarray
     """Indices into the context, ascending. Those before `segment.past` are committed, the others branches."""
-    seen: np.ndarray | None
-    """Bool `[new, entries]`; `None` where its one row sees all of them."""
+    window: int | None
+    chunk: int | None
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether its one row sees all of them."""
+        return self.window is None and self.chunk is None and self.segment.sees_everything
+
+    def mark_seen(self, seen_QC: np.ndarray) -> None:
+        """Sets what each row sees of the entries; rows behind the segment's last see what the first one sees, because
+        an empty row would be a softmax over nothing."""
+        segment, entries = self.segment, self.entries
+        new, past = segment.new, segment.past
+        seen = seen_QC[:new, : len(entries)]
+        committed = int(entries.searchsorted(past))
+        branches = entries[committed:] - past
+        seen[:, :committed] = True
+        lines = segment.ancestry.seen(new)
+        seen[:, committed:] = lines if len(branches) == lines.shape[1] else lines[:, branches]
+        if self.window is not None or self.chunk is not None:
+            positions = np.concatenate([entries[:committed], segment.branch_positions[branches]])
+            seen &= positions >= _first_seen(segment.branch_positions[-new:], self.window, self.chunk)[:, None]
+        seen_QC[new:] = seen_QC[0]
 
     @property
     def work(self) -> int:
@@ -78,29 +99,16 @@ class Group:
     """Q."""
     context: int
     """C."""
-    dtype: torch.dtype
+    mask_BQC: torch.Tensor | None
+    """Added to scores; `None` where all see everything."""
     _masks: dict[int, torch.Tensor | None] = field(default_factory=dict)
 
     def mask(self, heads_per_kv_head: int) -> torch.Tensor | None:
         """Additive `[B, 1, F * Q, C]`; `None` where all see everything."""
-        if heads_per_kv_head not in self._masks:
-            self._masks[heads_per_kv_head] = self._build_mask(heads_per_kv_head)
-        return self._masks[heads_per_kv_head]
-
-    def _build_mask(self, heads_per_kv_head: int) -> torch.Tensor | None:
-        if all(member.seen is None and len(member.entries) == self.context for member in self.members):
-            return None
-        seen_BQC = np.zeros((len(self.members), self.queries, self.context), dtype=np.bool_)
-        for seen_QC, member in zip(seen_BQC, self.members, strict=True):
-            new = member.segment.new
-            seen_QC[:new, : len(member.entries)] = True if member.seen is None else member.seen
-            # A padding row sees what the first row sees: an empty row would be a softmax over nothing.
-            seen_QC[new:] = seen_QC[0]
-        seen = torch.from_numpy(seen_BQC).to(self.context_slots.device)
-        mask_BQC = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
-        mask_BQC.masked_fill_(~seen, float("-inf"))
-        mask_BFQC = mask_BQC[:, None].expand(-1, heads_per_kv_head, -1, -1)
-        return mask_BFQC.reshape(len(self.members), 1, -1, self.context)
+        if heads_per_kv_head not in self._masks and self.mask_BQC is not None:
+            mask_BFQC = self.mask_BQC[:, None].expand(-1, heads_per_kv_head, -1, -1)
+            self._masks[heads_per_kv_head] = mask_BFQC.reshape(len(self.members), 1, -1, self.context)
+        return self._masks.get(heads_per_kv_head)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +129,8 @@ class Layout:
 
 def lay_out(plan: AttentionPlan, window: int | None, chunk: int | None, shortest_view: int) -> Layout:
     """For layers whose queries see the last `window` positions of their `chunk`; `None`: all."""
-    farthest = max(int(segment.branch_positions.max()) for segment in plan.segments)
-    if any(size is not None and farthest < size for size in (window, chunk)):
-        window, chunk = (None if size is None or farthest < size else size for size in (window, chunk))
+    if any(size is not None and plan.farthest < size for size in (window, chunk)):
+        window, chunk = (None if size is None or plan.farthest < size else size for size in (window, chunk))
         return plan.once(lay_out, window, chunk, shortest_view)
     views: list[View] = []
     gathered: list[GatheredSegment] = []
@@ -131,10 +138,9 @@ def lay_out(plan: AttentionPlan, window: int | None, chunk: int | None, shortest
         ranges, rest = _split(segment, window, chunk, shortest_view)
         rows = slice(segment.first_row, segment.first_row + segment.new)
         if len(rest):
-            gathered.append(GatheredSegment(segment, rest, _seen(segment, rest, window, chunk)))
+            gathered.append(GatheredSegment(segment, rest, window, chunk))
         views += [View(rows, slots) for slots in ranges]
-    groups = [_pad(group, plan) for group in _group(gathered, plan.device)]
-    return Layout(views, groups)
+    return Layout(views, [_pad(group, plan) for group in _group(gathered, plan.device)])
 
 
 def _split(
@@ -142,23 +148,24 @@ def _split(
 ) -> tuple[list[slice], np.ndarray]:
     """The slots of the segment's views, and the entries of its context that some row sees beside them."""
     slots, past = segment.context_slots, segment.past
-    positions = segment.branch_positions[-segment.new :]
-    first_seen = _first_seen(positions, window, chunk)
-    seen_by_some, seen_by_all = min(int(first_seen.min()), past), int(first_seen.max())
+    seen_by_some = seen_by_all = 0
+    if window is not None or chunk is not None:
+        first_seen = _first_seen(segment.branch_positions[-segment.new :], window, chunk)
+        seen_by_some, seen_by_all = min(int(first_seen.min()), past), int(first_seen.max())
     end = past
     if segment.sees_everything and seen_by_all <= past:
         end = len(slots)
     if end - seen_by_all < shortest_view:
         return [], np.arange(seen_by_some, len(slots))
-    firsts, lengths = split_ranges(slots[seen_by_all:end])
+    within = [bound for bound in segment.range_bounds.tolist() if seen_by_all < bound < end]
     ranges: list[slice] = []
     rest = [np.arange(seen_by_some, seen_by_all)]
-    for first, length in zip((firsts + seen_by_all).tolist(), lengths.tolist(), strict=True):
-        if length < shortest_view:
-            rest.append(np.arange(first, first + length))
+    for first, last in pairwise([seen_by_all, *within, end]):
+        if last - first < shortest_view:
+            rest.append(np.arange(first, last))
         else:
             slot = int(slots[first])
-            ranges.append(slice(slot, slot + length))
+            ranges.append(slice(slot, slot + last - first))
     return ranges, np.concatenate([*rest, np.arange(end, len(slots))])
 
 
@@ -170,21 +177,6 @@ def _first_seen(positions: np.ndarray, window: int | None, chunk: int | None) ->
     if chunk is not None:
         first = np.maximum(first, positions // chunk * chunk)
     return first
-
-
-def _seen(segment: TracedSegment, entries: np.ndarray, window: int | None, chunk: int | None) -> np.ndarray | None:
-    new, past = segment.new, segment.past
-    committed = int(np.searchsorted(entries, past))
-    if window is None and chunk is None and segment.sees_everything:
-        return None
-    seen = np.ones((new, len(entries)), dtype=np.bool_)
-    branches = entries[committed:] - past
-    if len(branches):
-        seen[:, committed:] = segment.ancestry.seen(new)[:, branches]
-    if window is not None or chunk is not None:
-        positions = np.concatenate([entries[:committed], segment.branch_positions[branches]])
-        seen &= positions >= _first_seen(segment.branch_positions[-new:], window, chunk)[:, None]
-    return seen
 
 
 def _work(segments: int, queries: int, context: int) -> int:
@@ -215,19 +207,19 @@ def _pad(members: Sequence[GatheredSegment], plan: AttentionPlan) -> Group:
     members = sorted(members, key=lambda each: each.segment.first_row)
     queries = max(member.segment.new for member in members)
     context = max(len(member.entries) for member in members)
-    if not all(member.seen is None and len(member.entries) == context for member in members):
+    is_masked = not all(member.sees_all and len(member.entries) == context for member in members)
+    if is_masked:
         context += -context % CONTEXT_MULTIPLE
-    rows = np.empty((len(members), queries), dtype=np.int64)
+    firsts = np.array([[member.segment.first_row] for member in members])
+    places, news = np.arange(queries), np.array([[member.segment.new] for member in members])
+    rows = firsts + np.where(places < news, places, 0)
     slots = np.empty((len(members), context), dtype=np.int64)
-    for index, member in enumerate(members):
-        segment, length = member.segment, len(member.entries)
-        rows[index] = segment.first_row
-        rows[index, : segment.new] += np.arange(segment.new)
-        slots[index, :length] = segment.context_slots[member.entries]
-        slots[index, length:] = slots[index, length - 1]
-    news = np.array([member.segment.new for member in members])
+    for own, member in zip(slots, members, strict=True):
+        length = len(member.entries)
+        own[:length] = member.segment.context_slots[member.entries]
+        own[length:] = own[length - 1]
     is_padded = bool((news < queries).any())
-    unpadded = np.flatnonzero(np.arange(queries) < news[:, None]) if is_padded else None
+    unpadded = np.flatnonzero(places < news) if is_padded else None
     in_order = not is_padded and rows.size == plan.rows
     return Group(
         members=members,
@@ -236,5 +228,15 @@ def _pad(members: Sequence[GatheredSegment], plan: AttentionPlan) -> Group:
         context_slots=torch.from_numpy(slots.ravel()).to(plan.device),
         queries=queries,
         context=context,
-        dtype=plan.dtype,
+        mask_BQC=_mask(members, queries, context, plan) if is_masked else None,
     )
+
+
+def _mask(members: Sequence[GatheredSegment], queries: int, context: int, plan: AttentionPlan) -> torch.Tensor:
+    """Additive `[B, Q, C]`."""
+    seen_BQC = np.zeros((len(members), queries, context), dtype=np.bool_)
+    for seen_QC, member in zip(seen_BQC, members, strict=True):
+        member.mark_seen(seen_QC)
+    seen = torch.from_numpy(seen_BQC).to(plan.device)
+    weights = torch.tensor([float("-inf"), 0.0], dtype=plan.dtype, device=plan.device)
+    return torch.where(seen, weights[1], weights[0])

@@ -31,6 +31,8 @@ class TracedSegment:
     first_row: int
     tokens: np.ndarray
     context_slots: np.ndarray
+    range_bounds: np.ndarray
+    """Where in `context_slots` a range of consecutive slots ends and another begins."""
     past: int
     wanted: np.ndarray
     ancestry: Ancestry
@@ -68,6 +70,8 @@ class AttentionPlan:
     segments: Sequence[TracedSegment]
     rows: int
     """N."""
+    farthest: int
+    """The largest position of a row."""
     dtype: torch.dtype
     device: torch.device
     _built: dict[Any, Any] = field(default_factory=dict)
@@ -111,25 +115,35 @@ def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
     """Raises `ValueError` as `PackedModel.forward` does."""
     if not segments:
         raise ValueError("a pass needs at least one segment")
+    # A few operations over whole arrays cost less than many over small ones.
+    pasts = [np.asarray(segment.past_slots, dtype=np.int64) for segment in segments]
+    own_slots = [np.asarray(segment.slots, dtype=np.int64) for segment in segments]
+    contexts = np.concatenate([slots for pair in zip(pasts, own_slots, strict=True) for slots in pair])
+    range_bounds = np.flatnonzero(contexts[1:] - contexts[:-1] != 1) + 1
     traced: list[TracedSegment] = []
-    rows = 0
-    for segment in segments:
-        past = np.asarray(segment.past_slots, dtype=np.int64)
-        parents = segment.parents.tolist() if isinstance(segment.parents, np.ndarray) else segment.parents
+    start = rows = bound = 0
+    for segment, past, own in zip(segments, pasts, own_slots, strict=True):
+        end = start + len(past) + len(own)
+        first_bound, bound = bound, int(range_bounds.searchsorted(end))
+        parents, asked = segment.parents, segment.wanted
         traced.append(
             TracedSegment(
                 first_row=rows,
                 tokens=np.asarray(segment.tokens, dtype=np.int64),
-                context_slots=np.concatenate([past, np.asarray(segment.slots, dtype=np.int64)]),
+                context_slots=contexts[start:end],
+                range_bounds=range_bounds[first_bound:bound] - start,
                 past=len(past),
-                wanted=np.asarray(segment.wanted, dtype=np.int64),
-                ancestry=trace(parents),
+                # numpy would iterate over a range.
+                wanted=np.arange(asked.start, asked.stop)
+                if type(asked) is range
+                else np.asarray(asked, dtype=np.int64),
+                ancestry=trace(parents.tolist() if isinstance(parents, np.ndarray) else parents),
             )
         )
-        rows += traced[-1].new
+        start, rows = end, rows + traced[-1].new
     tokens = np.concatenate([segment.tokens for segment in traced])
     written = np.concatenate([segment.written_slots for segment in traced])
-    _check(traced, tokens, written, limits)
+    _check(traced, tokens, contexts[np.concatenate([[0], range_bounds, range_bounds - 1, [-1]])], written, limits)
     positions = np.concatenate([segment.branch_positions[-segment.new :] for segment in traced])
     wanted = np.concatenate([segment.wanted + segment.first_row for segment in traced])
     filling = np.zeros(-rows % limits.row_multiple, dtype=np.int64)
@@ -144,24 +158,31 @@ def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
             written_ranges=_written_ranges(written),
             segments=traced,
             rows=rows,
+            farthest=int(positions.max()),
             dtype=limits.dtype,
             device=limits.device,
         ),
     )
 
 
-def _check(segments: Sequence[TracedSegment], tokens: np.ndarray, written: np.ndarray, limits: PlanLimits) -> None:
+def _check(
+    segments: Sequence[TracedSegment],
+    tokens: np.ndarray,
+    ends_of_ranges: np.ndarray,
+    written: np.ndarray,
+    limits: PlanLimits,
+) -> None:
     # A bad index on a GPU aborts the whole process, so every index is checked before.
     if tokens.min() < 0 or tokens.max() >= limits.vocabulary:
         raise ValueError(f"a token id lies outside the vocabulary of {limits.vocabulary}")
+    if ends_of_ranges.min() < 0 or ends_of_ranges.max() >= limits.capacity:
+        raise ValueError(f"a slot lies outside a pool of {limits.capacity}")
     for segment in segments:
-        slots = segment.context_slots
-        if slots.min() < 0 or slots.max() >= limits.capacity:
-            raise ValueError(f"a slot lies outside a pool of {limits.capacity}")
         wanted = segment.wanted
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= segment.new):
             raise ValueError(f"a wanted row lies outside a segment of {segment.new} new tokens")
-    if len(set(written.tolist())) < len(written):
+    ordered = np.sort(written)
+    if (ordered[1:] == ordered[:-1]).any():
         raise ValueError("two new tokens share a slot")
 
 

@@ -46,7 +46,8 @@ class ScheduledTokens:
         chain = range(-1, len(self.chain) - 1)
         if self.verify_input is None:
             return chain
-        return [*chain, *(len(chain) - 1 + parent for parent in self.verify_input.parents[1:])]
+        root = len(chain) - 1
+        return [*chain, *[root + parent for parent in self.verify_input.parents[1:]]]
 
     @property
     def wanted(self) -> range:
@@ -56,14 +57,14 @@ class ScheduledTokens:
 
     def path(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """Which of the nodes carry the tokens, from the first on, for as long as there are any."""
-        index = {node: i for i, node in enumerate(self.nodes)}
-        below = {(index.get(node.parent) if node.parent else None, node.token): i for node, i in index.items()}
+        below = {} if self.verify_input is None else self.verify_input.row_below
         path: list[int] = []
+        row = 0
         for token in tokens:
-            at = below.get((path[-1] if path else None, token))
-            if at is None:
+            if (row, token) not in below:
                 break
-            path.append(at)
+            row = below[row, token]
+            path.append(row - 1)
         return tuple(path)
 
 

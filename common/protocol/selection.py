@@ -9,16 +9,22 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import attrgetter
 
 from common.protocol.tree import Node, TokenTree
 
 _Group = Sequence[Node]
+_SCORE = attrgetter("score")
 
 
 def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
     """The likeliest nodes at positions below `last`, at most `count`, parents first."""
+    if not tree.grouped:
+        # No node is likelier than its parent, and a stable sort leaves equally likely ones in the order of `nodes`.
+        ranked = sorted((node for node in tree.nodes() if node.position < last), key=_SCORE, reverse=True)
+        return tuple(ranked[:count])
     chosen: list[Node] = []
-    heap = _ranked(tree, tree.root)
+    heap = _ranked(tree.root)
     heapq.heapify(heap)
     while heap and len(chosen) < count:
         group = heapq.heappop(heap)[2]
@@ -26,8 +32,8 @@ def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
             continue
         chosen += group
         for node in group:
-            for ranked in _ranked(tree, node):
-                heapq.heappush(heap, ranked)
+            for below in _ranked(node):
+                heapq.heappush(heap, below)
     return tuple(chosen)
 
 
@@ -39,16 +45,21 @@ def commit_probabilities(tree: TokenTree, max_acceptance: float = 1.0) -> list[f
     limited to `max_acceptance` to the power of its distance from the root, whatever the drafter claims.
     """
     root = tree.root
-    claimed = {node: 1.0 if tree.grouped else math.exp(node.score - root.score) for node in tree.nodes()}
+    nodes = list(tree.nodes())
+    claimed = [1.0 if tree.grouped else math.exp(node.score - root.score) for node in nodes]
     totals: defaultdict[int, float] = defaultdict(float)
-    for node, chance in claimed.items():
+    for node, chance in zip(nodes, claimed, strict=True):
         totals[node.position] += chance
-    believed = {root: 1.0}
-    for node, chance in claimed.items():
-        total, most = totals[node.position], max_acceptance ** (node.position - root.position)
-        # Where the total underflows to 0, nodes add nothing.
-        believed[node] = min(believed[node.parent or root], chance * min(1.0, most / total) if total else 0.0)
-    ranked = sorted(((chance, believed[node]) for node, chance in claimed.items()), reverse=True)
+    # Where the total underflows to 0, nodes add nothing.
+    shares = {
+        position: min(1.0, max_acceptance ** (position - root.position) / total) if total else 0.0
+        for position, total in totals.items()
+    }
+    believed: dict[Node | None, float] = {root: 1.0}
+    for node, chance in zip(nodes, claimed, strict=True):
+        believed[node] = min(believed[node.parent], chance * shares[node.position])
+    del believed[root]
+    ranked = sorted(zip(claimed, believed.values(), strict=True), reverse=True)
     return list(accumulate((chance for _, chance in ranked), min))
 
 
@@ -61,10 +72,8 @@ def expected_level_gain(tree: TokenTree, last: int) -> float:
     return sum(math.exp(node.score - origin) for node in tree.nodes() if not node.children and node.position + 1 < last)
 
 
-def _ranked(tree: TokenTree, parent: Node) -> list[tuple[float, int, _Group]]:
+def _ranked(parent: Node) -> list[tuple[float, int, _Group]]:
     children = list(parent.children.values())
-    if not tree.grouped:
-        return [(-child.score, child.id, [child]) for child in children]
     return [(-parent.score, children[0].id, children)] if children else []
 
 

@@ -53,13 +53,14 @@ class Node:
         self.grown_by = 0  # the number of the Grow that brought the first of the children
         self.aliases: list[int] = []
 
-    def subtree(self) -> Iterator["Node"]:
-        """This node and everything below it, parents first and siblings in the order in which they came."""
-        pending = [self]
-        while pending:
-            node = pending.pop()
-            yield node
-            pending.extend(reversed(node.children.values()))
+    def below(self) -> "set[Node]":
+        """Everything below this node."""
+        found: set[Node] = set()
+        level = list(self.children.values())
+        while level:
+            found.update(level)
+            level = [child for node in level for child in node.children.values()]
+        return found
 
 
 class TokenTree:
@@ -91,10 +92,9 @@ class TokenTree:
         return len(self._live) + len(self._committed)
 
     def nodes(self) -> Iterator[Node]:
-        """All live nodes, parents first, the root not included."""
-        live = self.root.subtree()
-        next(live)
-        return live
+        """All live nodes, parents first and siblings in the order in which they came, the root not included."""
+        # A node with aliases has several ids.
+        return iter(dict.fromkeys(self._live.values()))
 
     def view(self) -> TreeView:
         origin = self.root.score
@@ -190,20 +190,19 @@ class TokenTree:
         carried = []
         for token in tokens:
             position = self.frontier
-            chosen = self.root.children.pop(token, None)
-            for sibling in self.root.children.values():
-                self._bury(sibling)
+            chosen = self.root.children.get(token)
             self.tokens.append(token)
             if chosen is None:
                 self.root = self._fresh_root()
                 continue
             carried.append(chosen)
-            self._size -= 1
             for alias in (chosen.id, *chosen.aliases):
-                del self._live[alias]
                 self._committed[alias] = position
             chosen.parent = None
             self.root = chosen
+        live = self.root.below()
+        self._size = len(live)
+        self._live = {id_: node for id_, node in self._live.items() if node in live} if live else {}
         return carried
 
     def forget(self, frontier: int) -> None:
@@ -263,12 +262,6 @@ class TokenTree:
         which two names of one parent need not mean."""
         first = next(iter(parent.children.values()))
         return parent.grown_by == self._grows and grown.draw == first.draw
-
-    def _bury(self, top: Node) -> None:
-        for node in top.subtree():
-            self._size -= 1
-            for alias in (node.id, *node.aliases):
-                del self._live[alias]
 
 
 def _bounded(logp: float) -> float:

@@ -26,12 +26,18 @@ from server.fault_isolation import describe_error
 from server.models.memory_needed import check_memory
 from server.models.state_needs import StateNeeds
 from server.passes.batch import PassOutcome
+from server.sessions.refusal import RefusalError, RefusalReason
 
 _log = logging.getLogger(__name__)
 
 _UNUSABLE = "the target's logits are not finite, so its checkpoint may be broken; tell the operator"
 _VARIANT = "on this device the target's numbers depend on how many tokens share a pass"
 _FAILED = "the server could not compute this answer; try again"
+_NO_MEMORY = "the server's device has no memory left for this answer; try again later or shorten the prompt"
+
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_MEMORY_RETRY_S = 1.0
+"""Other sessions' passes go on meanwhile, and whatever else uses the device may give memory back."""
 
 
 class Target:
@@ -53,7 +59,8 @@ class Target:
         """One pass: for each session the tokens that it commits, none where it does not reach its root. The K/V of the
         nodes on their path lie in the slots behind the chain's then, so that a session's stay in order.
 
-        A pass that fails as a whole is run again for each session alone, so that only the faulty one pays.
+        A pass that fails as a whole is run again for each session alone, so that only the faulty one pays. One for
+        which the device has no memory even alone is refused: it stays on lease, and its client may come back.
         """
         try:
             # In float32, as transformers' own generation loop chooses: ties must fall the same way.
@@ -87,9 +94,21 @@ class Target:
         # Whatever torch raises, it concerns this pass and not the server.
         except Exception as error:
             _log.error("a pass of %d sessions failed: %s", len(scheduled), describe_error(error))
-            if len(scheduled) == 1:
-                return [PeerError(_FAILED, FailureCode.INTERNAL)]
-            return [self.verify([each])[0] for each in scheduled]
+            fault = _fault_of(error)
+        # Not in the handler: the error holds what the failed pass has allocated, which the next one may need.
+        if len(scheduled) == 1:
+            return [fault]
+        return [self.verify([each])[0] for each in scheduled]
+
+
+def _fault_of(error: Exception) -> PeerError:
+    is_out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    if isinstance(error, RuntimeError):
+        # Of a CPU, of cuBLAS and of other devices.
+        is_out_of_memory |= any(sign in str(error) for sign in _OUT_OF_MEMORY)
+    if is_out_of_memory:
+        return RefusalError(RefusalReason.MEMORY, _NO_MEMORY, _MEMORY_RETRY_S)
+    return PeerError(_FAILED, FailureCode.INTERNAL)
 
 
 def _unusable() -> PeerError:

@@ -28,13 +28,7 @@ class ComputedTokens:
 
         Found by the rows of the pass, so that it does not repeat a mistake in what the session says of its nodes.
         """
-        rows = {branch: row for row, branch in enumerate(zip(scheduled.parents, scheduled.tokens, strict=True))}
-        row, computed = len(scheduled.chain) - 1, list(scheduled.chain)
-        for token in committed:
-            if (row, token) not in rows:
-                break
-            row = rows[row, token]
-            computed.append(token)
+        computed = [*scheduled.chain, *committed[: len(scheduled.path(committed))]]
         if self._tokens[scheduled.start : scheduled.start + len(computed)] != computed:
             self._tokens[scheduled.start :] = computed
 

@@ -10,6 +10,7 @@ class RefusalReason(StrEnum):
     SESSIONS = "sessions"  # the server has as many as it takes
     RUNNING = "running"  # as many answers are being made as it makes at a time
     CACHE = "cache"  # the K/V pool has no room for the prompt
+    MEMORY = "memory"  # the device has no memory left to compute a pass, even of this session alone
     DRAINING = "draining"
     QUOTA_SESSIONS = "quota_sessions"
     QUOTA_REQUESTS = "quota_requests"
@@ -20,6 +21,7 @@ _CODES = {
     RefusalReason.SESSIONS: FailureCode.OVERLOADED,
     RefusalReason.RUNNING: FailureCode.OVERLOADED,
     RefusalReason.CACHE: FailureCode.OVERLOADED,
+    RefusalReason.MEMORY: FailureCode.OVERLOADED,
     RefusalReason.DRAINING: FailureCode.DRAINING,
     RefusalReason.QUOTA_SESSIONS: FailureCode.QUOTA,
     RefusalReason.QUOTA_REQUESTS: FailureCode.QUOTA,

@@ -228,6 +228,8 @@ class Sessions:
                     if isinstance(outcome, PeerError):
                         # On lease it stays: the next pass will fail for it again, and then its client may be back.
                         if self._registry.is_connected(entry):
+                            if isinstance(outcome, RefusalError):
+                                self._accounting.refused(entry.session.id, entry.client, outcome)
                             self.fail(entry.listener, outcome)
                     elif self._registry.holds(entry):
                         result = entry.session.complete(scheduled, outcome, now)

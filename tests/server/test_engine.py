@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.draft_state import StateKind
+from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, FromServer, Settings, State
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
@@ -38,12 +40,12 @@ TOKENS = 40
 
 
 def make_engine(
-    directory: Path, idle: str = "eager", device: str = "cpu", dtype: str = "float64"
+    directory: Path, idle: str = "eager", device: str = "cpu", dtype: str = "float64", capacity: int = CAPACITY
 ) -> tuple[Engine, Sessions, Limits]:
     offer = make_offer(str(directory), ())
-    terms = offer.terms(SessionOptions(idle, 128, 64, 16, Pace()), CAPACITY)
-    sessions = Sessions(terms, ServingLimits(16, 64), CAPACITY)
-    target = load_target(str(directory), device=device, dtype=dtype, capacity=CAPACITY, threads=1)
+    terms = offer.terms(SessionOptions(idle, 128, 64, 16, Pace()), capacity)
+    sessions = Sessions(terms, ServingLimits(16, 64), capacity)
+    target = load_target(str(directory), device=device, dtype=dtype, capacity=capacity, threads=1)
     limits = Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
     return Engine(sessions, target, Pace()), sessions, limits
 
@@ -70,6 +72,27 @@ async def test_answers_equal_transformers_generation(
     for wire in wires:
         wire.close()
     assert sessions.free_slots == CAPACITY
+    running.cancel()
+
+
+async def test_a_context_beyond_the_pool_is_refused_and_harms_no_other(
+    checkpoint: Callable[[str], Path], reference: Callable[[str], Reference]
+) -> None:
+    """An answer that fills the pool ends there; a prompt that alone would fill it is refused in one sentence."""
+    capacity = 64
+    engine, sessions, limits = make_engine(checkpoint("llama"), capacity=capacity)
+    running = asyncio.create_task(engine.run())
+    prompt, too_long = list(range(5, 45)), list(range(5, 5 + capacity))
+    wires = [EngineWire(engine) for _ in range(2)]
+    filling = ClientSession(uuid4().hex, limits)
+    begun = asyncio.create_task(play(filling, wires[0], filling.open(prompt, Settings(TOKENS)), guessing(300)))
+    # The client does not know how little the server holds.
+    other = ClientSession(uuid4().hex, replace(limits, context=4096))
+    with pytest.raises(PeerError, match=r"has 64 tokens, but the target's context holds 64 .* shorten the prompt"):
+        await play(other, wires[1], other.open(too_long, Settings(TOKENS)), nothing)
+    assert await begun == reference("llama").answer(prompt, TOKENS)[: capacity - len(prompt)]
+    wires[0].close()
+    assert sessions.free_slots == capacity
     running.cancel()
 
 

@@ -14,11 +14,10 @@ from common.protocol.rules.verify_input import TargetRows, VerifyInput
 
 def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     """The tokens that a pass commits below its root; the last of them is the bonus token."""
-    children = verify_input.children()
     tokens: list[int] = []
     row: int | None = 0
     while row is not None:
         token = target.choice(row)
         tokens.append(token)
-        row = next((child for child in children[row] if verify_input.tokens[child] == token), None)
+        row = verify_input.row_below.get((row, token))
     return tokens

@@ -4,6 +4,7 @@ elsewhere."""
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +30,11 @@ class VerifyInput:
     deferred: frozenset[int] = frozenset()
     """Rows of nodes whose group is in the tree, but not in this pass: the walk stops there, the next pass verifies
     it."""
+    row_below: Mapping[tuple[int, int], int] = field(init=False, repr=False, compare=False)
+    """The row with a token below a row."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "row_below", dict(zip(zip(self.parents, self.tokens, strict=True), count())))
 
     def children(self) -> list[list[int]]:
         """The rows below each row."""
@@ -51,21 +57,21 @@ def make_verify_input(
 ) -> VerifyInput:
     """The verify input of a pass over the tree's root and `nodes`: parents first, siblings as they came. Nodes at
     positions from `last` on can never be committed."""
-    rows = {node: row for row, node in enumerate(nodes, start=1)}
-    parents = [0 if node.parent is None else rows.get(node.parent, 0) for node in nodes]
+    rows: dict[Node | None, int] = dict(zip(nodes, count(1)))
+    parents = [rows.get(node.parent, 0) for node in nodes]
     return VerifyInput(
         rule,
         sampling,
         tree.frontier,
-        (tree.tokens[-1], *(node.token for node in nodes)),
+        (tree.tokens[-1], *[node.token for node in nodes]),
         (-1, *parents),
-        {parent: node.draw for parent, node in zip(parents, nodes, strict=True) if node.draw},
+        {parent: node.draw for parent, node in zip(parents, nodes, strict=True) if node.draw} if tree.grouped else {},
         tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else (),
-        frozenset(row for node, row in rows.items() if _waits(node, rows, last)) if tree.grouped else frozenset(),
+        frozenset(rows[node] for node in nodes if _waits(node, rows, last)) if tree.grouped else frozenset(),
     )
 
 
-def _waits(node: Node, rows: Mapping[Node, int], last: float) -> bool:
+def _waits(node: Node, rows: Mapping[Node | None, int], last: float) -> bool:
     """Whether the group below a node is left to a later pass: a group is in a pass whole or not at all."""
     first = next(iter(node.children.values()), None)
     return first is not None and first not in rows and first.position < last

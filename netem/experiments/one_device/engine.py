@@ -1,7 +1,7 @@
 """`engine`: milliseconds of a pass over many sessions, contexts and rows, against transformers' cached step, its
-continuous batching, and the time that reading weights and K/V once takes.
+continuous batching, and the time that reading weights and K/V once takes; and what of a pass is the server's own work.
 
-It may not know servers, links or drafters: it runs packed passes of a model with random weights.
+It may not know links or drafters: it runs packed passes of a model with random weights.
 """
 
 import time
@@ -18,6 +18,7 @@ from common.models.packed import PackedModel
 from common.models.segment import Segment
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.engine_report import Point, PointTimes, make_report
+from netem.experiments.one_device.own_work import measure_own_work
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ FULL = Workload(
     12,
     768,
     12,
-    (*_GROWING_CONTEXT, *_GROWING_SESSIONS, Point(8, 4096, 1), Point(1, 4096, 32), Point(16, 1024, 32)),
+    (
+        *(*_GROWING_CONTEXT, *_GROWING_SESSIONS),
+        *(Point(8, 4096, 1), Point(1, 4096, 32), Point(16, 1024, 32), Point(16, 1024, 65)),
+    ),
     repetitions=5,
     batched_tokens=6,
 )
@@ -53,6 +57,7 @@ _STEPPED_TOKENS = 8192
 """Tokens of transformers' cache, which lies beside ours."""
 _BANDWIDTH_BYTES = 256 * 2**20
 _VOCABULARY = 16_384
+_OWN_WORK_PASSES = 21
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -108,6 +113,7 @@ class _Engine:
         if point.sessions * point.context <= _STEPPED_TOKENS and point.rows == 1:
             systems["transformers"] = self._cached_step(point)
         times = _interleaved(systems, self._workload.repetitions)
+        own = measure_own_work(point.sessions, point.context, point.rows, _OWN_WORK_PASSES)
         bytes_per_token = 2 * self._workload.layers * self._kv_heads * self._dim * 4
         read = self._weights_bytes + point.sessions * point.context * bytes_per_token
         return PointTimes(
@@ -118,6 +124,8 @@ class _Engine:
             floor_ms=times["read"] * read / _BANDWIDTH_BYTES,
             transformers_ms=times.get("transformers"),
             batching_ms=self._batching_ms(point),
+            planning_ms=own.planning_ms,
+            packing_ms=own.packing_ms,
         )
 
     def _cached_step(self, point: Point) -> Callable[[], object]:

@@ -11,6 +11,8 @@ LONGEST_STEPPED = 8192
 """Up to this context one session must not be slower than transformers' cached step."""
 MOST_OF_FLOOR = 2.5
 """Times the floor that eight sessions may take."""
+MOST_PLANNING_MS = 1.0
+"""Of the server's own work for a pass over 16 sessions with trees of 64."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class PointTimes:
     """Medians in milliseconds of processor time; None where a system was not measured.
 
     ours_ms: one pass over all sessions. one_by_one_ms: a pass for each. floor_ms: reading the weights and all K/V once.
+    planning_ms: what the server does for a pass without the model's work; packing_ms: the part of it in the packed row.
     """
 
     point: Point
@@ -36,6 +39,8 @@ class PointTimes:
     floor_ms: float
     transformers_ms: float | None
     batching_ms: float | None
+    planning_ms: float
+    packing_ms: float
 
     @property
     def tokens_per_second(self) -> float:
@@ -56,7 +61,7 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
         title="Passes against memory and transformers",
         headings=(
             *("K/V heads", "sessions", "context", "rows", "pass", "tokens/s", "of the floor"),
-            *("one by one", "cached step", "continuous batching"),
+            *("one by one", "cached step", "continuous batching", "own work", "of it packing"),
         ),
         rows=[_row(each) for each in measured],
         remarks=(
@@ -66,6 +71,9 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
             "are summed in the same turns. One by one: a pass for each session. Cached step: transformers' own forward "
             "with a `DynamicCache`, batched over the sessions. Continuous batching: a step of `generate_batch`, the "
             "difference of two runs; it computes its prompts, so that it is measured up to 2,048 of their tokens.",
+            "Own work: what the server does for a pass from its plan over the packed row, the rules' walks and the "
+            "replies, with real sessions and a model that computes nothing; a pass above holds the packing alone. "
+            "Whole trees take part, of which three nodes are accepted.",
             "Exponents with which the time of a pass grows over the upper half of the sizes: "
             + (", ".join(f"{value:.2f} ({name})" for name, value in growth.items()) or "too few points")
             + ".",
@@ -114,6 +122,8 @@ def _row(each: PointTimes) -> tuple[str, ...]:
         f"{each.one_by_one_ms:,.1f}",
         "-" if each.transformers_ms is None else f"{each.transformers_ms:,.1f}",
         "-" if each.batching_ms is None else f"{each.batching_ms:,.1f}",
+        f"{each.planning_ms:.2f}",
+        f"{each.packing_ms:.2f}",
     )
 
 
@@ -126,6 +136,8 @@ def find_faults(measured: Sequence[PointTimes]) -> list[str]:
             faults.append(f"{name} takes {each.ours_ms:.1f} ms and transformers' step {stepped:.1f}")
         if (point.sessions, point.context, point.rows) == (8, 4096, 1) and each.ours_ms > MOST_OF_FLOOR * each.floor_ms:
             faults.append(f"{name} takes {each.ours_ms / each.floor_ms:.1f} times the floor")
+        if (point.sessions, point.rows) == (16, 65) and each.planning_ms > MOST_PLANNING_MS:
+            faults.append(f"{name} and trees of 64 takes {each.planning_ms:.1f} ms of the server's own work")
         if point.sessions > 1 and each.ours_ms > each.one_by_one_ms:
             faults.append(f"{name} in one pass takes longer than one by one")
     return faults

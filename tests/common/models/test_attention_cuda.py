@@ -1,14 +1,16 @@
 """The offsets that a GPU's kernel gets, given to a statement of what it computes, in plain torch."""
 
+import sys
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 import torch
 
-from common.models.attention_backend import SplitAttention
+from common.models.attention_backend import SplitAttention, backend_for
 from common.models.attention_cuda import OverViewsAtOnce, ViewSequences, find_varlen
 from common.models.attention_layout import lay_out
+from common.models.attention_parts import over_views_one_by_one
 from common.models.plan import AttentionPlan, PlanLimits, plan_pass
 from common.models.segment import Segment
 from tests.common.models.dense_attention import CPU, SCORINGS, SLOTS, Layer, dense, make_layer, random_plan
@@ -103,6 +105,35 @@ def test_offsets_are_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -
 
 def test_there_is_no_kernel_for_a_cpu() -> None:
     assert find_varlen(CPU, torch.bfloat16) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "capability", "why"),
+    [
+        (torch.float32, (9, 0), "needs float16 or bfloat16"),
+        (torch.bfloat16, (7, 5), "compute capability 8.0"),
+        (torch.bfloat16, (9, 0), "this torch has none"),
+    ],
+)
+def test_a_gpu_without_the_kernel_takes_the_slower_path_and_says_so_once(
+    dtype: torch.dtype,
+    capability: tuple[int, int],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: capability)
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", None)
+    find_varlen.cache_clear()
+    gpu = torch.device("cuda", 0)
+    try:
+        backends = [backend_for(gpu, dtype, shortest_view) for shortest_view in (2, 64)]
+    finally:
+        find_varlen.cache_clear()
+        backend_for.cache_clear()
+    assert [type(backend) for backend in backends] == [SplitAttention, SplitAttention]
+    assert [backend._over_views for backend in backends] == [over_views_one_by_one] * 2
+    assert [why in record.getMessage() for record in caplog.records] == [True]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

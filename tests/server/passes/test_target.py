@@ -1,5 +1,6 @@
 """The target's result for a pass: argmax as transformers computes it, and faults that stay within their segment."""
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.tree import Node
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.passes.target import Target, load_target
+from server.sessions.refusal import RefusalError, RefusalReason
 
 
 class Scripted:
@@ -105,6 +107,45 @@ def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL
     assert model.passes == 4
+
+
+class Narrow(Scripted):
+    """Its device has memory for passes of at most `rows` tokens, and holds what the error of a pass holds."""
+
+    def __init__(self, rows: int, error: Exception):
+        super().__init__()
+        self._rows, self._error = rows, error
+        self.held: list[weakref.ref[torch.Tensor]] = []
+
+    def forward(self, segments: Sequence[PassInput]) -> SimpleNamespace:
+        assert not any(reference() is not None for reference in self.held), "the failed pass still holds its memory"
+        if sum(len(segment.tokens) for segment in segments) > self._rows:
+            states = torch.zeros(3)
+            self.held.append(weakref.ref(states))
+            raise type(self._error)(*self._error.args)
+        return super().forward(segments)
+
+
+def _too_large() -> RuntimeError:
+    """As torch says it on a CPU."""
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 61, dtype=torch.uint8)
+    return RuntimeError(*caught.value.args)
+
+
+OUT_OF_MEMORY = (torch.OutOfMemoryError("CUDA out of memory"), MemoryError(), _too_large())
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["gpu", "python", "cpu"])
+def test_a_device_without_memory_for_all_computes_each_alone(error: Exception) -> None:
+    cases = [case(1, 2, wanted=[0, 1]), case(3, 4, 5, wanted=[0, 1, 2]), case(2, wanted=[0])]
+    model = Narrow(2, error)
+    first, refused, last = Target(model).verify(cases)  # type: ignore[arg-type]
+    assert (first, last) == ([2, 3], [3])
+    assert isinstance(refused, RefusalError)
+    assert (refused.reason, refused.code) == (RefusalReason.MEMORY, FailureCode.OVERLOADED)
+    assert refused.retry_after > 0
+    assert len(model.held) == 2
 
 
 def test_a_target_whose_passes_do_not_agree_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, FailureCode, Finished, FromServer, Open, Opened, Settings
+from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.clients_of_sessions import (
     CAPACITY,
@@ -100,6 +101,30 @@ def test_a_pass_that_ends_after_its_stream_is_told_when_its_client_is_back(sessi
     assert client.session.finished is not None
     assert client.session.answer == decode([3, 4, 5], 2)
     assert sessions.counters.finished == {"length": 1}
+
+
+def test_an_answer_without_memory_on_the_device_is_put_away_and_comes_back(sessions: Sessions) -> None:
+    fake_target, client, other = FakeTarget(), Client(sessions, "s"), Client(sessions, "t")
+    client.open([3, 4, 5])
+    other.open([6, 7])
+    for _ in range(3):
+        one_pass(sessions, fake_target)
+    batch = sessions.plan(0.0)
+    assert batch is not None
+    no_memory = RefusalError(RefusalReason.MEMORY, "no memory", 1.0)
+    sessions.complete(batch, [no_memory, *fake_target.verify(batch.scheduled)[1:]], 0.0)
+    assert (len(sessions), sessions.away) == (1, 1)
+    assert sessions.counters.refused == {RefusalReason.MEMORY: 1}
+    assert client.failed is not None
+    assert (client.failed.code, client.failed.retry_after) == (FailureCode.OVERLOADED, 1.0)
+    answer(other, sessions, fake_target)
+    assert other.session.answer == decode([6, 7], SETTINGS.max_new_tokens)
+    client.hear()
+    client.inbox.clear()
+    client = returned(client)
+    answer(client, sessions, fake_target)
+    assert client.session.answer == decode([3, 4, 5], SETTINGS.max_new_tokens)
+    assert sessions.counters.recomputed_tokens == 0
 
 
 def test_a_pass_for_a_session_that_was_dropped_meanwhile_holds_nothing(sessions: Sessions) -> None:

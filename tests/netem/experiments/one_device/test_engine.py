@@ -8,12 +8,13 @@ from netem.experiments.experiment import Request
 from netem.experiments.one_device.engine import QUICK, measure
 from netem.experiments.one_device.engine_report import Point, PointTimes, exponent, find_faults, make_report
 
-GOOD = PointTimes(Point(8, 4096, 1), 12, 240.0, 400.0, 100.0, None, None)
-ALONE = PointTimes(Point(1, 8192, 1), 12, 80.0, 80.0, 40.0, 85.0, 120.0)
+GOOD = PointTimes(Point(8, 4096, 1), 12, 240.0, 400.0, 100.0, None, None, 0.9, 0.5)
+ALONE = PointTimes(Point(1, 8192, 1), 12, 80.0, 80.0, 40.0, 85.0, 120.0, 0.9, 0.5)
+WIDE = PointTimes(Point(16, 1024, 65), 12, 900.0, 1000.0, 100.0, None, None, 0.9, 0.5)
 
 
 def test_a_run_within_its_bounds_is_valid() -> None:
-    assert find_faults([GOOD, ALONE]) == []
+    assert find_faults([GOOD, ALONE, WIDE]) == []
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,10 @@ def test_a_run_within_its_bounds_is_valid() -> None:
     [
         (replace(GOOD, ours_ms=260.0), "8 x 4,096 with 12 K/V heads takes 2.6 times the floor"),
         (replace(GOOD, one_by_one_ms=230.0), "8 x 4,096 with 12 K/V heads in one pass takes longer than one by one"),
+        (
+            replace(WIDE, planning_ms=1.2),
+            "16 x 1,024 with 12 K/V heads and trees of 64 takes 1.2 ms of the server's own work",
+        ),
         (replace(ALONE, ours_ms=86.0), "1 x 8,192 with 12 K/V heads takes 86.0 ms and transformers' step 85.0"),
     ],
 )
@@ -41,5 +46,6 @@ async def test_a_quick_run_has_a_row_for_each_point_and_number_of_heads() -> Non
         (point.sessions, point.context, point.rows) for point in QUICK.points
     ] * 2
     assert {row["kv_heads"] for row in rows} == {4, 1}
+    assert all(row["planning_ms"] > row["packing_ms"] > 0 for row in rows)
     assert all(row["ours_ms"] > 0 and row["floor_ms"] > 0 and row["one_by_one_ms"] > 0 for row in rows)
     assert all((row["transformers_ms"] is not None) == (row["rows"] == 1) for row in rows)

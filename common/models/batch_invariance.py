@@ -31,6 +31,9 @@ threads."""
 _ROWS = (1, 2, 3, 4, 6, 8, 16, 24, 33, 64, 100, 128, 200, 256, 512)
 _MOST_OUTPUTS = 32_768
 """Of a probe: a head may have several times as many columns."""
+_OUTLIER, _OUTLIERS_APART = 20.0, 7
+"""Some rows are so much larger: quantised layers may choose a scale, or the columns that they leave in half precision
+(above 6 in LLM.int8, Dettmers et al. 2022), for all rows of a call."""
 _TEXT = PAGE + 8
 _NODES = 7
 """The last tokens of the text, which are also computed one by one and as nodes."""
@@ -91,12 +94,14 @@ def _probes(model: CausalLm) -> Iterator[_Probe]:
         kind = type(module), rows.shape[-1], leaving.shape[-1], rows.dtype
         if kind in found:
             return
-        if type(module) is nn.Linear:
+        if type(module) is nn.Linear and type(module.weight) is nn.Parameter:
             weights, inputs = _cancelling(module.weight, random)
             bias = None if module.bias is None else module.bias.new_zeros(len(weights))
             found[kind] = _Probe(lambda entering: linear(entering, weights, bias), inputs.to(rows))
         else:
-            found[kind] = _Probe(module, random(1, max(_ROWS), rows.shape[-1]).to(rows)[0])
+            inputs = random(max(_ROWS), rows.shape[-1])
+            inputs[::_OUTLIERS_APART] *= _OUTLIER
+            found[kind] = _Probe(module, inputs.to(rows))
 
     hooks = [each.register_forward_hook(notice) for each in model.modules() if not list(each.children())]
     try:

@@ -23,9 +23,9 @@ LEAST_CHUNK = 8
 """Tokens that prompts get of every pass, however long it takes, where the budget has as many for them."""
 
 MAX_SLOWDOWN = 1.9
-"""Prompts and nodes together make a pass at most this many times as long as decoding without either would: twice, with
-room for the error of estimates (Agrawal et al. 2024, Sarathi-Serve, bound the tokens of a pass; here it is the measured
-time). Where no prompt waits, nodes are not bound by it."""
+"""Prompts and nodes together make a pass at most this many times as long as decoding would without prompts, and without
+nodes that need not be verified: twice, with room for the error of estimates (Agrawal et al. 2024, Sarathi-Serve, bound
+the tokens of a pass; here it is the measured time). Where no prompt waits, nodes are not bound by it."""
 
 _FREE = 1.05
 """Nodes are free while the pass costs at most 5% more than it costs without them."""
@@ -40,10 +40,12 @@ Cost = Callable[[PassWork], float]
 @dataclass(frozen=True, slots=True)
 class PassPrices:
     """optimistic: low for sizes that were not seen for a while, so that wider passes are tried; it chooses nodes.
-    measured: what a pass cost when it was last like that; it bounds chunks, because others wait for them."""
+    measured: what a pass cost when it was last like that; it bounds chunks, because others wait for them. is_measured:
+    whether it knows passes of so few tokens."""
 
     optimistic: Cost
     measured: Cost
+    is_measured: Callable[[int], bool] = lambda tokens: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +80,21 @@ def schedule(
     """The tokens that each demand gets of a pass of at most `budget` tokens; 0 where it waits for another pass.
 
     `probabilities(i)`: how likely each node of demand i is committed, likeliest first; only asked where nodes are not
-    free. `decoding_later`: the contexts of sessions that decode and are not due now; they will wait for this pass.
+    free or too many beside prompts. `decoding_later`: the contexts of sessions that decode and are not due now; they
+    will wait for this pass.
 
     Where prompts get `n` tokens of each pass or more, at least `LEAST_CHUNK` if the budget has them, a prompt's first
     token comes within P / (n // PROMPT_PART) + k + 1 passes, whatever comes later: P are the tokens of the k prompts
     that came no later than it, its own included.
     """
-    roots = sum((session_work(1, each.context) for each in demands if each.decodes), NO_WORK)
-    decoding = sum((session_work(1, context) for context in decoding_later), roots)
-    most_s = MAX_SLOWDOWN * prices.measured(decoding) if decoding.tokens else math.inf
+    bare = sum((session_work(1 + each.min_nodes, each.context) for each in demands if each.decodes), NO_WORK)
+    decoding = sum((session_work(1, context) for context in decoding_later), bare)
+    most_s = math.inf
+    if decoding.tokens:
+        # A pass of least chunks comes first, by which the time of a narrow one is known. Were a bound taken from wider
+        # ones, passes would stay wide and no narrow one would ever be measured.
+        is_known = prices.is_measured(bare.tokens + LEAST_CHUNK)
+        most_s = MAX_SLOWDOWN * prices.measured(decoding) if is_known else 0.0
 
     def is_short(shares: Sequence[int], nodes: PassWork = NO_WORK) -> bool:
         """Whether those that decode can wait for a pass with these shares, and so many nodes besides."""
@@ -175,7 +183,12 @@ def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: Callable[.
     if not (nodes.tokens and room) or roots == len(demands):
         return room
     bare = share([replace(each, nodes=0) for each in demands], budget, is_short)
-    kept = [tokens - (tokens // PROMPT_PART) * (not each.decodes) for tokens, each in zip(bare, demands, strict=True)]
+    of_prompts = sum(tokens for tokens, each in zip(bare, demands, strict=True) if not each.decodes)
+    given = max(0, min(of_prompts // PROMPT_PART, of_prompts - LEAST_CHUNK))
+    kept = [
+        tokens if each.decodes else tokens - tokens * given // max(1, of_prompts)
+        for tokens, each in zip(bare, demands, strict=True)
+    ]
     counts = range(1, 1 + min(nodes.tokens, room, budget - sum(kept)))
     return bisect_right(counts, False, key=lambda count: not is_short(kept, _part_of(nodes, count)))
 

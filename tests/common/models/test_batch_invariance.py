@@ -53,3 +53,9 @@ def test_experts_get_any_number_of_rows_whatever_a_pass_has(
     directory = make_family_checkpoint(tmp_path / family, FAMILIES[family], layers=1)
     model = load_causal_lm(directory, dtype=torch.float16)
     assert row_multiple(model) == found
+
+
+def test_a_quantised_layer_that_looks_for_outliers_in_all_rows_has_no_multiple(checkpoint: Callable[..., Path]) -> None:
+    """LLM.int8 computes a column in half precision where any row of the call is large in it."""
+    model = load_causal_lm(checkpoint("llama", layers=1, hidden=192), dtype=torch.bfloat16, quantise="int8")
+    assert row_multiple(model) is None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from server.passes.pass_cost import NO_WORK, PassWork, session_work
+from server.passes.pass_cost import NO_WORK, PassCost, PassWork, session_work
 from server.passes.scheduler import LEAST_CHUNK, MAX_SLOWDOWN, PROMPT_PART, Demand, PassPrices, schedule, share
 
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
@@ -148,9 +148,25 @@ def test_nodes_and_prompts_share_one_bound() -> None:
     costs = Costs(0.01, 0.001, 0.0, 0.0)
     trees = [Demand(1, 12, 0)] * 2
     assert sum(planned(trees, costs)) == 26
-    for prompt, of_prompt in ((5, 4), (5000, 8)):
+    for prompt, of_prompt in ((5, 5), (5000, 8)):
         *decoding, found = planned([*trees, Demand(prompt, 0, 0)], costs)
         assert (sum(decoding), found) == (12 - of_prompt, of_prompt)
+
+
+def test_a_bound_that_is_not_measured_is_tried_first() -> None:
+    """All passes that were seen are wide, as those of the first prompts are; then the narrow one is known."""
+    cost = PassCost()
+    for tokens in (64, 118, 182):
+        cost.observe(PassWork(tokens), 0.001 * tokens)
+    demands = [*[Demand(1, 0, 0)] * 8, Demand(5000, 0, 0)]
+
+    def prompt() -> int:
+        prices = PassPrices(cost.estimate, cost.measured, cost.is_measured)
+        return schedule(demands, 512, prices, lambda index: [])[-1]
+
+    assert prompt() == LEAST_CHUNK
+    cost.observe(PassWork(8 + LEAST_CHUNK), 0.016)
+    assert 20 <= 8 + prompt() <= 31
 
 
 def test_the_group_below_a_root_is_verified_whatever_prompts_wait() -> None:

@@ -50,7 +50,7 @@ def test_experts_get_any_number_of_rows_whatever_a_pass_has(
         return rows + torch.arange(len(rows))[:, None].ge(len(rows) // 4 * 4).to(rows)
 
     monkeypatch.setattr("common.models.batch_invariance.linear", product)
-    directory = make_family_checkpoint(tmp_path / family, FAMILIES[family], layers=1)
+    directory = make_family_checkpoint(tmp_path / family, FAMILIES[family])
     model = load_causal_lm(directory, dtype=torch.float16)
     assert row_multiple(model) == found
 

@@ -4,7 +4,8 @@ model at hand, because it is a property of kernels, which processors, shapes and
 Attention is `exact_attention.py`'s; here are the layers around it. Each kind of linear layer, norm and activation
 computes the same rows in calls of many sizes, and packed passes the same text in different pieces, beside other
 sessions and as nodes of a tree. All bits must be equal. Results in few bits hide the order of summation, so linear
-layers are tried with weights for which every sum would be 0 without rounding: what is left is rounding alone.
+layers are tried with weights for which every sum would be 0 without rounding: what is left is rounding alone. How many
+rows an expert gets is for its router to say, so that experts must do without a multiple.
 
 It may not know families, options or who asks.
 """
@@ -30,6 +31,9 @@ threads."""
 _ROWS = (1, 2, 3, 4, 6, 8, 16, 24, 33, 64, 100, 128, 200, 256, 512)
 _MOST_OUTPUTS = 32_768
 """Of a probe: a head may have several times as many columns."""
+_OUTLIER, _OUTLIERS_APART = 20.0, 7
+"""Some rows are so much larger: quantised layers may choose a scale, or the columns that they leave in half precision
+(above 6 in LLM.int8, Dettmers et al. 2022), for all rows of a call."""
 _TEXT = PAGE + 8
 _NODES = 7
 """The last tokens of the text, which are also computed one by one and as nodes."""
@@ -39,10 +43,12 @@ RowWise: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class _Probe:
-    """A function of rows, and rows `[most rows, features]` for it."""
+    """A function of rows, and rows `[most rows, features]` for it. `any_count`: the model calls it with any number of
+    rows, whatever a pass has."""
 
     compute: RowWise
     rows: torch.Tensor
+    any_count: bool = False
 
 
 @torch.inference_mode()
@@ -50,9 +56,13 @@ def row_multiple(model: CausalLm) -> int | None:
     """The first of `MULTIPLES` with which all agrees; `None` where none does. Passes take over the model."""
     probes = list(_probes(model))
     for multiple in MULTIPLES:
-        if all(is_row_wise(probe.compute, probe.rows, multiple) for probe in probes) and _passes_agree(model, multiple):
+        if all(_is_row_wise(probe, multiple) for probe in probes) and _passes_agree(model, multiple):
             return multiple
     return None
+
+
+def _is_row_wise(probe: _Probe, multiple: int) -> bool:
+    return is_row_wise(probe.compute, probe.rows, 1 if probe.any_count else multiple)
 
 
 def is_row_wise(compute: RowWise, rows: torch.Tensor, multiple: int) -> bool:
@@ -68,7 +78,7 @@ def is_row_wise(compute: RowWise, rows: torch.Tensor, multiple: int) -> bool:
 
 
 def _probes(model: CausalLm) -> Iterator[_Probe]:
-    """One for each kind and shape of the model's row-wise layers."""
+    """One for each kind and shape of the model's row-wise layers, and of its experts' matrices."""
     found: dict[tuple[Any, ...], _Probe] = {}
     generator = torch.Generator().manual_seed(0)
 
@@ -82,8 +92,16 @@ def _probes(model: CausalLm) -> Iterator[_Probe]:
         if leaving.shape[:-1] != rows.shape[:-1]:
             return
         kind = type(module), rows.shape[-1], leaving.shape[-1], rows.dtype
-        if kind not in found:
-            found[kind] = _probe(module, rows, min(leaving.shape[-1], _MOST_OUTPUTS), random)
+        if kind in found:
+            return
+        if type(module) is nn.Linear and type(module.weight) is nn.Parameter:
+            weights, inputs = _cancelling(module.weight, random)
+            bias = None if module.bias is None else module.bias.new_zeros(len(weights))
+            found[kind] = _Probe(lambda entering: linear(entering, weights, bias), inputs.to(rows))
+        else:
+            inputs = random(max(_ROWS), rows.shape[-1])
+            inputs[::_OUTLIERS_APART] *= _OUTLIER
+            found[kind] = _Probe(module, inputs.to(rows))
 
     hooks = [each.register_forward_hook(notice) for each in model.modules() if not list(each.children())]
     try:
@@ -92,21 +110,43 @@ def _probes(model: CausalLm) -> Iterator[_Probe]:
         for hook in hooks:
             hook.remove()
     yield from found.values()
+    yield from _mixture_probes(model, random)
 
 
-def _probe(module: nn.Module, like: torch.Tensor, outputs: int, random: Callable[..., torch.Tensor]) -> _Probe:
-    most_rows, features = max(_ROWS), like.shape[-1]
-    if type(module) is not nn.Linear:
-        return _Probe(module, random(1, most_rows, features).to(like)[0])
-    # Each product comes twice, with both signs.
+def _mixture_probes(model: CausalLm, random: Callable[..., torch.Tensor]) -> Iterator[_Probe]:
+    """Of mixtures of experts, one for each shape of a matrix. Experts' are parameters of three dimensions, which some
+    families store transposed; those of routers belong to no linear layer."""
+    experts: dict[torch.Size, nn.Parameter] = {}
+    routers: dict[torch.Size, nn.Parameter] = {}
+    for module in model.modules():
+        own = [each for each in module.parameters(recurse=False) if each.is_floating_point()]
+        stacked = [each for each in own if each.dim() == 3]
+        experts |= {each.shape[1:]: each for each in stacked}
+        if not stacked and not isinstance(module, nn.Linear | nn.Embedding):
+            routers |= {each.shape: each for each in own if each.dim() == 2}
+    for weight in routers.values():
+        yield _matrix_probe(*_cancelling(weight, random))
+    for weight in experts.values():
+        yield _matrix_probe(*_cancelling(weight[0], random), any_count=True)
+        weights, inputs = _cancelling(weight[0].T, random)
+        transposed = weights.T.contiguous()
+        yield _Probe(lambda entering, stored=transposed: entering @ stored, inputs, any_count=True)
+
+
+def _matrix_probe(weights: torch.Tensor, inputs: torch.Tensor, any_count: bool = False) -> _Probe:
+    return _Probe(lambda entering: linear(entering, weights), inputs, any_count)
+
+
+def _cancelling(weight: torch.Tensor, random: Callable[..., torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights like these, at most so many outputs, and rows for them, with which every sum is 0 but for rounding: each
+    product comes twice, with both signs."""
+    outputs, features = min(weight.shape[0], _MOST_OUTPUTS), weight.shape[1]
     half, order = features // 2, torch.randperm(features // 2 * 2, generator=torch.Generator().manual_seed(1))
-    rows, weights = random(most_rows, half), random(outputs, half)
-    rows = torch.cat([rows, rows, torch.zeros(most_rows, features % 2)], 1)
+    rows, weights = random(max(_ROWS), half), random(outputs, half)
+    rows = torch.cat([rows, rows, torch.zeros(len(rows), features % 2)], 1)
     weights = torch.cat([weights, -weights, torch.zeros(outputs, features % 2)], 1)
     rows[:, : 2 * half], weights[:, : 2 * half] = rows[:, order], weights[:, order]
-    weights = weights.to(module.weight)
-    bias = None if module.bias is None else torch.zeros(outputs).to(module.weight)
-    return _Probe(lambda entering: linear(entering, weights, bias), rows.to(like))
+    return weights.to(weight), rows.to(weight)
 
 
 def _passes_agree(model: CausalLm, multiple: int) -> bool:

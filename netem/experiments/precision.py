@@ -1,35 +1,38 @@
-"""`precision`: whether answers in bfloat16 and float16 are those of plain decoding through the same server.
+"""`precision`: whether answers in bfloat16 and float16 are those of plain decoding through the same server, and what
+that costs.
 
-On the virtual clock, with the demo's models. Each prompt is answered plainly, beside others, and then by one of the
-drafted systems, with another number of sessions at once; prompts are dealt to systems in turn. Every other one is
-sampled with shared noise, the rest are greedy. The same once more with `--fast`.
+On the virtual clock. Each prompt is answered plainly, beside others, and then by one of the drafted systems, with
+another number of sessions at once; prompts are dealt to systems in turn. Every other one is sampled with shared noise,
+the rest are greedy. Fewer prompts are asked the same once more with `--fast`.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from client.answer import Answer
-from client.answering import AnswerOptions
-from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.references import sampling_of
-from netem.experiments.speed.runs import fault_of
-from netem.experiments.speed.testbed import Testbed, open_testbed
-from netem.links.profiles import find_profile
-from netem.virtual.client import DraftSetup, ask
-from netem.virtual.clock import run_virtually
+from netem.experiments.precision_run import (
+    DEMO,
+    LEVEL_SECONDS,
+    LINK,
+    MAX_NEW_TOKENS,
+    NEAR,
+    PLAIN_SESSIONS,
+    RANDOM,
+    VOCABULARY,
+    ComparedAnswers,
+    TestedServer,
+    compare_answers,
+    demo_server,
+    random_server,
+)
 
 DTYPES = ("bfloat16", "float16")
-MODES = {"exact": True, "fast": False}
-PROMPTS = 50
-QUICK_PROMPTS = 10
-"""Of each category."""
-PLAIN_SESSIONS = 3
-MAX_NEW_TOKENS = 24
-LINK = "4g"
 HEADINGS = (
+    "target",
     "dtype",
     "passes",
     "drafter",
@@ -37,176 +40,150 @@ HEADINGS = (
     "sessions",
     "answers",
     "differ from plain decoding",
+    "differ as one prompt",
+    "smallest margin",
+    "ties",
     "accept length",
+    "ms a plain pass",
+    "ms a drafted pass",
 )
 
+OpenServer = Callable[[Request, str, bool, int], AbstractContextManager[TestedServer]]
+SERVERS: dict[str, OpenServer] = {DEMO: demo_server, RANDOM: random_server}
+
 
 @dataclass(frozen=True, slots=True)
-class DraftedSystem:
-    """`idle` is the server's policy, `sessions` are open at a time."""
+class Mode:
+    """`prompts` for each dtype, by target; `quick_prompts` in a quick run."""
 
-    draft: DraftSetup
-    idle: str
-    sessions: int
-    policy: Policy = STREAM
+    name: str
+    exact: bool
+    prompts: Mapping[str, int]
+    quick_prompts: Mapping[str, int]
 
 
-SYSTEMS = (
-    DraftedSystem(DraftSetup("moa"), "eager", 1),
-    DraftedSystem(DraftSetup("moa", 3), "patient", 4),
-    DraftedSystem(DraftSetup("moa", 1), "assist", 3),
-    DraftedSystem(DraftSetup("moa"), "auto", 8),
-    DraftedSystem(DraftSetup("moa"), "lockstep", 2, LOCKSTEP),
-    DraftedSystem(DraftSetup("eagle"), "patient", 8),
-    DraftedSystem(DraftSetup("eagle"), "eager", 5),
-    DraftedSystem(DraftSetup("medusa"), "patient", 6),
-    DraftedSystem(DraftSetup("independent"), "patient", 7),
-    DraftedSystem(DraftSetup("lookup"), "eager", 8),
+MODES = (
+    Mode("exact", True, {DEMO: 300, RANDOM: 48}, {DEMO: 60, RANDOM: 8}),
+    Mode("fast", False, {DEMO: 96, RANDOM: 48}, {DEMO: 24, RANDOM: 8}),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class AskedPrompt:
-    number: int
-    tokens: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedAnswers:
-    dtype: str
-    mode: str
-    drafter: str
-    policy: str
-    sessions: int
-    answers: int
-    different: int
-    tokens: int
-    passes: int
 
 
 async def measure(request: Request, advance: Advance) -> Report:
+    """A quick run has the demo's target alone where none is named. Raises MisuseError for an unknown target."""
+    targets = choose_targets(request.targets) if request.targets or not request.quick else (DEMO,)
+    conditions = [(target, mode, dtype) for mode in MODES for target in targets for dtype in DTYPES]
     compared: list[ComparedAnswers] = []
     faults: list[str] = []
-    conditions = [(dtype, mode) for mode in MODES for dtype in DTYPES]
-    count = 0
-    for place, (dtype, mode) in enumerate(conditions):
-        advance(f"{dtype}, {mode}", place / len(conditions))
-        testbed = open_testbed(request, QUICK_PROMPTS if request.quick else PROMPTS, dtype, MODES[mode])
-        tokens = [tuple(each) for of_category in testbed.prompts.values() for each in of_category]
-        prompts = [AskedPrompt(number, each) for number, each in enumerate(tokens)]
-        count = len(prompts)
+    for place, (target, mode, dtype) in enumerate(conditions):
+
+        def compare(done: int = place, target: str = target, mode: Mode = mode, dtype: str = dtype) -> None:
+            count = (mode.quick_prompts if request.quick else mode.prompts)[target]
+            with SERVERS[target](request, dtype, mode.exact, count) as tested:
+                for number in range(len(tested.systems)):
+                    advance(f"{target}, {dtype}, {mode.name}", (done + number / len(tested.systems)) / len(conditions))
+                    found, own = compare_answers(tested, number, (target, dtype, mode.name), request.seed)
+                    compared.append(found)
+                    faults.extend(own)
+
         # In a thread: the virtual clock has an event loop of its own.
-        compared += await asyncio.to_thread(_compare, testbed, prompts, (dtype, mode), request.seed, faults)
-    return make_report(compared, count, faults)
+        await asyncio.to_thread(compare)
+    return make_report(compared, faults)
 
 
-def _compare(
-    testbed: Testbed, prompts: Sequence[AskedPrompt], condition: tuple[str, str], seed: int, faults: list[str]
-) -> list[ComparedAnswers]:
-    found = []
-    for place, system in enumerate(SYSTEMS):
-        dealt = prompts[place :: len(SYSTEMS)]
-        plain = _Asking(testbed, None, dealt, seed).answers()
-        drafted = _Asking(testbed, system, dealt, seed).answers()
-        faults += [fault for answer in (*plain, *drafted) if (fault := fault_of(answer))]
-        found.append(
-            ComparedAnswers(
-                *condition,
-                _name(system.draft),
-                system.idle,
-                system.sessions,
-                len(dealt),
-                sum(ours.tokens != theirs.tokens for ours, theirs in zip(drafted, plain, strict=True)),
-                sum(answer.stats.tokens for answer in drafted),
-                sum(answer.stats.passes for answer in drafted),
-            )
-        )
-    return found
+def choose_targets(names: Sequence[str]) -> Sequence[str]:
+    """Those of the names, or all. Raises MisuseError for an unknown one."""
+    for name in names:
+        if name not in SERVERS:
+            raise MisuseError(f"there is no target '{name}'; choose {' or '.join(SERVERS)}")
+    return names or tuple(SERVERS)
 
 
-@dataclass(frozen=True)
-class _Asking:
-    """Answers prompts by a drafted system, or plainly where it is None."""
-
-    testbed: Testbed
-    system: DraftedSystem | None
-    prompts: Sequence[AskedPrompt]
-    seed: int
-
-    def answers(self) -> list[Answer]:
-        """In the order of the prompts."""
-        return run_virtually(self._answer_all())
-
-    async def _answer_all(self) -> list[Answer]:
-        waiting = iter(self.prompts)
-        answers: dict[int, Answer] = {}
-        async with self.testbed.server.serve() as engine:
-
-            async def answer_in_turn() -> None:
-                for prompt in waiting:
-                    drafter = self.testbed.drafter(self.system.draft if self.system else None)
-                    answers[prompt.number] = await ask(
-                        engine, self.testbed.server, find_profile(LINK), prompt.tokens, self._options(prompt), drafter
-                    )
-
-            await asyncio.gather(
-                *(answer_in_turn() for _ in range(self.system.sessions if self.system else PLAIN_SESSIONS))
-            )
-        return [answers[prompt.number] for prompt in self.prompts]
-
-    def _options(self, prompt: AskedPrompt) -> AnswerOptions:
-        policy, idle = (self.system.policy, self.system.idle) if self.system else (CLOUD, "eager")
-        if prompt.number // len(SYSTEMS) % 2 == 0:
-            return AnswerOptions(policy, MAX_NEW_TOKENS, idle=idle)
-        return AnswerOptions(
-            policy, MAX_NEW_TOKENS, "coupled", idle, sampling=sampling_of(prompt.number // 2, self.seed)
-        )
-
-
-def _name(draft: DraftSetup) -> str:
-    return f"{draft.name}, N = {draft.layers}" if draft.name == "moa" else draft.name
-
-
-def make_report(compared: Sequence[ComparedAnswers], count: int, faults: Sequence[str] = ()) -> Report:
-    rows = [
-        [
-            each.dtype,
-            each.mode,
-            each.drafter,
-            each.policy,
-            str(each.sessions),
-            str(each.answers),
-            str(each.different),
-            f"{each.tokens / max(1, each.passes):.2f}",
-        ]
-        for each in compared
-    ]
-    for dtype in DTYPES:
-        for mode in MODES:
-            of_mode = [each for each in compared if (each.dtype, each.mode) == (dtype, mode)]
-            answers, different = sum(each.answers for each in of_mode), sum(each.different for each in of_mode)
-            rows.append([dtype, mode, "all", "", "", str(answers), str(different), ""])
-    broken = sum(each.different for each in compared if MODES[each.mode])
+def make_report(compared: Sequence[ComparedAnswers], faults: Sequence[str] = ()) -> Report:
+    exact = {mode.name for mode in MODES if mode.exact}
+    broken = [each for each in compared if each.mode in exact]
+    different, recomputed = (
+        sum(each.different for each in broken),
+        sum(each.recomputed_different for each in broken),
+    )
     return Report(
         title="Answers in low precision against plain decoding through the same server",
         headings=HEADINGS,
-        rows=rows,
+        rows=[_row(each) for each in compared] + [_total(cells) for cells in _by_condition(compared).values()],
         remarks=(
-            f"{count} held-out prompts for each dtype, dealt to the systems in turn; demo target on the virtual clock "
-            f"over {LINK}, {MAX_NEW_TOKENS} tokens each; every other prompt of a system sampled with shared noise.",
+            f"On the virtual clock over {LINK}, {MAX_NEW_TOKENS} tokens each, a drafted level in "
+            f"{1000 * LEVEL_SECONDS:g} ms; every other prompt of a system is sampled with shared noise, the rest are "
+            "greedy. Prompts are dealt to the systems in turn.",
+            f"{DEMO}: the shipped target, held-out prompts. {RANDOM}: two random layers in the shape of Qwen3-0.6B "
+            f"with a vocabulary of {VOCABULARY}; '{NEAR}' is the same checkpoint, which drafts in float32.",
             f"Plain decoding: no drafts, {PLAIN_SESSIONS} sessions at a time. Fast passes are those of `--fast`.",
+            "As one prompt: greedy answers of plain decoding are computed once more, together with their prompts as "
+            "one chunk, and differ where another token is the likeliest. Their smallest margin is the least difference "
+            "between the two best logits of a token, and a tie a token without any.",
+            "Milliseconds are processor time of the passes alone, with the rules' work.",
         ),
         results={"compared": [asdict(each) for each in compared]},
         draw=lambda axes: draw_differences(axes, compared),
-        faults=[*faults, *([f"{broken} answers of exact passes differ from plain decoding"] if broken else [])],
+        faults=[
+            *faults,
+            *([f"{different} answers of exact passes differ from plain decoding"] if different else []),
+            *([f"{recomputed} answers of exact passes are others as one prompt"] if recomputed else []),
+        ],
     )
 
 
 def draw_differences(axes: Any, compared: Sequence[ComparedAnswers]) -> None:
-    """A bar for each dtype and mode: the share of answers that differ."""
-    for place, (dtype, mode) in enumerate((dtype, mode) for dtype in DTYPES for mode in MODES):
-        of_mode = [each for each in compared if (each.dtype, each.mode) == (dtype, mode)]
-        share = sum(each.different for each in of_mode) / max(1, sum(each.answers for each in of_mode))
-        axes.bar(place, 100 * share)
-    axes.set_xticks(range(len(DTYPES) * len(MODES)), [f"{dtype}\n{mode}" for dtype in DTYPES for mode in MODES])
+    """A bar for each target, dtype and mode: the share of answers that differ."""
+    conditions = _by_condition(compared)
+    for place, cells in enumerate(conditions.values()):
+        axes.bar(place, 100 * sum(each.different for each in cells) / max(1, sum(each.answers for each in cells)))
+    axes.set_xticks(range(len(conditions)), ["\n".join(condition) for condition in conditions])
     axes.set_ylabel("answers that differ, %")
+
+
+def _by_condition(compared: Sequence[ComparedAnswers]) -> dict[tuple[str, str, str], list[ComparedAnswers]]:
+    conditions: dict[tuple[str, str, str], list[ComparedAnswers]] = {}
+    for each in compared:
+        conditions.setdefault((each.target, each.dtype, each.mode), []).append(each)
+    return conditions
+
+
+def _row(each: ComparedAnswers) -> list[str]:
+    return [
+        each.target,
+        each.dtype,
+        each.mode,
+        each.drafter,
+        each.policy,
+        str(each.sessions),
+        str(each.answers),
+        str(each.different),
+        f"{each.recomputed_different} of {each.recomputed}",
+        f"{each.smallest_margin:.3g}",
+        str(each.ties),
+        f"{each.tokens / max(1, each.passes):.2f}",
+        f"{each.plain_pass_ms:.1f}",
+        f"{each.pass_ms:.1f}",
+    ]
+
+
+def _total(cells: Sequence[ComparedAnswers]) -> list[str]:
+    """Of all systems of a condition; times are the means of theirs."""
+    count = len(cells)
+    return _row(
+        replace(
+            cells[0],
+            drafter="all",
+            policy="",
+            sessions=sum(each.sessions for each in cells) // count,
+            answers=sum(each.answers for each in cells),
+            different=sum(each.different for each in cells),
+            recomputed=sum(each.recomputed for each in cells),
+            recomputed_different=sum(each.recomputed_different for each in cells),
+            smallest_margin=min(each.smallest_margin for each in cells),
+            ties=sum(each.ties for each in cells),
+            tokens=sum(each.tokens for each in cells),
+            passes=sum(each.passes for each in cells),
+            plain_pass_ms=sum(each.plain_pass_ms for each in cells) / count,
+            pass_ms=sum(each.pass_ms for each in cells) / count,
+        )
+    )

@@ -99,6 +99,11 @@ class PassCost:
         """The same without optimism: classes as they were when they were last seen, the smallest below it too."""
         return self._of(self._measured, work, 1.0)
 
+    def is_measured(self, tokens: int) -> bool:
+        """Whether a pass of about so many tokens or fewer has been seen, or none at all: `measured` cannot know what
+        passes cost that are narrower than all, and says too much where wide ones are slow."""
+        return not self._seen or min(self._seen) <= _class_of(tokens)
+
     def _of(self, classes: dict[int, _Point], work: PassWork, least: float) -> float:
         if not classes:
             return 0.0

@@ -23,8 +23,9 @@ LEAST_CHUNK = 8
 """Tokens that prompts get of every pass, however long it takes, where the budget has as many for them."""
 
 MAX_SLOWDOWN = 1.9
-"""A prompt makes a pass at most this many times as long as decoding alone would: twice, with room for the error of
-estimates (Agrawal et al. 2024, Sarathi-Serve, bound the tokens of a pass; here it is the measured time)."""
+"""Prompts and nodes together make a pass at most this many times as long as decoding would without prompts, and without
+nodes that need not be verified: twice, with room for the error of estimates (Agrawal et al. 2024, Sarathi-Serve, bound
+the tokens of a pass; here it is the measured time). Where no prompt waits, nodes are not bound by it."""
 
 _FREE = 1.05
 """Nodes are free while the pass costs at most 5% more than it costs without them."""
@@ -39,10 +40,12 @@ Cost = Callable[[PassWork], float]
 @dataclass(frozen=True, slots=True)
 class PassPrices:
     """optimistic: low for sizes that were not seen for a while, so that wider passes are tried; it chooses nodes.
-    measured: what a pass cost when it was last like that; it bounds chunks, because others wait for them."""
+    measured: what a pass cost when it was last like that; it bounds chunks, because others wait for them. is_measured:
+    whether it knows passes of so few tokens."""
 
     optimistic: Cost
     measured: Cost
+    is_measured: Callable[[int], bool] = lambda tokens: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +80,29 @@ def schedule(
     """The tokens that each demand gets of a pass of at most `budget` tokens; 0 where it waits for another pass.
 
     `probabilities(i)`: how likely each node of demand i is committed, likeliest first; only asked where nodes are not
-    free. `decoding_later`: the contexts of sessions that decode and are not due now; they will wait for this pass.
+    free or too many beside prompts. `decoding_later`: the contexts of sessions that decode and are not due now; they
+    will wait for this pass.
 
     Where prompts get `n` tokens of each pass or more, at least `LEAST_CHUNK` if the budget has them, a prompt's first
     token comes within P / (n // PROMPT_PART) + k + 1 passes, whatever comes later: P are the tokens of the k prompts
     that came no later than it, its own included.
     """
-    budgeted = _within_verify_budget(demands, budget, prices.optimistic, probabilities)
-    others = sum((session_work(1, context) for context in decoding_later), NO_WORK)
+    bare = sum((session_work(1 + each.min_nodes, each.context) for each in demands if each.decodes), NO_WORK)
+    decoding = sum((session_work(1, context) for context in decoding_later), bare)
+    most_s = math.inf
+    if decoding.tokens:
+        # A pass of least chunks comes first, by which the time of a narrow one is known. Were a bound taken from wider
+        # ones, passes would stay wide and no narrow one would ever be measured.
+        is_known = prices.is_measured(bare.tokens + LEAST_CHUNK)
+        most_s = MAX_SLOWDOWN * prices.measured(decoding) if is_known else 0.0
 
-    def is_short(shares: Sequence[int]) -> bool:
-        """Whether those that decode can wait for a pass with these shares."""
-        parts = [session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True)]
-        decoding = sum((part for part, each in zip(parts, demands, strict=True) if each.decodes), others)
-        return not decoding.tokens or prices.measured(sum(parts, NO_WORK)) <= MAX_SLOWDOWN * prices.measured(decoding)
+    def is_short(shares: Sequence[int], nodes: PassWork = NO_WORK) -> bool:
+        """Whether those that decode can wait for a pass with these shares, and so many nodes besides."""
+        parts = (session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True))
+        return prices.measured(sum(parts, nodes)) <= most_s
 
-    return share(budgeted, budget, is_short)
+    room = _room_for_nodes(demands, budget, is_short)
+    return share(_within_verify_budget(demands, room, prices.optimistic, probabilities), budget, is_short)
 
 
 def share(
@@ -165,17 +175,44 @@ def node_budgets(
     return counts
 
 
+def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: Callable[..., bool]) -> int:
+    """How many nodes fit into the budget. Where prompts wait, they fit into a pass that `is_short` and has all but one
+    part in `PROMPT_PART` of the tokens that prompts would get without nodes."""
+    nodes, roots = _nodes_work(demands), sum(each.decodes for each in demands)
+    room = max(0, budget - _reserved(demands, budget) - roots)
+    if not (nodes.tokens and room) or roots == len(demands):
+        return room
+    bare = share([replace(each, nodes=0) for each in demands], budget, is_short)
+    of_prompts = sum(tokens for tokens, each in zip(bare, demands, strict=True) if not each.decodes)
+    given = max(0, min(of_prompts // PROMPT_PART, of_prompts - LEAST_CHUNK))
+    kept = [
+        tokens if each.decodes else tokens - tokens * given // max(1, of_prompts)
+        for tokens, each in zip(bare, demands, strict=True)
+    ]
+    counts = range(1, 1 + min(nodes.tokens, room, budget - sum(kept)))
+    return bisect_right(counts, False, key=lambda count: not is_short(kept, _part_of(nodes, count)))
+
+
+def _nodes_work(demands: Sequence[Demand]) -> PassWork:
+    return sum((PassWork(each.nodes, 0, each.nodes * each.context) for each in demands if each.decodes), NO_WORK)
+
+
+def _part_of(nodes: PassWork, count: int) -> PassWork:
+    """That of `count` of the nodes."""
+    return PassWork(count, 0, nodes.pairs * count // nodes.tokens) if count else NO_WORK
+
+
 def _within_verify_budget(
-    demands: Sequence[Demand], budget: int, cost: Cost, probabilities: Callable[[int], Sequence[float]]
+    demands: Sequence[Demand], room: int, cost: Cost, probabilities: Callable[[int], Sequence[float]]
 ) -> list[Demand]:
-    """The demands, with fewer nodes where these are not free in a pass that only decodes."""
+    """The demands, with at most `room` nodes where prompts wait, and fewer where these are not free in a pass that only
+    decodes."""
     decoding = [index for index, demand in enumerate(demands) if demand.decodes]
     roots = sum((session_work(1, demands[index].context) for index in decoding), NO_WORK)
-    room = max(0, budget - _reserved(demands, budget) - roots.tokens)
-    nodes = sum((PassWork(each.nodes, 0, each.nodes * each.context) for each in demands if each.decodes), NO_WORK)
-    part = min(1.0, room / nodes.tokens) if nodes.tokens else 0.0
-    fitting = PassWork(int(part * nodes.tokens), 0, int(part * nodes.pairs))
-    if cost(roots + fitting) <= _FREE * cost(roots):
+    nodes = _nodes_work(demands)
+    # More nodes than there is room for are cut to fair shares; not beside prompts, which have most of the room.
+    are_cut = len(decoding) == len(demands) or nodes.tokens <= room
+    if are_cut and cost(roots + _part_of(nodes, min(nodes.tokens, room))) <= _FREE * cost(roots):
         return list(demands)
     counts = node_budgets(
         [probabilities(index) for index in decoding], [demands[index].context for index in decoding], room, cost

@@ -361,7 +361,7 @@ class Sessions:
 
         here = set(due)
         decoding_later = [each for each in self._registry.entries if each not in here and each.recently_decoded(now)]
-        prices = PassPrices(self._cost.estimate, self._cost.measured)
+        prices = PassPrices(self._cost.estimate, self._cost.measured, self._cost.is_measured)
         contexts = [each.session.processed for each in decoding_later]
         return schedule([entry.demand for entry in due], budget, prices, probabilities, contexts)
 

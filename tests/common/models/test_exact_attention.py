@@ -17,11 +17,11 @@ from common.models.packed import PackedModel
 from common.models.page_tasks import PAGE
 from common.models.segment import Segment
 from common.models.slots import SlotPool
+from netem.experiments.family_checkpoints import FAMILIES, VOCABULARY, make_family_checkpoint
 from tests.common.models.dense_attention import SCORINGS, dense, make_layer, random_plan
 from tests.common.models.session import Session
 
 CAPACITY = 1_200
-VOCABULARY = 300
 LENGTHS = (PAGE + 30, 30, PAGE + 5)
 DTYPES = (torch.bfloat16, torch.float16)
 
@@ -67,11 +67,16 @@ class PlainlyDecoded:
 
 
 @pytest.fixture(scope="module")
-def plainly_decoded(checkpoint: Callable[..., Path]) -> Callable[[str, torch.dtype], PlainlyDecoded]:
-    return cache(lambda family, dtype: PlainlyDecoded(checkpoint(family, layers=2), dtype))
+def plainly_decoded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, torch.dtype], PlainlyDecoded]:
+    @cache
+    def decode(family: str, dtype: torch.dtype) -> PlainlyDecoded:
+        directory = tmp_path_factory.mktemp(family)
+        return PlainlyDecoded(make_family_checkpoint(directory, FAMILIES[family], layers=2), dtype)
+
+    return decode
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "mistral"])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "mistral", "qwen3-moe"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from server.passes.pass_cost import NO_WORK, PassWork, session_work
+from server.passes.pass_cost import NO_WORK, PassCost, PassWork, session_work
 from server.passes.scheduler import LEAST_CHUNK, MAX_SLOWDOWN, PROMPT_PART, Demand, PassPrices, schedule, share
 
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
@@ -113,7 +113,7 @@ def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
 
 
 @given(DECODING, PROMPTS, COSTS, st.lists(CONTEXTS, max_size=3), st.integers(2, 600))
-def test_a_prompt_makes_no_pass_longer_than_twice_a_decoding_one(
+def test_prompts_and_nodes_make_no_pass_longer_than_twice_one_of_roots(
     decoding: list[Demand], prompts: list[Demand], costs: Costs, decoding_later: list[int], budget: int
 ) -> None:
     demands = [*decoding, *prompts]
@@ -124,11 +124,54 @@ def test_a_prompt_makes_no_pass_longer_than_twice_a_decoding_one(
     assert of_prompts >= min(LEAST_CHUNK, left, sum(prompt.chain for prompt in prompts))
     if decoding or decoding_later:
         others = sum((session_work(1, context) for context in decoding_later), NO_WORK)
-        alone = costs(work_of(decoding, shares[: len(decoding)]) + others)
+        alone = costs(work_of(decoding, [1] * len(decoding)) + others)
         seconds = costs(work_of(demands, shares))
         assert of_prompts <= LEAST_CHUNK or seconds <= MAX_SLOWDOWN * alone * (1 + 1e-9)
     else:
         assert of_prompts == min(budget, sum(prompt.chain for prompt in prompts))
+
+
+@given(DECODING, PROMPTS, COSTS, CONTEXTS, CONTEXTS, st.integers(64, 512))
+def test_nodes_take_at_most_a_part_of_what_prompts_would_get_without_them(
+    decoding: list[Demand], prompts: list[Demand], costs: Costs, of_chats: int, of_prompts: int, budget: int
+) -> None:
+    decoding = [replace(each, context=of_chats) for each in decoding]
+    prompts = [replace(each, context=of_prompts) for each in prompts]
+    bare = [replace(each, nodes=0) for each in decoding]
+    without = sum(planned([*bare, *prompts], costs, budget)[len(decoding) :])
+    beside = sum(planned([*decoding, *prompts], costs, budget)[len(decoding) :])
+    assert beside >= without - without // PROMPT_PART - len(prompts)
+
+
+def test_nodes_and_prompts_share_one_bound() -> None:
+    """Twelve tokens take 1.9 times as long as the two roots."""
+    costs = Costs(0.01, 0.001, 0.0, 0.0)
+    trees = [Demand(1, 12, 0)] * 2
+    assert sum(planned(trees, costs)) == 26
+    for prompt, of_prompt in ((5, 5), (5000, 8)):
+        *decoding, found = planned([*trees, Demand(prompt, 0, 0)], costs)
+        assert (sum(decoding), found) == (12 - of_prompt, of_prompt)
+
+
+def test_a_bound_that_is_not_measured_is_tried_first() -> None:
+    """All passes that were seen are wide, as those of the first prompts are; then the narrow one is known."""
+    cost = PassCost()
+    for tokens in (64, 118, 182):
+        cost.observe(PassWork(tokens), 0.001 * tokens)
+    demands = [*[Demand(1, 0, 0)] * 8, Demand(5000, 0, 0)]
+
+    def prompt() -> int:
+        prices = PassPrices(cost.estimate, cost.measured, cost.is_measured)
+        return schedule(demands, 512, prices, lambda index: [])[-1]
+
+    assert prompt() == LEAST_CHUNK
+    cost.observe(PassWork(8 + LEAST_CHUNK), 0.016)
+    assert 20 <= 8 + prompt() <= 31
+
+
+def test_the_group_below_a_root_is_verified_whatever_prompts_wait() -> None:
+    costs = Costs(0.01, 0.01, 0.0, 0.0)
+    assert planned([Demand(1, 12, 0, min_nodes=4), Demand(5000, 0, 0)], costs)[0] == 5
 
 
 @given(st.integers(2, 8000), st.integers(1, 8), COSTS)

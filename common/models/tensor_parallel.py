@@ -16,8 +16,8 @@ from common.protocol.plain import plain
 
 
 def check_parts(config: PreTrainedConfig, ranks: int, quantisation: str) -> None:
-    """Raises CheckpointError for a checkpoint that cannot be divided: quantised, by the method `quantisation`, of a type
-    for which transformers has no plan, or with a number of heads that does not divide."""
+    """Raises CheckpointError for a checkpoint that cannot be divided: quantised, by the method `quantisation`, of a
+    type for which transformers has no plan, or with a number of heads that does not divide."""
     if quantisation:
         raise CheckpointError(
             f"a quantised target ({quantisation}) runs on one device; leave out --tensor-parallel, or serve weights as "
@@ -26,8 +26,8 @@ def check_parts(config: PreTrainedConfig, ranks: int, quantisation: str) -> None
     model_type = plain(config.model_type, 40)
     if not config.base_model_tp_plan:
         raise CheckpointError(
-            f"transformers {transformers_version} has no plan for dividing a model of type '{model_type}' among devices; "
-            "leave out --tensor-parallel, or choose another target."
+            f"transformers {transformers_version} has no plan for dividing a model of type '{model_type}' among "
+            "devices; leave out --tensor-parallel, or choose another target."
         )
     heads = int(config.num_attention_heads)
     shared = int(getattr(config, "num_key_value_heads", None) or heads)

@@ -33,7 +33,7 @@ from server.ranks.lead import Lead
 from server.ranks.place import Place
 
 RANKS = 2
-PROMPTS, QUICK_PROMPTS = 200, 12
+PROMPTS, QUICK_PROMPTS = 204, 12
 MAX_NEW_TOKENS = 16
 SESSIONS = 8
 LINK = "4g"
@@ -170,9 +170,9 @@ def make_report(one: Measured, divided: Measured) -> Report:
             for each in compared
         ],
         remarks=(
-            f"{len(one.answers)} held-out prompts, dealt to the systems in turn; demo target in float64 on a CPU, ranks "
-            f"over gloo; virtual clock over {LINK}, {SESSIONS} sessions at a time, {MAX_NEW_TOKENS} tokens each. Identical: "
-            "to the same prompt's answer by one process.",
+            f"{len(one.answers)} held-out prompts, dealt to the systems in turn; demo target in float64 on a CPU, "
+            f"ranks over gloo; virtual clock over {LINK}, {SESSIONS} sessions at a time, {MAX_NEW_TOKENS} tokens each. "
+            "Identical: to the same prompt's answer by one process.",
             f"Draft state of {STATE_TOKENS} tokens, {len(differences)} kinds and depths: the largest difference is "
             f"{largest:.2g} of the largest number.",
             f"A rank holds {divided.weights_bytes / one.weights_bytes:.2f} of the weights and "

@@ -81,7 +81,8 @@ def load_virtual_server(
     exact: bool | None = None,
     load: Callable[..., Target] = load_target,
 ) -> VirtualServer:
-    """Loads checkpoints, the target by `load`; `exact` is that of `load_target`. Raises CheckpointError where they do not fit together."""
+    """Loads checkpoints, the target by `load`; `exact` is that of `load_target`. Raises CheckpointError where they do
+    not fit together."""
     offer = make_offer(str(target), tuple(map(str, drafts)))
     loaded = load(
         str(offer.directory),

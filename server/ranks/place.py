@@ -11,8 +11,8 @@ RANK, RANKS, LOCAL_RANK, LOCAL_RANKS = "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCA
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`rank` of `ranks`. `is_launched`: by torchrun, which also says in the environment where the ranks meet. `local` is
-    the number of ranks on this machine."""
+    """`rank` of `ranks`, of which `local` are on this machine. `is_launched`: by torchrun, which also says in the
+    environment where the ranks meet."""
 
     rank: int = 0
     ranks: int = 1
@@ -39,8 +39,8 @@ def check_devices(place: Place, device: str, gpus: int) -> None:
     """Raises MisuseError for more ranks than the `gpus` of this machine; a CPU takes any number."""
     if device not in ("cpu", "cuda"):
         raise MisuseError(
-            f"a target is divided among the GPUs of --device cuda, or on --device cpu, but not on '{device}'; choose one "
-            "of them"
+            f"a target is divided among the GPUs of --device cuda, or on --device cpu, but not on '{device}'; choose "
+            "one of them"
         )
     if device == "cuda" and place.local > gpus:
         remedy = f"start {gpus}" if gpus > 1 else "leave out --tensor-parallel"

@@ -32,7 +32,7 @@ class RanksBrokenError(FatalError):
 
 
 class Group:
-    """Raises RanksBrokenError wherever another rank cannot be reached in time."""
+    """Raises RanksBrokenError wherever another rank cannot be reached in time. A process has one until it ends."""
 
     def __init__(self, place: Place, device: str, store: str = ""):
         """Waits for all ranks. They meet at the file `store`, or where torchrun says."""
@@ -80,9 +80,6 @@ class Group:
         """Returns once all ranks have come here."""
         with _broken_is_told():
             dist.all_reduce(torch.zeros(1))
-
-    def leave(self) -> None:
-        dist.destroy_process_group()
 
 
 @contextmanager

@@ -144,7 +144,6 @@ class Lead:
         if self._group is not None:
             with suppress(RanksBrokenError), self.telling(Stop()):
                 pass
-            self._group.leave()
         if self._children is not None:
             self._children.close()
 

@@ -24,7 +24,7 @@ _ENDING_S = 5.0
 class ChildRanks:
     """They end when this process does, however it goes."""
 
-    def __init__(self, ranks: int, device: str, on_end: Callable[[str], None]):
+    def __init__(self, ranks: int, device: str, on_end: Callable[[str], object]):
         """`on_end` gets a sentence, in another thread, when one ends before `close` is called."""
         self._folder = TemporaryDirectory(prefix="outriderd-")
         self.store = str(Path(self._folder.name) / "ranks")

@@ -8,12 +8,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 
@@ -36,24 +36,36 @@ from server.ranks.launch import ChildRanks
 from server.ranks.place import Place, check_devices
 
 _BEAT_S = 1.0
-_EXPLAINED_S = 0.5
+_EXPLAINED_S = 2.0
 """How long a broken connection waits for the news which rank ended."""
 _GRACE_S = 5.0
 """After which a daemon ends that lost a rank, if it cannot end in good order: a collective on a GPU may hang."""
 
 
+class StartedRanks(Protocol):
+    """Ranks that this process started; `ChildRanks` says more."""
+
+    @property
+    def store(self) -> str: ...
+
+    def expect_end(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Lead:
     """Tells one command at a time, and executes it meanwhile: all ranks run the same commands in the same order."""
 
-    def __init__(self, place: Place):
-        """The other ranks are started, or waited for, when there is something to load."""
+    def __init__(self, place: Place, start: Callable[[int, str, Callable[[str], object]], StartedRanks] = ChildRanks):
+        """The other ranks are started by `start`, or waited for, when there is something to load."""
         self._place = place
+        self._start = start
         self._turn = threading.Lock()
         self._busy_since: float | None = None
         self._lost: RanksBrokenError | None = None
         self._is_lost = threading.Event()
         self._targets = 0
-        self._children: ChildRanks | None = None
+        self._children: StartedRanks | None = None
         self._group: Group | None = None
 
     @property
@@ -85,7 +97,7 @@ class Lead:
         if self._place.is_launched:
             self._group = Group(self._place, device)
             return
-        self._children = ChildRanks(self._place.ranks, device, self._lose)
+        self._children = self._start(self._place.ranks, device, self._lose)
         self._group = Group(self._place, device, self._children.store)
 
     @contextmanager
@@ -101,15 +113,16 @@ class Lead:
             try:
                 self.group.send(encode(command))
                 yield
-            except RanksBrokenError as error:
-                if not self._is_lost.wait(_EXPLAINED_S):
-                    self._lose(str(error))
-                raise self._lost from error
-            except OutriderError:
-                raise
             except Exception as error:
-                self._lose(f"the ranks of the target are out of step after {describe_error(error)}; start it again")
-                raise self._lost from error
+                is_broken = isinstance(error, RanksBrokenError) or self._is_lost.is_set()
+                if isinstance(error, OutriderError) and not is_broken:
+                    raise
+                self._is_lost.wait(_EXPLAINED_S)
+                raise self._lose(
+                    str(error)
+                    if isinstance(error, RanksBrokenError)
+                    else f"the ranks of the target are out of step after {describe_error(error)}; start it again"
+                ) from error
             finally:
                 self._busy_since = None
 
@@ -130,12 +143,15 @@ class Lead:
         with self.telling(Beat()):
             self.group.meet()
 
-    def _lose(self, sentence: str) -> None:
-        self._lost = RanksBrokenError(sentence)
-        self._is_lost.set()
-        end = threading.Timer(_GRACE_S, _end_at_once, (sentence,))
-        end.daemon = True
-        end.start()
+    def _lose(self, sentence: str) -> RanksBrokenError:
+        """The error that ends the daemon, which tells of the first loss."""
+        if self._lost is None:
+            self._lost = RanksBrokenError(sentence)
+            self._is_lost.set()
+            end = threading.Timer(_GRACE_S, _end_at_once, (sentence,))
+            end.daemon = True
+            end.start()
+        return self._lost
 
     def close(self) -> None:
         """Ends the other ranks."""

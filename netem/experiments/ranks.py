@@ -173,8 +173,8 @@ def make_report(one: Measured, divided: Measured) -> Report:
             f"{len(one.answers)} held-out prompts, dealt to the systems in turn; demo target in float64 on a CPU, "
             f"ranks over gloo; virtual clock over {LINK}, {SESSIONS} sessions at a time, {MAX_NEW_TOKENS} tokens each. "
             "Identical: to the same prompt's answer by one process.",
-            f"Draft state of {STATE_TOKENS} tokens, {len(differences)} kinds and depths, in float32 as exporters give it: "
-            f"the largest difference is {largest:.2g} of the largest number.",
+            f"Draft state of {STATE_TOKENS} tokens, {len(differences)} kinds and depths, in float32 as exporters give "
+            f"it: the largest difference is {largest:.2g} of the largest number.",
             f"A rank holds {divided.weights_bytes / one.weights_bytes:.2f} of the weights and "
             f"{divided.cache_bytes / one.cache_bytes:.2f} of K/V and hidden states, which are whole in every rank.",
         ),

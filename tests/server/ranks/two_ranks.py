@@ -1,4 +1,4 @@
-"""Code as rank 0 of two, beside a real second rank, in processes that are forked from one that has imported everything."""
+"""Code as rank 0 of two, beside a real second rank, both forked from a process that has imported everything."""
 
 import os
 from collections.abc import Callable

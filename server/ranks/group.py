@@ -7,6 +7,7 @@ It may not know commands, targets or how ranks were started.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,9 +39,11 @@ class Group:
         """Waits for all ranks. They meet at the file `store`, or where torchrun says."""
         self.rank, self.ranks = place.rank, place.ranks
         backend = "gloo" if device == "cpu" else f"cpu:gloo,{device}:nccl"
-        met = {"store": dist.FileStore(store, place.ranks), "rank": place.rank, "world_size": place.ranks}
+        where: dict[str, Any] = {}
+        if store:
+            where = {"store": dist.FileStore(store, place.ranks), "rank": place.rank, "world_size": place.ranks}
         with _broken_is_told():
-            dist.init_process_group(backend, timeout=timedelta(seconds=LOADING_S), **(met if store else {}))
+            dist.init_process_group(backend, timeout=timedelta(seconds=LOADING_S), **where)
 
     def expect_answers_soon(self) -> None:
         """From now on a rank that does not answer for `SILENCE_S` counts as gone."""

@@ -2,10 +2,13 @@
 
 import asyncio
 import signal
+import socket
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
+from subprocess import PIPE
 
 import psutil
+import pytest
 
 from client.assembly import client_for
 from client.drafting.draft_loader import DraftChoice
@@ -16,6 +19,7 @@ from netem.links.breakable import BreakableProxy
 from tests.daemon import outriderd
 from tests.end_to_end.test_rolling_restart import PROMPTS, TOKENS, Asked
 from tests.families import make_checkpoint
+from tests.programs import Program
 from tests.server.reference import Reference
 
 
@@ -47,3 +51,26 @@ async def test_clients_finish_elsewhere_when_a_rank_is_killed(tmp_path: Path) ->
     assert said.splitlines()[-1] == "outriderd: rank 1 of the target ended by SIGKILL; start the server again"
     truths = [tuple(Reference(target).answer(prompt, TOKENS)) for prompt in PROMPTS]
     assert [answer.tokens for answer in answers] == truths
+
+
+def test_ranks_that_torchrun_started_are_one_daemon(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ("--target", str(target), "--threads", "1")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    known = {"WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in known.items():
+        monkeypatch.setenv(name, str(value))
+    _set_rank(monkeypatch, 1)
+    with Program("outriderd", "serve", *options, stderr=PIPE) as other:
+        _set_rank(monkeypatch, 0)
+        with outriderd(*options) as (first, _):
+            for each in (other, first):
+                each.send_signal(signal.SIGTERM)
+            assert (first.wait(60), other.wait(60)) == (0, 0)
+        assert other.stderr is not None
+        assert other.stderr.read() == ""
+
+
+def _set_rank(monkeypatch: pytest.MonkeyPatch, rank: int) -> None:
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, str(rank))

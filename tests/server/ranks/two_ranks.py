@@ -1,6 +1,7 @@
 """Code as rank 0 of two, beside a real second rank, both forked from a process that has imported everything."""
 
 import os
+import pickle
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ def as_rank_0(work: Callable[..., Result], *arguments: Any) -> Result:
             process.start()
         theirs.close()
         try:
-            succeeded, result = ours.recv()
+            succeeded, result = pickle.loads(ours.recv_bytes())
             if not succeeded:
                 raise result
             second.join()
@@ -63,7 +64,9 @@ def _lead(store: str, results: Any, work: Callable[..., Any], arguments: tuple[A
     try:
         with closing(Lead(Place(0, 2, 2), lambda *_: AlreadyStarted(store))) as lead:
             result = work(lead, *arguments)
-        results.send((True, result))
+        told = True, result
     except Exception as error:
-        results.send((False, error))
+        told = False, error
+    # Not by `send`, which would share memory of a process that has ended when it is read.
+    results.send_bytes(pickle.dumps(told))
     os._exit(0)  # threads of the group need the interpreter while it shuts down

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from typing import Any
 
 from server.assembly import Assembled, assemble
 from server.observe.log import configure_logging, note
@@ -88,7 +89,8 @@ async def _drain(
     impatient = asyncio.create_task(asked_again.wait())
     stopped = asyncio.create_task(parts.server.stop(seconds + _LAST_WORDS_SECONDS))
     drained = asyncio.gather(*(target.engine.drain(seconds) for target in parts.targets))
-    await asyncio.wait((drained, impatient, *running), return_when=asyncio.FIRST_COMPLETED)
+    ends: Sequence[asyncio.Future[Any]] = (drained, impatient, *running)
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait((stopped, impatient), timeout=_LAST_WORDS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
 

@@ -52,7 +52,7 @@ def loading_in_parts(ranks: int, device: torch.device) -> dict[str, Any]:
             f"--device {here.type}, or hide those devices, as CUDA_VISIBLE_DEVICES= does."
         )
     try:
-        from transformers.distributed import DistributedConfig  # type: ignore[attr-defined] - a lazy module
+        from transformers.distributed import DistributedConfig  # type: ignore[attr-defined]
 
         return {"distributed_config": DistributedConfig(tp_size=ranks)}
     except (ImportError, TypeError) as error:

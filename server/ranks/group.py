@@ -41,7 +41,7 @@ class Group:
         backend = "gloo" if device == "cpu" else f"cpu:gloo,{device}:nccl"
         where: dict[str, Any] = {}
         if store:
-            file = dist.FileStore(store, place.ranks)  # type: ignore[attr-defined] - in its documentation alone
+            file = dist.FileStore(store, place.ranks)  # type: ignore[attr-defined]
             where = {"store": file, "rank": place.rank, "world_size": place.ranks}
         with _broken_is_told():
             dist.init_process_group(backend, timeout=timedelta(seconds=LOADING_S), **where)

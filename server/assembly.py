@@ -4,7 +4,7 @@ It may not know how any part works, nor when the daemon starts and stops.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +26,7 @@ from server.observe.health_service import HealthService
 from server.observe.metrics import Metrics, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
 from server.options import ServeOptions
+from server.passes.target import Target, load_target
 from server.security.access import open_port, port_credentials
 from server.security.call_gate import CallGate
 from server.security.call_pools import CallPools
@@ -50,8 +51,8 @@ class Assembled:
     metrics: MetricsPort | None
 
 
-def assemble(options: ServeOptions) -> Assembled:
-    """Needs a running event loop. Raises MisuseError where something does not fit."""
+def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -> Assembled:
+    """Needs a running event loop. `load` loads targets. Raises MisuseError where something does not fit."""
     # First what an operator may have got wrong, then what takes long to load. A client that connects early waits.
     credentials = port_credentials(options.access)
     tokens = read_tokens(options.access.token_file, options.access.tokens_file)
@@ -61,7 +62,7 @@ def assemble(options: ServeOptions) -> Assembled:
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics
     metrics = None if listen is None else MetricsPort(listen, registry, options.access.insecure)
-    targets = _add_outrider(server, options, tokens, registry, pools)
+    targets = _add_outrider(server, options, tokens, registry, pools, load)
     ceiling = Ceiling(tuple(target.memory for target in targets), options.sessions.max_sessions, connections)
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
@@ -81,6 +82,7 @@ def _add_outrider(
     tokens: Tokens | None,
     registry: CollectorRegistry,
     pools: CallPools,
+    load: Callable[..., Target],
 ) -> Sequence[AssembledTarget]:
     offers = [offer.with_quantised() for offer in make_offers(options.target)]
     targets = list[AssembledTarget]()
@@ -89,7 +91,7 @@ def _add_outrider(
     metrics, loop = Metrics(registry), asyncio.get_running_loop()
     for offer, asked, model in zip(offers, options.target.targets, models, strict=True):
         on_event = _to_all(metrics.listener(model), partial(log.handle_event, model=model))
-        target = assemble_target(offer, asked.cache_tokens, options, shared, on_event)
+        target = assemble_target(offer, asked.cache_tokens, options, shared, on_event, load)
         metrics.add_counted(model, read_on(loop, partial(read, target.engine.sessions)))
         targets.append(target)
     metrics.add_calls(models[0], read_on(loop, partial(read_calls, pools)))

@@ -65,6 +65,10 @@ def serve(
     )
     require_extra("server", "serving")
     with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
+        if options.target.place.rank:
+            from server.ranks.follower import follow
+
+            follow(options.target.place, options.target.device)
         checkpoints = [target.checkpoint for target in options.target.targets]
         _check_names(checkpoints, options.target.drafts)
         if sys.stderr.isatty():

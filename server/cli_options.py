@@ -3,6 +3,7 @@
 Only typer is imported at once, so that --help is quick.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from server.options import (
     parse_target,
     split_cache_tokens,
 )
+from server.ranks.place import find_place
 
 _CACHE_TOKENS = 32768
 
@@ -51,6 +53,10 @@ Exact = Annotated[
     ),
 ]
 Quantize = Annotated[str, typer.Option(help="Quantise weights to int8 or int4, if the target's have more bits.")]
+TensorParallel = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Divide each target among N devices of this machine. [default: 1]"),
+]
 Threads = Annotated[int, typer.Option(min=0, help="Torch threads; 0 for torch's default.")]
 CacheTokens = Annotated[
     list[int] | None,
@@ -120,6 +126,7 @@ class TargetsRequest:
     dtype: Dtype = "float32"
     quantize: Quantize = ""
     exact: Exact = None
+    tensor_parallel: TensorParallel = None
     threads: Threads = 0
     cache_tokens: CacheTokens = None
 
@@ -137,6 +144,7 @@ class TargetsRequest:
             self.threads,
             self.quantize,
             self.exact,
+            find_place(self.tensor_parallel, os.environ),
         )
 
 

@@ -8,10 +8,14 @@ import gc
 import json
 import signal
 import sys
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
 
 from server.assembly import Assembled, assemble
 from server.observe.log import configure_logging, note
 from server.options import ServeOptions
+from server.ranks.lead import Lead
 from server.sessions.sessions import Sessions
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -23,16 +27,23 @@ _LAST_WORDS_SECONDS = 1.0
 def serve(options: ServeOptions) -> None:
     """Serves until a signal ends it. Raises MisuseError where it cannot begin."""
     configure_logging(options.report.log)
-    asyncio.run(_live(options))
+    place = options.target.place
+    if place.ranks == 1:
+        asyncio.run(_live(options))
+        return
+    with closing(Lead(place)) as lead:
+        asyncio.run(_live(options, lead))
 
 
-async def _live(options: ServeOptions) -> None:
-    parts = assemble(options)
+async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
+    parts = assemble(options) if lead is None else assemble(options, lead.load_target)
     # What was loaded stays for good: no garbage collection needs to look at it and delay a pass.
     gc.collect()
     gc.freeze()
     await parts.server.start()
     running = [asyncio.create_task(target.engine.run()) for target in parts.targets]
+    if lead is not None:
+        running.append(asyncio.create_task(lead.watch()))
     asked_to_stop = _on_signals()
     _say(f"ready on {parts.address}")
     if parts.metrics is not None:
@@ -44,7 +55,7 @@ async def _live(options: ServeOptions) -> None:
     held = [_held(target.engine.sessions) for target in parts.targets]
     if stopping.done():
         asked_to_stop.clear()
-        await _drain(parts, options.drain_seconds, asked_to_stop)
+        await _drain(parts, options.drain_seconds, asked_to_stop, running)
     for each in running:
         each.cancel()
     await parts.server.stop(0)
@@ -69,14 +80,17 @@ def _held(sessions: Sessions) -> dict[str, int]:
     }
 
 
-async def _drain(parts: Assembled, seconds: float, asked_again: asyncio.Event) -> None:
-    """Takes no new calls. Returns when all answers are done, when time is up, or when the operator asks again. Calls
-    without a session get a moment to end by themselves and do not delay the stop."""
+async def _drain(
+    parts: Assembled, seconds: float, asked_again: asyncio.Event, running: Sequence[asyncio.Task[None]]
+) -> None:
+    """Takes no new calls. Returns when all answers are done, when time is up, when the operator asks again, or when
+    what is `running` fails. Calls without a session get a moment to end by themselves and do not delay the stop."""
     parts.health.go_away()
     impatient = asyncio.create_task(asked_again.wait())
     stopped = asyncio.create_task(parts.server.stop(seconds + _LAST_WORDS_SECONDS))
     drained = asyncio.gather(*(target.engine.drain(seconds) for target in parts.targets))
-    await asyncio.wait((drained, impatient), return_when=asyncio.FIRST_COMPLETED)
+    ends: Sequence[asyncio.Future[Any]] = (drained, impatient, *running)
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait((stopped, impatient), timeout=_LAST_WORDS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
 

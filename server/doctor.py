@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
+import torch
 import typer
 
 from common.cache import cache_directory
@@ -20,6 +21,7 @@ from common.models.fingerprint import fingerprint
 from common.models.quantised import method_of, why_not
 from common.models.shipped import shipped_family
 from common.models.source import CONFIG, read_json, weight_files
+from common.models.tensor_parallel import check_parts
 from common.programs.configuration import Program
 from common.programs.findings import Finding, is_well, show
 from common.programs.machine import (
@@ -38,6 +40,7 @@ from server.models.fit import TargetFiles, check_fit, target_directory
 from server.models.memory_needed import REMEDY, MemoryNeeded, memory_needed, sum_needed
 from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
+from server.ranks.place import check_devices
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
 
@@ -130,7 +133,8 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
     for number, (target, tokens) in enumerate(zip(targets, cache_tokens, strict=True)):
         own = [draft for draft, fit in fits.items() if isinstance(fit[number], DraftKind)]
         needs = state_needs(own, load_config(target.directory).num_hidden_layers)
-        needed.append(memory_needed(target.directory, asked.device, asked.dtype, tokens, asked.quantise, needs))
+        placed = asked.device, asked.dtype, tokens, asked.quantise
+        needed.append(memory_needed(target.directory, *placed, needs, asked.place.ranks))
     findings.append(_check_memory(sum_needed(needed)))
     return findings + [_check_draft(draft, targets, fit) for draft, fit in fits.items()]
 
@@ -144,7 +148,10 @@ def _find_target(checkpoint: str, asked: TargetOptions) -> TargetFiles:
     """Raises MisuseError where anything about the checkpoint stands in the way."""
     directory = target_directory(checkpoint, with_weights=False)
     config = read_json(directory / CONFIG)
-    load_config(directory)
+    parsed = load_config(directory)
+    if asked.place.ranks > 1:
+        check_devices(asked.place, asked.device, torch.cuda.device_count())
+        check_parts(parsed, asked.place.ranks, method_of(config) or asked.quantise)
     fault = why_not(config, asked.quantise, asked.device)
     if fault:
         raise CheckpointError(fault)

@@ -8,10 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from common.protocol.errors import OutriderError
+
 _log = logging.getLogger(__name__)
 
 Owner = TypeVar("Owner")
 Answer = TypeVar("Answer")
+
+
+class FatalError(OutriderError):
+    """What is no session's fault and what no session can outlive: the daemon ends with this sentence."""
 
 
 class FaultIsolation(Generic[Owner]):

@@ -11,6 +11,7 @@ from pathlib import Path
 from common.address import Address
 from common.protocol.errors import MisuseError
 from common.protocol.plain import TYPEABLE, is_typeable, plain
+from server.ranks.place import ALONE, Place
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 
@@ -35,6 +36,7 @@ class TargetOptions:
     threads: int  # torch's; 0 leaves it to torch
     quantise: str = ""  # int8, int4, or empty for the weights as they are stored
     exact: bool | None = None  # batch-invariant passes; None for half precision where the processor allows it
+    place: Place = ALONE  # among the ranks that share the targets' weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 It may not know ports, calls or the other targets.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.rpc.description import ServerDescription
@@ -14,7 +15,7 @@ from server.models.server_drafters import DrafterPlacement, StateFedDrafterFacto
 from server.options import ServeOptions
 from server.passes.server_drafting import MAX_SERVER_DRAFTERS
 from server.passes.state_maker import StateMaker
-from server.passes.target import load_target
+from server.passes.target import Target, load_target
 from server.security.memory_ceiling import TargetMemory
 from server.sessions.admission import ServingLimits
 from server.sessions.quotas import Quotas
@@ -47,15 +48,20 @@ class Shared:
 
 
 def assemble_target(
-    offer: Offer, cache_tokens: int, options: ServeOptions, shared: Shared, on_event: EventListener
+    offer: Offer,
+    cache_tokens: int,
+    options: ServeOptions,
+    shared: Shared,
+    on_event: EventListener,
+    load: Callable[..., Target] = load_target,
 ) -> AssembledTarget:
-    """Loads the target, with at most `cache_tokens` slots for K/V.
+    """Loads the target by `load`, with at most `cache_tokens` slots for K/V.
 
     Raises CheckpointError where something does not fit.
     """
     placed, asked = options.target, options.sessions
     capacity = min(cache_tokens, asked.max_sessions * offer.card.context)
-    target = load_target(
+    target = load(
         str(offer.directory),
         device=placed.device,
         dtype=placed.dtype,

@@ -27,8 +27,8 @@ IMPORTED = (
     *("server.assembly", "transformers.models.llama.modeling_llama", "transformers.models.auto.tokenization_auto"),
 )
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(list(IMPORTED))
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(list(IMPORTED))
 
 
 def command(name: str) -> str:
@@ -48,7 +48,7 @@ class Program:
         ends = [_Ends.of(stream, wanted) for stream, wanted in enumerate((stdin, stdout, stderr))]
         self.stdin, self.stdout, self.stderr = (end.ours for end in ends)
         passed = [_Passed(end.theirs) for end in ends]
-        self._process = _FORKS.Process(target=_run, args=(name, arguments, passed, {**os.environ}), daemon=True)
+        self._process = FORKS.Process(target=_run, args=(name, arguments, passed, {**os.environ}), daemon=True)
         self._process.start()
         for end in ends:
             if end.is_new:

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from client.demo import die_with_parent
 from client.errors import DemoError
+from common.programs import die_with_parent
 from common.programs.configuration import without_settings
 
 _READY = "ready on "

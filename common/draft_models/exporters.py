@@ -41,7 +41,7 @@ class LsaExporter:
     @torch.inference_mode()
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
         layers = len(pool.keys_KSD)
-        held = _keys_values(pool, layers, slots).view(len(slots), layers, *self.shape)
+        held = pool.read_last(layers, slots).view(len(slots), layers, *self.shape)
         state: torch.Tensor = self._lsa(held.to(self._dtype))
         return state.float()
 
@@ -93,7 +93,7 @@ class KeyValueExporter:
         self._layers = layers
 
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
-        return _keys_values(pool, self._layers, slots).view(len(slots), *self.shape).float()
+        return pool.read_last(self._layers, slots).view(len(slots), *self.shape).float()
 
 
 def load_exporter(state: str, directory: Path, target: PackedModel) -> StateExporter:
@@ -128,9 +128,3 @@ _LOADERS: Mapping[str, Callable[[Path, PackedModel], StateExporter]] = {
     FUSED: _load_fused,
 }
 """For each kind of draft state that a draft kind may need; K/V follow from the target layers that a draft runs."""
-
-
-def _keys_values(pool: KeyValuePool, layers: int, slots: torch.Tensor) -> torch.Tensor:
-    """`[count, 2 * layers, X]`: each of the last `layers`' keys, then its values."""
-    first = len(pool.keys_KSD) - layers
-    return torch.stack([rows for layer in range(first, first + layers) for rows in pool.read(layer, slots)], dim=1)

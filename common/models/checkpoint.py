@@ -35,6 +35,7 @@ from common.models.source import (
     vocabulary_file,
     weight_files,
 )
+from common.models.tensor_parallel import check_parts, loading_in_parts
 from common.models.tokenizer_growth import GROWING_STEPS, check_growth, check_growth_of_file
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.protocol.plain import plain
@@ -54,10 +55,12 @@ def load_causal_lm(
     device: str | torch.device = "cpu",
     dtype: str | torch.dtype = torch.float32,
     quantise: str = "",
+    ranks: int = 1,
 ) -> PreTrainedModel:
     """A model for inference: evaluation mode, no gradients, transformers' own attention until a `PackedModel`
     takes it over. Safetensors only, no code from the checkpoint. A quantised checkpoint stays quantised, if the device
-    can compute with it; `quantise`, int8 or int4, quantises the linear layers of a plain one.
+    can compute with it; `quantise`, int8 or int4, quantises the linear layers of a plain one. With more than one of
+    `ranks`, this process's part of it, by tensor parallelism: all ranks of the process group call this together.
 
     Raises `CheckpointError` where the checkpoint, the device or the dtype cannot be used.
     """
@@ -65,13 +68,15 @@ def load_causal_lm(
     chosen_device = parse_device(device)
     directory = checkpoint_directory(path_or_id, with_weights=True)
     config = read_json(directory / CONFIG)
-    load_config(directory)
+    parsed = load_config(directory)
     _check_attention(directory, config)
     method = method_of(config)
+    if ranks > 1:
+        check_parts(parsed, ranks, method or quantise)
     weight_files(directory)
     _be_quiet()
     try:
-        special = loading(method, quantise, chosen_device)
+        special = loading_in_parts(ranks, chosen_device) if ranks > 1 else loading(method, quantise, chosen_device)
         if chosen_dtype is torch.float64:  # for which torch has no grouped kernel
             special |= {"experts_implementation": "eager"}
         with quietly() if special else nullcontext():
@@ -103,6 +108,8 @@ def load_causal_lm(
             "checkpoint again."
         )
     model.requires_grad_(False)
+    if ranks > 1:  # each rank's part lies where it belongs
+        return model
     if special:
         settle(model, chosen_dtype)
     try:

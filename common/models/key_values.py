@@ -140,6 +140,12 @@ class KeyValuePool:
         )
         return keys, values
 
+    def read_last(self, layers: int, slots: torch.Tensor) -> torch.Tensor:
+        """`[N, 2 * layers, X]`: of each of the last `layers` layers the keys, then the values, in `slots [N]`. Needs
+        layers of one width."""
+        first = len(self.keys_KSD) - layers
+        return torch.stack([rows for layer in range(first, first + layers) for rows in self.read(layer, slots)], dim=1)
+
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copies what the slots `sources` hold into `targets`, one each, which may be sources of others."""
         moves = [move for move in zip(sources, targets, strict=True) if move[0] != move[1]]

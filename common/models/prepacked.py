@@ -49,10 +49,13 @@ def _prepack_below(module: nn.Module) -> None:
 
 
 def _gains(module: nn.Linear) -> bool:
-    """Whether it is a plain linear layer, not a quantised one or one with wrappers, that oneDNN computes here."""
+    """Whether it is a plain linear layer, not a quantised one, one with wrappers or one rank's part, that oneDNN
+    computes here."""
     if type(module) is not nn.Linear or module._forward_hooks or module._forward_pre_hooks:
         return False
     weight = module.weight
+    if type(weight) is not nn.Parameter:
+        return False
     has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     is_supported = has_onednn and torch.backends.cpu.get_cpu_capability().startswith("AVX")
     return is_supported and weight.device.type == "cpu" and weight.dtype == torch.float32

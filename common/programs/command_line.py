@@ -35,6 +35,19 @@ Version = Annotated[
 
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     """Runs the command line of the program `name` and exits; `interrupted` is printed after Ctrl-C."""
+    try:
+        _run(app, name, interrupted)
+    except SystemExit as ended:
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is None or not distributed.is_initialized():
+            raise
+        # Threads of a process group need the interpreter while it shuts down, which would hang or abort.
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(int(ended.code or 0))
+
+
+def _run(app: typer.Typer, name: str, interrupted: str) -> NoReturn:
     guard_streams()
     # Otherwise gRPC writes its errors to stderr, too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

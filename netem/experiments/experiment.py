@@ -146,6 +146,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             f"{_SPEED}.testbed:models",
         ),
         Experiment(
+            "ranks",
+            "Answers and draft state of a target that is divided among ranks, against one process.",
+            "netem.experiments.ranks",
+            f"{_SPEED}.testbed:models",
+        ),
+        Experiment(
             "law",
             "Tokens of speculative answers against the target's law, at many timings with many trees.",
             "netem.experiments.law.measure",

@@ -5,7 +5,7 @@ May know how a server is assembled. It may not know clients, links or what is me
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,11 +75,16 @@ class VirtualServer:
 
 
 def load_virtual_server(
-    target: Path, drafts: Sequence[Path], dtype: str = "float32", exact: bool | None = None
+    target: Path,
+    drafts: Sequence[Path],
+    dtype: str = "float32",
+    exact: bool | None = None,
+    load: Callable[..., Target] = load_target,
 ) -> VirtualServer:
-    """Loads checkpoints; `exact` is that of `load_target`. Raises CheckpointError where they do not fit together."""
+    """Loads checkpoints, the target by `load`; `exact` is that of `load_target`. Raises CheckpointError where they do
+    not fit together."""
     offer = make_offer(str(target), tuple(map(str, drafts)))
-    loaded = load_target(
+    loaded = load(
         str(offer.directory),
         device="cpu",
         dtype=dtype,
@@ -87,6 +92,7 @@ def load_virtual_server(
         threads=HALF_THE_CORES,
         keep_hidden=offer.needs_hidden,
         taps=offer.taps,
+        quantise="",
         exact=exact,
     )
     return VirtualServer(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))

@@ -54,10 +54,17 @@ class MemoryNeeded:
 
 
 def memory_needed(
-    target: Path, device: str, dtype: str, cache_tokens: int, quantise: str, needs: StateNeeds = NO_STATE
+    target: Path,
+    device: str,
+    dtype: str,
+    cache_tokens: int,
+    quantise: str,
+    needs: StateNeeds = NO_STATE,
+    ranks: int = 1,
 ) -> MemoryNeeded:
-    """What the target in a directory takes, with what drafts need of it. Raises CheckpointError where its configuration
-    or weights are missing."""
+    """What the target in a directory takes of a device, with what drafts need of it. `ranks` divide weights and K/V
+    among as many GPUs; on a CPU they share its memory. Raises CheckpointError where its configuration or weights are
+    missing."""
     sizes = load_config(target)
     width = DTYPES[dtype].itemsize if dtype in DTYPES else 4
     is_stored_quantised = bool(method_of(read_json(target / CONFIG)))
@@ -65,9 +72,10 @@ def memory_needed(
     weights = float(sum(file.stat().st_size if is_stored_quantised else _loaded_bytes(file, width) for file in files))
     weights *= BITS[quantise] / 8 / width if quantise else 1.0
     key_values = cache_tokens * sizes.num_hidden_layers * (key_width(sizes) + value_width(sizes)) * width
+    parts = 1 if device == "cpu" else ranks
     hidden_states = cache_tokens * needs.hidden_states * sizes.hidden_size * width
-    weights += needs.numbers * width
-    return MemoryNeeded(weights, key_values, hidden_states, cache_tokens, free_memory_bytes(device))
+    weights = weights / parts + needs.numbers * width
+    return MemoryNeeded(weights, key_values / parts, hidden_states, cache_tokens, free_memory_bytes(device))
 
 
 def sum_needed(needed: Sequence[MemoryNeeded]) -> MemoryNeeded:
@@ -82,10 +90,16 @@ def sum_needed(needed: Sequence[MemoryNeeded]) -> MemoryNeeded:
 
 
 def check_memory(
-    target: Path, device: str, dtype: str, cache_tokens: int, quantise: str, needs: StateNeeds = NO_STATE
+    target: Path,
+    device: str,
+    dtype: str,
+    cache_tokens: int,
+    quantise: str,
+    needs: StateNeeds = NO_STATE,
+    ranks: int = 1,
 ) -> None:
     """Raises CheckpointError where the weights alone cannot fit, with the numbers; warns where K/V may not."""
-    needed = memory_needed(target, device, dtype, cache_tokens, quantise, needs)
+    needed = memory_needed(target, device, dtype, cache_tokens, quantise, needs, ranks)
     if not needed.weights_fit:
         raise CheckpointError(f"the target does not fit into the memory of {device}: {needed}; {REMEDY}")
     if not needed.fits:

@@ -4,7 +4,7 @@ Blocking torch code, called from one worker thread. It may not know sessions or 
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +16,14 @@ from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
 from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
+from common.models.tensor_parallel import local_part
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.sampling.logit_rows import LogitRows, UnusableLogitsError
-from server.fault_isolation import describe_error
+from server.fault_isolation import FatalError, describe_error
 from server.models.memory_needed import check_memory
 from server.models.state_needs import StateNeeds
 from server.passes.batch import PassOutcome
@@ -47,7 +48,7 @@ class Target:
     @property
     def weights_bytes(self) -> int:
         model = self.model.model
-        return sum(tensor.nbytes for tensors in (model.parameters(), model.buffers()) for tensor in tensors)
+        return sum(local_part(tensor).nbytes for tensors in (model.parameters(), model.buffers()) for tensor in tensors)
 
     @property
     def cache_bytes(self) -> int:
@@ -91,6 +92,8 @@ class Target:
                 moved_to += behind_chain[: len(path)]
             self.model.pool.move(moved_from, moved_to)
             return outcomes
+        except FatalError:
+            raise
         # Whatever torch raises, it concerns this pass and not the server.
         except Exception as error:
             _log.error("a pass of %d sessions failed: %s", len(scheduled), describe_error(error))
@@ -139,12 +142,15 @@ def load_target(
     taps: Collection[int] = (),
     quantise: str = "",
     exact: bool | None = None,
+    ranks: int = 1,
+    make_model: Callable[..., PackedModel] = PackedModel,
 ) -> Target:
     """Loads the weights, checks passes against the model's own forward, which also warms the kernels up, and reserves
     K/V for `capacity` tokens.
 
     `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`. `exact` asks for
-    batch-invariant passes; `None` for those of half-precision models on processors that allow it.
+    batch-invariant passes; `None` for those of half-precision models on processors that allow it. With more than one of
+    `ranks` this process loads its part; all of them call this together, with the same arguments but `make_model`.
 
     Raises CheckpointError where something is amiss, passes do not agree, or the target does not fit on the device;
     what cannot fit is told before it is loaded.
@@ -152,16 +158,17 @@ def load_target(
     if threads:
         torch.set_num_threads(threads)
     needs = StateNeeds(hidden_states=len(taps) + keep_hidden)
-    check_memory(Path(path), device, dtype, capacity, quantise, needs)
-    model = load_causal_lm(path, device, dtype, quantise)
+    check_memory(Path(path), device, dtype, capacity, quantise, needs, ranks)
+    model = load_causal_lm(path, device, dtype, quantise, ranks)
     try:
-        is_exact = model.dtype.itemsize < 4 if exact is None else exact
+        # The sum over ranks may depend on how many rows share a pass.
+        is_exact = ranks == 1 and (model.dtype.itemsize < 4 if exact is None else exact)
         check_agreement(model, prepacked=True, exact=is_exact)
         multiple = row_multiple(model) if is_exact else None
         if multiple is None:
-            packed = PackedModel(model, capacity, keep_hidden, taps)
+            packed = make_model(model, capacity, keep_hidden, taps)
         else:
-            packed = PackedModel(model, capacity, keep_hidden, taps, ExactAttention(), row_multiple=multiple)
+            packed = make_model(model, capacity, keep_hidden, taps, ExactAttention(), row_multiple=multiple)
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.
         raise CheckpointError(f"the target does not run on {device}: {str(error).splitlines()[0]}") from error

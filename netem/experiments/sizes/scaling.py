@@ -18,6 +18,7 @@ from netem.experiments.one_device.dimensions import (
     training_flops,
 )
 from netem.experiments.sizes.draft_models import DRAFTS
+from netem.experiments.sizes.pipeline import Pipeline
 from netem.experiments.sizes.report import row_cells
 from netem.experiments.sizes.rows import CONTEXT, Place, Row, make_row
 from netem.experiments.sizes.targets import TARGETS as SIZED_TARGETS
@@ -59,6 +60,16 @@ STATE = (
     "server's extra work",
 )
 TRAINING = ("target", "draft", "GFLOP/token", "one epoch, GPU hours", f"{EPOCHS} epochs, GPU hours")
+
+PIPELINE = (
+    "stages",
+    "acceptance",
+    "no drafts, tokens/s",
+    "one pass in flight, tokens/s",
+    "deeper nodes in flight, tokens/s",
+    "gain",
+    "as many sessions as stages, tokens/s",
+)
 
 
 def drafts(target: TargetDimensions) -> list[DraftDimensions]:
@@ -107,6 +118,11 @@ def training_table() -> str:
     return _table(TRAINING, rows)
 
 
+def pipeline_table() -> str:
+    pipelines = [Pipeline(stages, acceptance) for stages in (2, 4) for acceptance in (0.6, 0.8, 0.9)]
+    return _table(PIPELINE, [_pipeline(each) for each in pipelines])
+
+
 def _parameters(target: TargetDimensions, draft: DraftDimensions) -> list[str]:
     return [
         target.name,
@@ -139,6 +155,18 @@ def _training(target: TargetDimensions, draft: DraftDimensions) -> list[str]:
     flops = training_flops(target, draft)
     epoch = gpu_hours(flops * EPOCH_TOKENS, PEAK_FLOPS, UTILISATION)
     return [target.name, draft.name, f"{flops / 1e9:.1f}", f"{epoch:.1f}", f"{EPOCHS * epoch:,.0f}"]
+
+
+def _pipeline(pipeline: Pipeline) -> list[str]:
+    return [
+        str(pipeline.stages),
+        f"{pipeline.acceptance:g}",
+        f"{pipeline.plain:.0f}",
+        f"{pipeline.one_in_flight:.0f}",
+        f"{pipeline.all_in_flight:.0f}",
+        f"{pipeline.all_in_flight / pipeline.one_in_flight:.2f}",
+        f"{pipeline.sessions_in_turn:.0f}",
+    ]
 
 
 def _millions(parameters: int) -> str:

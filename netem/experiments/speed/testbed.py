@@ -1,6 +1,6 @@
 """The testbed of the virtual runs: models that are loaded once, and prompts as token ids."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
 from netem.virtual.client import DraftSetup, LoadedDrafts
 from netem.virtual.server import VirtualServer, load_virtual_server
+from server.passes.target import Target, load_target
 
 TokenPrompts = Mapping[str, list[list[int]]]
 """Token ids of prompts, by category."""
@@ -41,14 +42,20 @@ def models(request: Request) -> Mapping[str, Path]:
     return {"target": find_model_paths(request).target, **_drafts(request)}
 
 
-def open_testbed(request: Request, prompts: int, dtype: str = "float32", exact: bool | None = None) -> Testbed:
+def open_testbed(
+    request: Request,
+    prompts: int,
+    dtype: str = "float32",
+    exact: bool | None = None,
+    load: Callable[..., Target] = load_target,
+) -> Testbed:
     """Loads the target and all draft models beside it, and chooses `prompts` held-out prompts of each category.
-    `dtype` and `exact` are the target's.
+    `dtype` and `exact` are the target's, which `load` loads.
 
     Raises OutriderError where a model is missing or models do not fit together.
     """
     found = find_model_paths(request)
-    server = load_virtual_server(found.target, list(_drafts(request).values()), dtype, exact)
+    server = load_virtual_server(found.target, list(_drafts(request).values()), dtype, exact, load)
     chosen = choose(found.prompts, prompts, request.seed)
     tokenizer = server.offer.tokenizer
     tokens = {

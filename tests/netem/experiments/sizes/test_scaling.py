@@ -29,6 +29,7 @@ def tables() -> tuple[str, ...]:
         scaling.parameters_table(),
         scaling.state_table(),
         scaling.training_table(),
+        scaling.pipeline_table(),
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m client.demo.die_with_parent PROGRAM ...` runs an installed command that ends when its parent does.
+"""`python -m common.programs.die_with_parent PROGRAM ...` runs an installed command that ends when its parent does.
 
 The parent holds the other end of standard input and never writes, so end of file means that the parent is gone,
 however it went. Works on every system and asks nothing of the command. Imports nothing of ours.

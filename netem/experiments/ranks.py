@@ -1,0 +1,214 @@
+"""`ranks`: whether a target that is divided among ranks by tensor parallelism gives the answers and the draft state of
+one process.
+
+On the virtual clock, in float64, where sums in another order alter no answer. Every drafter answers its share of the
+prompts through both, greedily and sampled with shared noise in turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from client.answer import Answer
+from client.answering import AnswerOptions
+from client.drafting.policies import STREAM
+from common.models.segment import Segment
+from common.protocol.sampling import LIKELIEST
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.prompts import CATEGORIES
+from netem.experiments.references import sampling_of
+from netem.experiments.speed.runs import fault_of
+from netem.experiments.speed.testbed import Testbed, open_testbed
+from netem.links.profiles import find_profile
+from netem.virtual.client import DraftSetup, ask
+from netem.virtual.clock import run_virtually
+from netem.virtual.server import VirtualServer
+from server.models.draft_models import load_exporters
+from server.passes.target import Target, load_target
+from server.ranks.lead import Lead
+from server.ranks.place import Place
+
+RANKS = 2
+PROMPTS, QUICK_PROMPTS = 204, 12
+MAX_NEW_TOKENS = 16
+SESSIONS = 8
+LINK = "4g"
+RULES = ("greedy", "coupled")
+SYSTEMS = (
+    (DraftSetup("moa"), "patient"),
+    (DraftSetup("moa", 3), "assist"),
+    (DraftSetup("eagle"), "patient"),
+    (DraftSetup("medusa"), "patient"),
+    (DraftSetup("independent"), "assist"),
+    (DraftSetup("lookup"), "eager"),
+)
+"""Drafters, each with the server's idle policy."""
+STATE_TOKENS = 256
+ROUNDING = 1e-7
+"""Of draft state, in units of its largest number: computed in float64, then rounded to float32."""
+HEADINGS = ("drafter", "policy", "rule", "answers", "identical", "accept length")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPrompt:
+    number: int
+    tokens: tuple[int, ...]
+
+
+def rule_of(prompt: int) -> str:
+    """Of a prompt's number."""
+    return RULES[prompt // len(SYSTEMS) % len(RULES)]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAnswers:
+    drafter: str
+    policy: str
+    rule: str
+    answers: int
+    identical: int
+    tokens: int
+    passes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Of one way to run the target."""
+
+    answers: Sequence[Answer]
+    states: Mapping[str, torch.Tensor]
+    weights_bytes: int
+    cache_bytes: int
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    count = QUICK_PROMPTS if request.quick else PROMPTS
+    advance("one process", 0.0)
+    # In a thread: the virtual clock has an event loop of its own.
+    one = await asyncio.to_thread(_measure, request, count, load_target, advance, 0.0)
+    with closing(Lead(Place(ranks=RANKS, local=RANKS))) as lead:
+        divided = await asyncio.to_thread(_measure, request, count, lead.load_target, advance, 0.4)
+    return make_report(one, divided)
+
+
+def _measure(request: Request, count: int, load: Callable[..., Target], advance: Advance, done: float) -> Measured:
+    testbed = open_testbed(request, count // len(CATEGORIES), "float64", load=load)
+    mixed = [tuple(tokens) for of_all in zip(*testbed.prompts.values(), strict=True) for tokens in of_all]
+    prompts = [AskedPrompt(number, tokens) for number, tokens in enumerate(mixed)]
+    answers: dict[int, Answer] = {}
+    for place, (draft, idle) in enumerate(SYSTEMS):
+        advance(f"{draft.name}, {idle}", done + 0.4 * place / len(SYSTEMS))
+        answers |= run_virtually(_answer_all(testbed, draft, idle, prompts[place :: len(SYSTEMS)], request.seed))
+    target = testbed.server.target
+    return Measured(
+        [answers[prompt.number] for prompt in prompts],
+        _states(testbed.server, [token for prompt in prompts for token in prompt.tokens][:STATE_TOKENS]),
+        target.weights_bytes,
+        target.cache_bytes,
+    )
+
+
+async def _answer_all(
+    testbed: Testbed, draft: DraftSetup, idle: str, prompts: Sequence[AskedPrompt], seed: int
+) -> dict[int, Answer]:
+    waiting: Iterator[AskedPrompt] = iter(prompts)
+    answers: dict[int, Answer] = {}
+    async with testbed.server.serve() as engine:
+
+        async def answer_in_turn() -> None:
+            for prompt in waiting:
+                rule = rule_of(prompt.number)
+                sampling = sampling_of(prompt.number, seed) if rule == "coupled" else LIKELIEST
+                options = AnswerOptions(STREAM, MAX_NEW_TOKENS, rule, idle, sampling=sampling)
+                answers[prompt.number] = await ask(
+                    engine, testbed.server, find_profile(LINK), prompt.tokens, options, testbed.drafter(draft)
+                )
+
+        await asyncio.gather(*(answer_in_turn() for _ in range(SESSIONS)))
+    return answers
+
+
+def _states(server: VirtualServer, tokens: Sequence[int]) -> dict[str, torch.Tensor]:
+    """All draft state of a text, by draft model, number of target layers, and kind."""
+    model = server.target.model
+    model.forward([Segment(tokens, range(len(tokens)), range(-1, len(tokens) - 1))])
+    exporters = load_exporters(server.offer.draft_models, model)
+    slots = torch.arange(len(tokens))
+    return {
+        f"{draft}, N = {layers}, {exporter.kind}": exporter.export(model.pool, slots)
+        for (draft, layers), of_draft in exporters.items()
+        for exporter in of_draft
+    }
+
+
+def _difference(state: torch.Tensor, expected: torch.Tensor) -> float:
+    """The largest, in units of the largest number."""
+    return float((state - expected).abs().max() / expected.abs().max())
+
+
+def make_report(one: Measured, divided: Measured) -> Report:
+    compared = [_compare(place, rule, one.answers, divided.answers) for place in range(len(SYSTEMS)) for rule in RULES]
+    differences = {name: _difference(divided.states[name], state) for name, state in one.states.items()}
+    largest = max(differences.values())
+    different = sum(each.answers - each.identical for each in compared)
+    return Report(
+        title=f"A target divided among {RANKS} ranks, against one process",
+        headings=HEADINGS,
+        rows=[
+            [
+                each.drafter,
+                each.policy,
+                each.rule,
+                str(each.answers),
+                str(each.identical),
+                f"{each.tokens / max(1, each.passes):.2f}",
+            ]
+            for each in compared
+        ],
+        remarks=(
+            f"{len(one.answers)} held-out prompts, dealt to the systems in turn; demo target in float64 on a CPU, "
+            f"ranks over gloo; virtual clock over {LINK}, {SESSIONS} sessions at a time, {MAX_NEW_TOKENS} tokens each. "
+            "Identical: to the same prompt's answer by one process.",
+            f"Draft state of {STATE_TOKENS} tokens, {len(differences)} kinds and depths, in float32 as exporters give "
+            f"it: the largest difference is {largest:.2g} of the largest number.",
+            f"A rank holds {divided.weights_bytes / one.weights_bytes:.2f} of the weights and "
+            f"{divided.cache_bytes / one.cache_bytes:.2f} of K/V and hidden states, which are whole in every rank.",
+        ),
+        results={
+            "compared": [asdict(each) for each in compared],
+            "state_differences": differences,
+            "weights_bytes": [one.weights_bytes, divided.weights_bytes],
+            "cache_bytes": [one.cache_bytes, divided.cache_bytes],
+        },
+        draw=lambda axes: draw_differences(axes, differences),
+        faults=[
+            *(fault for answer in (*one.answers, *divided.answers) if (fault := fault_of(answer))),
+            *([f"{different} answers differ from those of one process"] if different else []),
+            *([f"draft state differs by {largest:.2g} of its largest number"] if largest > ROUNDING else []),
+        ],
+    )
+
+
+def _compare(place: int, rule: str, one: Sequence[Answer], divided: Sequence[Answer]) -> ComparedAnswers:
+    draft, idle = SYSTEMS[place]
+    numbers = [n for n in range(place, len(one), len(SYSTEMS)) if rule_of(n) == rule]
+    return ComparedAnswers(
+        f"{draft.name}, N = {draft.layers}" if draft.name == "moa" else draft.name,
+        idle,
+        rule,
+        len(numbers),
+        sum(one[n].tokens == divided[n].tokens for n in numbers),
+        sum(divided[n].stats.tokens for n in numbers),
+        sum(divided[n].stats.passes for n in numbers),
+    )
+
+
+def draw_differences(axes: Any, differences: Mapping[str, float]) -> None:
+    """A bar for each kind of draft state."""
+    axes.barh(list(differences), [max(each, 1e-17) for each in differences.values()])
+    axes.set_xscale("log")
+    axes.set_xlabel("largest difference of draft state, in units of its largest number")

@@ -1,0 +1,47 @@
+"""Which rank of a tensor-parallel server this process is, and whether that can be. It imports no torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from common.protocol.errors import MisuseError
+
+RANK, RANKS, LOCAL_RANK, LOCAL_RANKS = "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
+"""What torchrun sets in the environment of each process that it starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`rank` of `ranks`, of which `local` are on this machine. `is_launched`: by torchrun, which also says in the
+    environment where the ranks meet."""
+
+    rank: int = 0
+    ranks: int = 1
+    local: int = 1
+    is_launched: bool = False
+
+
+ALONE = Place()
+
+
+def find_place(asked: int | None, environment: Mapping[str, str]) -> Place:
+    """By --tensor-parallel, `asked`, or by torchrun. Raises MisuseError where they contradict each other."""
+    if RANK not in environment or RANKS not in environment:
+        return Place(ranks=asked or 1, local=asked or 1)
+    ranks = int(environment[RANKS])
+    if asked is not None and asked != ranks:
+        raise MisuseError(
+            f"torchrun started {ranks} processes, but --tensor-parallel says {asked}; leave out --tensor-parallel"
+        )
+    return Place(int(environment[RANK]), ranks, int(environment.get(LOCAL_RANKS, ranks)), is_launched=ranks > 1)
+
+
+def check_devices(place: Place, device: str, gpus: int) -> None:
+    """Raises MisuseError for more ranks than the `gpus` of this machine; a CPU takes any number."""
+    if device not in ("cpu", "cuda"):
+        raise MisuseError(
+            f"a target is divided among the GPUs of --device cuda, or on --device cpu, but not on '{device}'; choose "
+            "one of them"
+        )
+    if device == "cuda" and place.local > gpus:
+        remedy = f"start {gpus}" if gpus > 1 else "leave out --tensor-parallel"
+        raise MisuseError(f"{place.local} ranks need a GPU each, but this machine has {gpus}; {remedy}")

@@ -1,0 +1,37 @@
+"""The report of `ranks`: an answer or a draft state that is not that of one process makes the run invalid."""
+
+from dataclasses import replace
+
+import torch
+
+from client.answer import Answer
+from client.stats import Stats
+from netem.experiments.ranks import RULES, SYSTEMS, Measured, make_report
+
+STATS = Stats(4, 1.0, 4.0, 0.1, 2.0, 2, 0, 0, 0.0, 0, 0, 0, "moa", "greedy")
+ONE = Measured(
+    [Answer((1, 2, number, 4), "length", STATS) for number in range(len(SYSTEMS) * len(RULES))],
+    {"moa, N = 0, lsa": torch.tensor([[1.0, -4.0]])},
+    1000,
+    100,
+)
+
+
+def test_what_is_equal_is_valid() -> None:
+    report = make_report(ONE, replace(ONE, weights_bytes=500))
+    assert report.faults == []
+    assert report.rows[0] == ["moa, N = 0", "patient", "greedy", "1", "1", "2.00"]
+    assert "0.50 of the weights and 1.00 of K/V" in report.remarks[-1]
+
+
+def test_another_answer_is_a_fault() -> None:
+    others = [replace(ONE.answers[0], tokens=(1, 2, 3, 5)), *ONE.answers[1:]]
+    report = make_report(ONE, replace(ONE, answers=others))
+    assert report.faults == ["1 answers differ from those of one process"]
+    assert report.rows[0][-2] == "0"
+
+
+def test_other_draft_state_is_a_fault() -> None:
+    report = make_report(ONE, replace(ONE, states={"moa, N = 0, lsa": torch.tensor([[1.0, -4.001]])}))
+    assert len(report.faults) == 1
+    assert report.faults[0].startswith("draft state differs by 0.00025")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from common.address import Address
 from common.bundle import BundleManifest
 
 
@@ -22,6 +23,8 @@ class ServerDescription:
     bundles: tuple[BundleManifest, ...]
     quantised: tuple[BundleManifest, ...] = ()  # of the same drafts, with weights in other modes
     models: tuple[str, ...] = ()  # all targets of the server, its first one first; empty where a release has but one
+    load: float = 0.0  # sessions with a stream, of all targets, in parts of those that the server takes
+    replicas: tuple[Address, ...] = ()  # of the server's fleet, itself included; empty where it is alone
 
     @property
     def served(self) -> tuple[str, ...]:

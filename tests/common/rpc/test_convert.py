@@ -107,7 +107,9 @@ def test_what_a_server_says_survives(message: FromServer) -> None:
     st.lists(NAMES, max_size=3).map(tuple),
     st.floats(0, 2),
 )
-def test_descriptions_survive(files: list[BundleFile], ends: tuple[int, ...], names: tuple[str, ...], load: float) -> None:
+def test_descriptions_survive(
+    files: list[BundleFile], ends: tuple[int, ...], names: tuple[str, ...], load: float
+) -> None:
     bundles = tuple(make_manifest(draft, "lookup", "f", files) for draft in ("d", "e f"))
     quantised = tuple(make_manifest(draft, "lookup", "f", files, "int8") for draft in ("d", "e f"))
     models = ("model", "other")

@@ -31,8 +31,12 @@ async def _live(options: ServeOptions) -> None:
     # What was loaded stays for good: no garbage collection needs to look at it and delay a pass.
     gc.collect()
     gc.freeze()
+    if parts.fleet is not None:
+        await parts.fleet.join()
     await parts.server.start()
     running = [asyncio.create_task(target.engine.run()) for target in parts.targets]
+    if parts.fleet is not None:
+        running.append(asyncio.create_task(parts.fleet.run()))
     asked_to_stop = _on_signals()
     _say(f"ready on {parts.address}")
     if parts.metrics is not None:
@@ -42,6 +46,9 @@ async def _live(options: ServeOptions) -> None:
     stopping = asyncio.create_task(asked_to_stop.wait())
     await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
     held = [_held(target.engine.sessions) for target in parts.targets]
+    if parts.fleet is not None:
+        running[-1].cancel()
+        await parts.fleet.leave()
     if stopping.done():
         asked_to_stop.clear()
         await _drain(parts, options.drain_seconds, asked_to_stop)

@@ -37,8 +37,6 @@ _GRACE_S = 0.5
 
 _ROUND_PAUSE_S = 1.0  # before other replicas are asked again
 
-_SHOWN = 12  # characters of an identity, for a person
-
 Chance = Callable[[], float]
 
 
@@ -151,31 +149,14 @@ def followed(access: Access, listed: Iterable[Address]) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(usable))
 
 
-def difference(one: ServerDescription, other: ServerDescription) -> str:
-    """What keeps a session of `one` from going on at `other`, as half a sentence; empty if nothing does."""
-    if one.fingerprint != other.fingerprint:
-        return f"the target {_identity(one)} is not {_identity(other)}"
-    drafts, others = ({each.draft: each.id for each in description.bundles} for description in (one, other))
-    for draft in (*drafts, *others):
-        if draft not in drafts or draft not in others:
-            return f"only one of them has the draft model '{draft}'"
-        if drafts[draft] != others[draft]:
-            return f"their draft models '{draft}' differ ({drafts[draft][:_SHOWN]} and {others[draft][:_SHOWN]})"
-    return ""
-
-
 def _check_alike(replicas: Sequence[Replica]) -> None:
     for other in replicas[1:]:
-        differs = difference(replicas[0].description, other.description)
+        differs = replicas[0].description.identity.difference(other.description.identity)
         if differs:
             raise MisuseError(
                 f"the servers at {replicas[0].access.address} and {other.access.address} are no replicas: {differs}; "
                 "name one of them with --server, or have their operator give all the same --target and --draft"
             )
-
-
-def _identity(description: ServerDescription) -> str:
-    return f"{description.model} ({description.fingerprint[:_SHOWN]})"
 
 
 def _shuffled(addresses: Sequence[Address], chance: Chance) -> list[Address]:
@@ -188,7 +169,7 @@ def _less_loaded(replicas: Sequence[Replica]) -> Replica:
 
 
 def _is_alike(access: Access, expected: ServerDescription, replica: Replica) -> bool:
-    differs = difference(expected, replica.description)
+    differs = expected.identity.difference(replica.description.identity)
     if differs:
         _log.warning("%s is not used in place of %s: %s", replica.access.address, access.address, differs)
     return not differs

@@ -1,15 +1,12 @@
 """Stores for tests: one in memory that can fail, and a real Redis or Valkey where one is installed."""
 
-import shutil
-import socket
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from subprocess import DEVNULL, Popen
 
 import pytest
 
+from client.errors import DemoError
+from netem.experiments.service.local_store import LocalStore
 from server.fleet.fleet import Exchanged, StoreError
 from server.sessions.quotas import BucketUse
 
@@ -38,30 +35,9 @@ class SharedMemory:
         self.records.pop(address, None)
 
 
-class RealStore:
-    """A server of a store on a free port of this machine, which forgets everything when it ends."""
-
-    def __init__(self, folder: Path):
-        self._program = shutil.which("valkey-server") or shutil.which("redis-server")
-        if self._program is None:
-            pytest.skip("needs valkey-server or redis-server; Debian has packages of these names")
-        self._folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
-        self.url = f"redis://127.0.0.1:{self._port}/0"
-        self.begin()
-
-    def begin(self) -> None:
-        assert self._program is not None
-        options = ("--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-        self._process = Popen((self._program, *options, "--dir", str(self._folder)), stdout=DEVNULL)
-        while self._process.poll() is None:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
-                return
-            time.sleep(0.02)
-        raise AssertionError("the store has ended")
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
+def real_store(folder: Path) -> LocalStore:
+    """Skips the test where no store is installed."""
+    try:
+        return LocalStore(folder)
+    except DemoError as error:
+        pytest.skip(str(error))

@@ -11,18 +11,19 @@ from server.fleet import redis_store
 from server.fleet.fleet import StoreError
 from server.fleet.redis_store import RedisStore
 from server.sessions.quotas import BucketUse
-from tests.server.fleet.stores import RealStore
+from netem.experiments.service.local_store import LocalStore
+from tests.server.fleet.stores import real_store
 
 
 @pytest.fixture
-def real(tmp_path) -> Iterator[RealStore]:
-    store = RealStore(tmp_path)
+def real(tmp_path) -> Iterator[LocalStore]:
+    store = real_store(tmp_path)
     yield store
     store.end()
 
 
 @asynccontextmanager
-async def replica(store: RealStore, address: str) -> AsyncIterator[RedisStore]:
+async def replica(store: LocalStore, address: str) -> AsyncIterator[RedisStore]:
     opened = RedisStore(store.url)
     try:
         yield opened
@@ -30,7 +31,7 @@ async def replica(store: RealStore, address: str) -> AsyncIterator[RedisStore]:
         try:
             await opened.leave(address)
         except StoreError:
-            assert store._process.poll() is not None
+            assert not store.is_running
 
 
 async def test_replicas_find_each_other_and_leave(real) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from uuid import uuid4
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
@@ -76,7 +77,7 @@ def assemble(options: ServeOptions) -> Assembled:
     fleet = None
     if store is not None:
         advertised = options.fleet.advertised or address
-        own = Member(advertised, tuple(target.description.identity for target in targets), {})
+        own = Member(uuid4().hex, advertised, tuple(target.description.identity for target in targets), {})
         fleet = Fleet(store, own, quotas, partial(_sessions_by_client, registries))
     bundles = BundleStore(bundle for offer in offers for bundle in (*offer.bundles, *offer.quantised))
     standing = partial(_standing, registries, options.sessions.max_sessions, fleet)

@@ -27,7 +27,7 @@ class StoreError(OutriderError):
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """The records of all replicas by their addresses, and the levels of all buckets that are not full, by name."""
+    """The records of all replicas by their ids, and the levels of all buckets that are not full, by name."""
 
     members: Mapping[str, str]
     levels: Mapping[str, float]
@@ -39,11 +39,12 @@ class FleetStore(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def exchange(self, address: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
-        """Says what this replica is and has used, and returns what all have said. Raises StoreError."""
+    async def exchange(self, member: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
+        """Keeps what the replica with this id says of itself and has used, and returns what all have said. Raises
+        StoreError."""
         ...
 
-    async def leave(self, address: str) -> None:
+    async def leave(self, member: str) -> None:
         """Clients are no longer sent to this replica, and the store is let go. Raises StoreError."""
         ...
 
@@ -89,7 +90,7 @@ class Fleet:
     async def leave(self) -> None:
         """Clients are sent elsewhere from now on; to be called once `run` has ended."""
         try:
-            await self._store.leave(str(self._own.address))
+            await self._store.leave(self._own.id)
         except StoreError as error:
             _log.warning("%s; clients are sent here until it forgets this replica", error)
 
@@ -98,8 +99,8 @@ class Fleet:
         own = replace(self._own, sessions=self._sessions())
         uses = self._quotas.offer(self._clock())
         try:
-            found = await self._store.exchange(str(own.address), own.record(), uses)
-            members = [read_member(address, record) for address, record in found.members.items()]
+            found = await self._store.exchange(own.id, own.record(), uses)
+            members = [read_member(member, record) for member, record in found.members.items()]
         except (StoreError, ValueError) as error:
             self._quotas.keep()
             self._note_lost(str(error))
@@ -107,7 +108,7 @@ class Fleet:
         except asyncio.CancelledError:
             self._quotas.keep()
             raise
-        others = [each for each in members if each.address != own.address]
+        others = [each for each in members if each.id != own.id]
         self._quotas.agree(found.levels, sessions_elsewhere(own, others), self._clock())
         self.addresses = alike(own, others)
         self._note_back()

@@ -16,8 +16,10 @@ from common.rpc.description import TargetIdentity
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One replica, at the address that clients dial; `sessions` are those of each client, by its token's name."""
+    """One replica. `id` is made anew at each start; `address` is where clients dial it, one for all behind a load
+    balancer. `sessions` are those of each client, by its token's name."""
 
+    id: str
     address: Address
     targets: tuple[TargetIdentity, ...]
     sessions: Mapping[str, int]
@@ -36,16 +38,16 @@ class Member:
     def record(self) -> str:
         """What the store keeps of it."""
         targets = [[each.model, each.fingerprint, dict(each.drafts)] for each in self.targets]
-        return json.dumps({"targets": targets, "sessions": dict(self.sessions)})
+        return json.dumps({"address": str(self.address), "targets": targets, "sessions": dict(self.sessions)})
 
 
-def read_member(address: str, record: str) -> Member:
+def read_member(identity: str, record: str) -> Member:
     """Raises ValueError for what no replica of this release wrote."""
     try:
         fields = json.loads(record)
         targets = tuple(_identity(*each) for each in fields["targets"])
         sessions = {str(client): int(count) for client, count in fields["sessions"].items()}
-        return Member(parse_destination(address), targets, sessions)
+        return Member(identity, parse_destination(fields["address"]), targets, sessions)
     except (MisuseError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError("no replica of this release wrote this") from error
 
@@ -64,6 +66,6 @@ def sessions_elsewhere(own: Member, others: Sequence[Member]) -> dict[str, int]:
     """The sessions of each client on the other replicas."""
     counts = Counter[str]()
     for each in others:
-        if each.address != own.address:
+        if each.id != own.id:
             counts.update(each.sessions)
     return dict(counts)

@@ -28,7 +28,7 @@ _REPLICAS, _QUOTAS = "{outrider}:replicas", "{outrider}:quotas"
 _EXCHANGE = """
 local said, time = cjson.decode(ARGV[1]), redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
-redis.call('HSET', KEYS[1], said.address, cjson.encode({at = now, record = said.record}))
+redis.call('HSET', KEYS[1], said.id, cjson.encode({at = now, record = said.record}))
 local members, levels = {}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
@@ -85,9 +85,9 @@ class RedisStore:
             ) from error
         self._exchange = self._redis.register_script(_EXCHANGE)
 
-    async def exchange(self, address: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
-        """Says what this replica is and has used, and returns what all have said. Raises StoreError."""
-        said = {"address": address, "record": record, "expiry_s": EXPIRY_S}
+    async def exchange(self, member: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
+        """As `FleetStore`."""
+        said = {"id": member, "record": record, "expiry_s": EXPIRY_S}
         said |= {"uses": {name: asdict(use) for name, use in uses.items()}}
         try:
             reply = json.loads(await self._exchange(keys=[_REPLICAS, _QUOTAS], args=[json.dumps(said)]))
@@ -95,10 +95,10 @@ class RedisStore:
         except (RedisError, OSError, TimeoutError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._unusable(error) from error
 
-    async def leave(self, address: str) -> None:
-        """Clients are no longer sent to this replica, and the connection ends. Raises StoreError."""
+    async def leave(self, member: str) -> None:
+        """As `FleetStore`; the connection ends."""
         try:
-            await self._redis.hdel(_REPLICAS, address)
+            await self._redis.hdel(_REPLICAS, member)
         except (RedisError, OSError, TimeoutError) as error:
             raise self._unusable(error) from error
         finally:

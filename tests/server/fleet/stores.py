@@ -21,18 +21,18 @@ class SharedMemory:
         self.is_gone = False
         self.name = "memory"
 
-    async def exchange(self, address: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
+    async def exchange(self, member: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
         if self.is_gone:
             raise StoreError("the store at memory cannot be used")
-        self.records[address] = record
+        self.records[member] = record
         for name, use in uses.items():
             self.levels[name] = self.levels[name] - use.used if name in self.levels else use.level
         return Exchanged(dict(self.records), dict(self.levels))
 
-    async def leave(self, address: str) -> None:
+    async def leave(self, member: str) -> None:
         if self.is_gone:
             raise StoreError("the store at memory cannot be used")
-        self.records.pop(address, None)
+        self.records.pop(member, None)
 
 
 def real_store(folder: Path) -> LocalStore:

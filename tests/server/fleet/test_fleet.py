@@ -24,7 +24,7 @@ class Replica:
         self.now = 1000.0 * number
         self.sessions: dict[str, int] = {}
         self.quotas = Quotas(ALICE)
-        own = replace(own, address=Address("10.0.0.1", 7070 + number))
+        own = replace(own, id=str(number), address=Address("10.0.0.1", 7070 + number))
         self.fleet = Fleet(store, own, self.quotas, lambda: self.sessions, lambda: self.now)
 
     def asks(self, times: int) -> int:
@@ -63,7 +63,7 @@ async def test_a_replica_with_another_target_does_not_begin_and_is_named(store) 
     stranger = Replica(store, 2, replace(FIRST, targets=(replace(TARGET, fingerprint="0" * 64),)))
     with pytest.raises(MisuseError, match=r"10\.0\.0\.1:7072 is no replica of 10\.0\.0\.1:7071.*000 is not|demo \("):
         await stranger.fleet.join()
-    assert list(store.records) == ["10.0.0.1:7071"]
+    assert list(store.records) == ["1"]
 
 
 async def test_a_quota_is_one_for_all_replicas(store) -> None:
@@ -145,7 +145,7 @@ async def test_after_a_long_outage_a_client_makes_up_for_a_minute_and_no_more(st
 
 async def test_a_store_that_holds_what_is_not_ours_counts_as_gone(store, caplog) -> None:
     first = Replica(store, 1)
-    store.records["10.0.0.9:7070"] = "{}"
+    store.records["9"] = "{}"
     with caplog.at_level(logging.WARNING):
         await first.fleet.join()
     assert "no replica of this release wrote this" in caplog.text

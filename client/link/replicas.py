@@ -107,20 +107,23 @@ async def dial_replica(
     async with _Inquiry(access, expected.model) as inquiry:
         own = asyncio.create_task(dial(access))
         other = asyncio.create_task(_other(inquiry, access, expected, chance, own))
+        taken: Connection | None = None
         try:
             await asyncio.wait({own, other}, return_when=asyncio.FIRST_COMPLETED)
             if not own.done():
                 await asyncio.wait({own}, timeout=_GRACE_S)
-            if not _is_established(own):
-                replica = await other
-                if replica is not None:
-                    taken = inquiry.take(replica, (access.address, *access.others))
-                    return taken.access, taken.connection
-            return access, own.result()
+            replica = None if _is_established(own) else await other
+            if replica is None:
+                taken = own.result()
+                return access, taken
+            moved = inquiry.take(replica, (access.address, *access.others))
+            return moved.access, moved.connection
         finally:
             for task in (own, other):
                 task.cancel()
-            await asyncio.gather(own, other, return_exceptions=True)
+            connection, _ = await asyncio.gather(own, other, return_exceptions=True)
+            if isinstance(connection, Connection) and connection is not taken:
+                await connection.close()
 
 
 async def _other(

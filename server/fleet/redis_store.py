@@ -28,12 +28,13 @@ _REPLICAS, _QUOTAS = "{outrider}:replicas", "{outrider}:quotas"
 _EXCHANGE = """
 local said, time = cjson.decode(ARGV[1]), redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
+local function since(at) return math.max(0, now - at) end
 redis.call('HSET', KEYS[1], said.id, cjson.encode({at = now, record = said.record}))
 local members, levels = {}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local member = cjson.decode(all[i + 1])
-  if now - member.at > said.expiry_s then
+  if since(member.at) > said.expiry_s then
     redis.call('HDEL', KEYS[1], all[i])
   else
     members[all[i]] = member.record
@@ -44,14 +45,14 @@ for name, use in pairs(said.uses) do
   local level = use.level
   if kept then
     local before = cjson.decode(kept)
-    level = math.min(use.per_minute, before.level + (now - before.at) * use.per_minute / 60) - use.used
+    level = math.min(use.per_minute, before.level + since(before.at) * use.per_minute / 60) - use.used
   end
   redis.call('HSET', KEYS[2], name, cjson.encode({at = now, level = level, per_minute = use.per_minute}))
 end
 all = redis.call('HGETALL', KEYS[2])
 for i = 1, #all, 2 do
   local kept = cjson.decode(all[i + 1])
-  local level = kept.level + (now - kept.at) * kept.per_minute / 60
+  local level = kept.level + since(kept.at) * kept.per_minute / 60
   if level >= kept.per_minute then
     redis.call('HDEL', KEYS[2], all[i])
   else

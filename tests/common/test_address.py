@@ -34,7 +34,7 @@ def test_several_destinations_stand_between_commas_each_once() -> None:
     assert several == (Address("a", 1), Address("::1", 2))
     assert parse_destinations(written(several)) == several
     for text in ("a:1,", ",", "a:1;b:2", "a:1,b:0"):
-        with pytest.raises(MisuseError, match="HOST:PORT|names no port"):
+        with pytest.raises(MisuseError, match=r"HOST:PORT|names no port"):
             parse_destinations(text)
 
 

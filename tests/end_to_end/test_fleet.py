@@ -24,7 +24,6 @@ from common.protocol.errors import MisuseError
 from common.protocol.messages import Settings
 from server.options import FleetOptions, Pace, ServeOptions
 from tests.families import make_checkpoint
-from netem.experiments.service.local_store import LocalStore
 from tests.server.fleet.stores import real_store
 from tests.server.harness import Running, options_for, running, with_sessions
 from tests.server.reference import Reference

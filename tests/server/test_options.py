@@ -51,7 +51,9 @@ def test_a_replica_of_a_fleet_is_dialled_where_it_listens_or_as_it_says() -> Non
     store = "redis://127.0.0.1:6379/0"
     assert FleetRequest().options(everywhere).store is None
     assert FleetRequest(store).options(here).advertised is None
-    assert FleetRequest(store, "gpu.example.org:7071").options(everywhere).advertised == Address("gpu.example.org", 7071)
+    assert FleetRequest(store, "gpu.example.org:7071").options(everywhere).advertised == Address(
+        "gpu.example.org", 7071
+    )
     with pytest.raises(MisuseError, match=r"clients cannot dial 0\.0\.0\.0:7070; give --advertise"):
         FleetRequest(store).options(everywhere)
     with pytest.raises(MisuseError, match="give --fleet-store too"):

@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from client.answering import AnswerOptions
 from client.assembly import client_for
 from client.demo.asking import ask_tokens, ignore_tokens, prompt_tokens
 from client.demo.children import Child
 from client.demo.family import DemoModels, choose_prompts, find_family
 from client.demo.systems_under_test import serving
-from client.answering import AnswerOptions
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
 from client.link.offline import OfflineOptions
@@ -201,11 +201,11 @@ def make_report(phases: dict[str, Phase], kills: int) -> Report:
         headings=HEADINGS,
         rows=rows,
         remarks=(
-            f"{CLIENTS} clients on {REPLICAS} replicas: each connects, asks once for at most {MAX_NEW_TOKENS} tokens and "
-            "comes back as a new client, which takes the less loaded of two replicas.",
+            f"{CLIENTS} clients on {REPLICAS} replicas: each connects, asks once for at most {MAX_NEW_TOKENS} tokens "
+            "and comes back as a new client, which takes the less loaded of two replicas.",
             f"Mean sessions of a replica in the calm phase differ from the mean of all by at most {spread:.1%}.",
-            f"{kills} replicas were killed without notice, each once the one before had been replaced and 20 s were over. "
-            f"After half of them the store was gone for {_STORE_IS_GONE_S:g} s and came back empty.",
+            f"{kills} replicas were killed without notice, each once the one before had been replaced and 20 s were "
+            f"over. After half of them the store was gone for {_STORE_IS_GONE_S:g} s and came back empty.",
             "'different': from what one replica answers while nobody else asks. 'moved without cause': answers that "
             "reconnected although their replica was not killed meanwhile.",
         ),

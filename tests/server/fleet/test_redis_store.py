@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from common.protocol.errors import MisuseError
+from netem.experiments.service.local_store import LocalStore
 from server.fleet import redis_store
 from server.fleet.fleet import StoreError
 from server.fleet.redis_store import RedisStore
 from server.sessions.quotas import BucketUse
-from netem.experiments.service.local_store import LocalStore
 from tests.server.fleet.stores import real_store
 
 

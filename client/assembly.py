@@ -131,7 +131,7 @@ class Client:
         async with AsyncExitStack() as stack:
             if shared_connection is None:
                 shared_connection = await stack.enter_async_context(self.share_connection())
-            streams = ConversationStreams(shared_connection)
+            streams = ConversationStreams(shared_connection, session.id)
             conversation = Conversation(
                 streams.open() if self.was_reached else None,
                 loop,

@@ -45,9 +45,9 @@ class SharedConnection:
         for counted in list(self._dialled):
             await self._close(counted)
 
-    def open_stream(self, counted: CountedConnection) -> GenerateStream:
+    def open_stream(self, counted: CountedConnection, session: str) -> GenerateStream:
         counted.streams += 1
-        return counted.connection.generate(partial(self._stream_closed, counted))
+        return counted.connection.generate(partial(self._stream_closed, counted), session)
 
     async def renew(self, broken: CountedConnection) -> CountedConnection:
         """A connection that is newer than one on which a stream broke: a new one, unless another stream found out
@@ -84,17 +84,18 @@ class SharedConnection:
 
 
 class ConversationStreams:
-    """The streams of one conversation, one after another."""
+    """The streams of one conversation, whose session has that id, one after another."""
 
-    def __init__(self, shared: SharedConnection):
+    def __init__(self, shared: SharedConnection, session: str):
         self._shared = shared
+        self._session = session
         self._counted = shared.current
 
     def open(self) -> GenerateStream:
         """The first stream."""
-        return self._shared.open_stream(self._counted)
+        return self._shared.open_stream(self._counted, self._session)
 
     async def dial(self) -> GenerateStream:
         """The next stream; waits and raises as `SharedConnection.renew` does."""
         self._counted = await self._shared.renew(self._counted)
-        return self._shared.open_stream(self._counted)
+        return self._shared.open_stream(self._counted, self._session)

@@ -4,6 +4,7 @@ It may not know sessions, reconnecting or time: whoever holds it decides when to
 """
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -32,6 +33,10 @@ from common.rpc.traffic import Traffic
 
 PREFIX_BYTES = 5
 """The prefix that gRPC puts before every message."""
+
+SESSION_HEADER = "outrider-session"
+"""Names the session of a call, for load balancers that keep a session on one server by hashing it. It grants nothing:
+who may resume a session is decided by its id and its owner. Its value is a digest: ids do not belong into logs."""
 
 
 class GenerateStream:
@@ -210,9 +215,17 @@ class Connection:
         finally:
             call.cancel()  # for a caller that has read enough
 
-    def generate(self, on_close: Callable[[], Awaitable[None]] | None = None) -> GenerateStream:
-        """A new stream; the first message on it is Open. `on_close` is awaited after it is closed."""
-        return GenerateStream(partial(self._stub.Generate, metadata=self._metadata), self._address, on_close)
+    def generate(
+        self, on_close: Callable[[], Awaitable[None]] | None = None, session: str | None = None
+    ) -> GenerateStream:
+        """A new stream; the first message on it is Open, for `session` where that is given. `on_close` is awaited after
+        it is closed."""
+        metadata = self._metadata if session is None else (*self._metadata, (SESSION_HEADER, _digest(session)))
+        return GenerateStream(partial(self._stub.Generate, metadata=metadata), self._address, on_close)
+
+
+def _digest(session: str) -> str:
+    return hashlib.sha256(session.encode()).hexdigest()[:32]
 
 
 def connect(address: str, *, tls: ClientTls | None = None, token: str | None = None) -> Connection:

@@ -1,12 +1,16 @@
-"""What is shipped to run a server: a systemd unit and an image that holds what is needed."""
+"""What is shipped to run servers: a systemd unit, an image that holds what is needed, manifests for Kubernetes."""
 
 import configparser
 import shutil
 from pathlib import Path
 from subprocess import run
+from typing import Any
 
 import pytest
+import typer
+import yaml
 
+from server.cli import app
 from server.cli_options import SessionRequest
 from tests.programs import command
 
@@ -44,3 +48,56 @@ def test_the_image_is_made_of_every_package_and_the_shipped_models() -> None:
     kept = [line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")]
     assert {"client", "common", "netem", "server", "training", "models/demo"} <= set(kept)
     assert [name for name in kept if not (root / name).exists()] == []
+
+
+def manifests() -> dict[str, Any]:
+    """By their kinds."""
+    return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+
+
+def replica() -> Any:
+    return manifests()["Deployment"]["spec"]["template"]["spec"]
+
+
+def parsed(arguments: list[str]) -> dict[str, Any]:
+    """What `outriderd` makes of a command line; a usage error where it does not know it."""
+    command, *options = arguments
+    group: Any = typer.main.get_command(app)
+    parameters: dict[str, Any] = group.commands[command].make_context(command, options).params
+    return parameters
+
+
+def test_the_commands_in_the_manifests_are_ones_of_this_server() -> None:
+    (container,) = replica()["containers"]
+    served = parsed(container["args"])
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert served["listen"] == f"0.0.0.0:{ports['grpc']}"
+    assert served["metrics"] == f"0.0.0.0:{ports['metrics']}"
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        program, *asked = container[probe]["exec"]["command"]
+        assert (program, parsed(asked)["address"]) == ("outriderd", f"127.0.0.1:{ports['grpc']}")
+
+
+def test_kubernetes_waits_until_a_replica_has_drained() -> None:
+    (container,) = replica()["containers"]
+    assert replica()["terminationGracePeriodSeconds"] >= parsed(container["args"])["drain_seconds"] + 10
+
+
+def test_the_user_in_the_manifests_is_the_one_of_the_image() -> None:
+    image = (DEPLOY / "Dockerfile").read_text()
+    assert f"--uid {replica()['securityContext']['runAsUser']} " in image
+
+
+def test_files_that_replicas_read_are_mounted() -> None:
+    (container,) = replica()["containers"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    served = parsed(container["args"])
+    for option, volume in (("tls_cert", "tls"), ("tls_key", "tls"), ("tokens_file", "tokens")):
+        assert str(served[option].parent) == mounted[volume]
+    assert {volume["name"] for volume in replica()["volumes"]} == mounted.keys()
+
+
+def test_the_service_and_the_budget_choose_the_replicas() -> None:
+    labels = manifests()["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert manifests()["Service"]["spec"]["selector"].items() <= labels.items()
+    assert manifests()["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"].items() <= labels.items()

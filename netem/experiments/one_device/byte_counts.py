@@ -66,8 +66,10 @@ class MeteredConnection:
         self._connection = connection
         self._counts = counts
 
-    def generate(self, on_close: Callable[[], Awaitable[None]] | None = None) -> "CountedStream":
-        return CountedStream(self._connection.generate(on_close), self._counts)
+    def generate(
+        self, on_close: Callable[[], Awaitable[None]] | None = None, session: str | None = None
+    ) -> "CountedStream":
+        return CountedStream(self._connection.generate(on_close, session), self._counts)
 
 
 class CountedStream:

@@ -43,6 +43,10 @@ _CALM_S, _QUICK_CALM_S = 120.0, 40.0
 _KILLS, _QUICK_KILLS = 15, 2
 _STORE_IS_GONE_S = 5.0
 _SAMPLE_S = 0.25
+_ARRIVAL_S = 0.5
+"""From one client's first arrival to the next one's: of clients that come at the same moment none sees another's
+session."""
+
 _PROMPTS = 12
 _OPTIONS = AnswerOptions(STREAM, MAX_NEW_TOKENS, idle="eager")
 _PATIENT = OfflineOptions(wait_s=120.0)
@@ -76,6 +80,7 @@ class Clients:
         self._cache = cache
 
     async def come_and_go(self, index: int) -> None:
+        await asyncio.sleep(index * _ARRIVAL_S)
         prompts = list(self._truths)
         while True:
             prompt = prompts[index % len(prompts)]
@@ -124,7 +129,9 @@ async def measure(request: Request, advance: Advance) -> Report:
         clients = Clients(list(up), truths, folder)
         coming = [asyncio.create_task(clients.come_and_go(index)) for index in range(CLIENTS)]
         try:
-            advance(_CALM, 0.1)
+            advance("arrival of the clients", 0.1)
+            await asyncio.sleep(CLIENTS * _ARRIVAL_S)
+            advance(_CALM, 0.15)
             calm = await _phase(clients, asyncio.sleep(calm_s), lambda: list(up))
             advance(_KILLING, 0.3)
             killing = await _phase(clients, _kill(clients, up, start, store, kills), lambda: [])
@@ -202,7 +209,8 @@ def make_report(phases: dict[str, Phase], kills: int) -> Report:
         rows=rows,
         remarks=(
             f"{CLIENTS} clients on {REPLICAS} replicas: each connects, asks once for at most {MAX_NEW_TOKENS} tokens "
-            "and comes back as a new client, which takes the less loaded of two replicas.",
+            "and comes back as a new client, which takes the less loaded of two replicas. They first come "
+            f"{_ARRIVAL_S:g} s apart.",
             f"Mean sessions of a replica in the calm phase differ from the mean of all by at most {spread:.1%}.",
             f"{kills} replicas were killed without notice, each once the one before had been replaced and 20 s were "
             f"over. After half of them the store was gone for {_STORE_IS_GONE_S:g} s and came back empty.",

@@ -34,8 +34,8 @@ from client.drafting.draft_imports import begin_imports
 from client.drafting.draft_loader import DraftChoice, DraftLoader
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import Policy
-from client.errors import RefusedError
 from client.link.offline import OfflineOptions
+from client.link.replicas import DESCRIBE_S, choose_replica, describe, followed
 from client.link.shared_connection import ConversationStreams, SharedConnection
 from client.link.stream import Access
 from client.private.draft_only import AnswerBounds
@@ -47,9 +47,6 @@ from common.cache import cache_directory
 from common.drafters.drafter import Drafter
 from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
-from common.protocol.errors import MisuseError, PeerError
-from common.protocol.messages import PROTOCOL_VERSION, FailureCode
-from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
 from common.rpc.errors import HungUpError, LinkError
 from common.rpc.stub import Connection
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from common.drafters.load import DrafterFactory
     from common.models.tokenizer import Tokenizer
 
-_DESCRIBE_SECONDS = 20.0
 _KNOWN_SECONDS = 4.0  # for a server that one can begin without
 
 Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
@@ -96,6 +92,10 @@ class Client:
         """Raises MisuseError if the server has no such idle policy; an empty one leaves the choice to it."""
         require_idle(idle, self.description.idle_policies)
 
+    def share_connection(self) -> SharedConnection:
+        """Carries the streams of any number of conversations, on another replica once this one is gone."""
+        return SharedConnection(self.access, self.connection, self.description)
+
     def load_drafter(self) -> Drafter:
         """A drafter for one conversation. Raises OutriderError if it cannot be loaded."""
         return self.load_draft()()
@@ -130,7 +130,7 @@ class Client:
         loop = DraftingLoop(session, policy, drafter is not None, self.description.end_tokens)
         async with AsyncExitStack() as stack:
             if shared_connection is None:
-                shared_connection = await stack.enter_async_context(SharedConnection(self.access, self.connection))
+                shared_connection = await stack.enter_async_context(self.share_connection())
             streams = ConversationStreams(shared_connection, session.id)
             conversation = Conversation(
                 streams.open() if self.was_reached else None,
@@ -165,25 +165,6 @@ class Client:
                 yield self.privacy_router(conversation)
 
         return opened
-
-
-async def describe(connection: Connection, seconds: float = _DESCRIBE_SECONDS, model: str = "") -> ServerDescription:
-    """The server's description of the target of that name, of its first if it is empty.
-
-    Raises MisuseError if there is no such target, RefusedError if the server speaks another version of the protocol,
-    LinkError if it is absent, or says nothing for so many seconds."""
-    try:
-        description = await connection.describe(seconds, model)
-    except PeerError as error:
-        raise (MisuseError(str(error)) if model and error.code is FailureCode.INVALID else error) from error
-    if model not in ("", description.model):  # a release that has one target, whatever it is asked for
-        raise MisuseError(f"this server has no model '{plain(model)}'; choose from: {description.model}")
-    if description.version != PROTOCOL_VERSION:
-        raise RefusedError(
-            f"the server speaks protocol version {description.version} and this client {PROTOCOL_VERSION}; "
-            "upgrade the older of the two"
-        )
-    return description
 
 
 async def fetch_bundle(
@@ -230,10 +211,7 @@ async def client_for(
 ) -> AsyncIterator[Client]:
     """A client of the server, ready to converse: without it too, if its bundle is at hand. Unless it `drafts`,
     nothing is imported beforehand for a drafter."""
-    async with (
-        access.connect() as connection,
-        _prepared(connection, access, choice, cache_directory(cache), download, drafts=drafts) as client,
-    ):
+    async with _prepared(access, choice, cache_directory(cache), download, drafts=drafts) as client:
         yield client
 
 
@@ -243,59 +221,72 @@ async def clients_for(
 ) -> AsyncIterator[list[Client]]:
     """Clients of these targets of a server, of all that it has if none is named, on one connection. Otherwise as
     `client_for`."""
-    async with access.connect() as connection, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
         clients = list[Client]()
         wanted = list(dict.fromkeys(models)) or [""]
         while len(clients) < len(wanted):
-            was_reached = all(client.was_reached for client in clients)
             of_model = replace(choice, model=wanted[len(clients)])
-            prepared = _prepared(
-                connection, access, of_model, cache_directory(cache), download, was_reached=was_reached
-            )
+            prepared = _prepared(access, of_model, cache_directory(cache), download, before=clients)
             clients.append(await stack.enter_async_context(prepared))
             if not models:
                 wanted[1:] = clients[0].description.served[1:]
         yield clients
 
 
+def _remembered(kept: ServerDescription | None) -> tuple[Address, ...]:
+    return () if kept is None else kept.replicas
+
+
 @asynccontextmanager
 async def _prepared(
-    connection: Connection,
     access: Access,
     choice: DraftChoice,
     where: Path,
     download: Download,
     *,
     drafts: bool = True,
-    was_reached: bool = True,
+    before: Sequence[Client] = (),
 ) -> AsyncIterator[Client]:
-    """A client on that connection. Unless the server `was_reached` just before, it is not asked. The bundle counts as
-    in use meanwhile."""
-    address = str(access.address)
-    kept, hitch = recall(where, address, choice.model), ""
+    """A client of one of the server's replicas: that of the clients made `before`, which is not asked again if it was
+    not reached. The bundle counts as in use meanwhile."""
+    asked_address, asked = access.address, str(access.address)
+    kept, hitch = recall(where, asked, choice.model), ""
     imported = None if kept is None or not drafts else _begin_imports(kept, choice.draft)
-    try:
-        if not was_reached:
-            raise LinkError(f"the server at {address} cannot be reached; try again when it is back")
-        description = await describe(connection, _DESCRIBE_SECONDS if kept is None else _KNOWN_SECONDS, choice.model)
-        if imported is not None:
-            await imported  # which would delay what is timed now
-        # The first call has set up the connection, and may have waited for a server that was loading.
-        began = time.perf_counter()
-        await describe(connection, _DESCRIBE_SECONDS, choice.model)
-        round_trip = time.perf_counter() - began
-        manifest, bundle = await fetch_bundle(connection, access.address, description, choice, where, download)
-        remember(where, address, description, choice.model)
-    except LinkError as error:
-        if kept is None:
-            raise
-        description, round_trip = kept, math.inf
-        hitch = str(error) if isinstance(error, HungUpError) else ""
-        manifest = in_weights(choose_bundle(kept.bundles, choice.draft), kept.quantised, choice.weights, where)
-        bundle = bundle_directory(where, manifest)
-        if not is_complete(where, manifest):
-            raise
-    with in_use(where, manifest.id, address):
+    async with AsyncExitStack() as stack:
+        connection: Connection | None = None
+        try:
+            seconds = DESCRIBE_S if kept is None else _KNOWN_SECONDS
+            if before:
+                access, connection = before[0].access, before[0].connection
+                if not all(client.was_reached for client in before):
+                    raise LinkError(f"the server at {asked} cannot be reached; try again when it is back")
+                description = await describe(connection, seconds, choice.model)
+            else:
+                replica = await choose_replica(access, seconds, choice.model, _remembered(kept))
+                stack.push_async_callback(replica.connection.close)
+                access, connection, description = replica.access, replica.connection, replica.description
+            if imported is not None:
+                await imported  # which would delay what is timed now
+            # The first call has set up the connection, and may have waited for a server that was loading.
+            began = time.perf_counter()
+            await describe(connection, DESCRIBE_S, choice.model)
+            round_trip = time.perf_counter() - began
+            manifest, bundle = await fetch_bundle(connection, asked_address, description, choice, where, download)
+            remember(where, asked, description, choice.model)
+        except LinkError as error:
+            if kept is None:
+                raise
+            description, round_trip = kept, math.inf
+            hitch = str(error) if isinstance(error, HungUpError) else ""
+            manifest = in_weights(choose_bundle(kept.bundles, choice.draft), kept.quantised, choice.weights, where)
+            bundle = bundle_directory(where, manifest)
+            if not is_complete(where, manifest):
+                raise
+            if connection is None:
+                known = dict.fromkeys((*access.addresses, *followed(access, _remembered(kept))))
+                access = replace(access, others=tuple(known)[1:])
+                connection = await stack.enter_async_context(access.connect())
+        stack.enter_context(in_use(where, manifest.id, asked))
         await asyncio.to_thread(check_intact, bundle, manifest)
         with ended_by_second_interrupt():
             tokenizer = tokenizer_of(where, manifest, bundle)

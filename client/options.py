@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from client.link.offline import OfflineOptions
     from client.link.stream import Access
 
-Server = Annotated[str, typer.Option("--server", metavar="HOST:PORT", help="Where outriderd listens.")]
+Server = Annotated[
+    str,
+    typer.Option(
+        "--server", metavar="HOST:PORT", help="Where outriderd listens; several replicas are separated by commas."
+    ),
+]
 Token = Annotated[str | None, typer.Option("--token", envvar="OUTRIDER_TOKEN", help="The server's bearer token.")]
 TokenFile = Annotated[Path | None, typer.Option("--token-file", help="A file that holds the bearer token.")]
 Tls = Annotated[bool, typer.Option("--tls", help="Speak TLS, trusting the system's authorities.")]
@@ -187,25 +192,28 @@ class Credentials:
     insecure: Insecure = False
 
     def access_to(self, server: str) -> "Access":
-        """Raises MisuseError for an address or a token file that cannot be used, and for plaintext off loopback."""
+        """Raises MisuseError for addresses or a token file that cannot be used, and for plaintext off loopback."""
         from client.link.stream import Access
-        from common.address import parse_destination
+        from common.address import parse_destinations
         from common.protocol.errors import MisuseError
         from common.rpc.credentials import ClientTls, read_token, warn_of_readable
 
-        address = parse_destination(server)
+        addresses = parse_destinations(server)
         if self.token and self.token_file:
             raise MisuseError("--token and --token-file say the same thing twice; give one of them")
         secured = self.tls or self.tls_ca or self.tls_cert or self.tls_key
-        if not (secured or address.is_loopback or self.insecure):
+        exposed = [] if secured or self.insecure else [each for each in addresses if not each.is_loopback]
+        if exposed:
             raise MisuseError(
-                f"prompts would travel to {address} in plain text; use --tls or --tls-ca, or allow it with --insecure"
+                f"prompts would travel to {exposed[0]} in plain text; use --tls or --tls-ca, or allow it with "
+                "--insecure"
             )
         warn_of_readable(self.token_file, self.tls_key)
         return Access(
-            address,
+            addresses[0],
             ClientTls(self.tls_ca, self.tls_cert, self.tls_key) if secured else None,
             read_token(self.token_file) if self.token_file else self.token,
+            addresses[1:],
         )
 
 

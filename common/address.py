@@ -2,6 +2,7 @@
 
 import ipaddress
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from common.protocol.errors import MisuseError
@@ -69,3 +70,13 @@ def parse_destination(text: str) -> Address:
     if address.port == 0:
         raise MisuseError(f"'{text}' names no port to connect to; port 0 only makes sense for listening")
     return address
+
+
+def parse_destinations(text: str) -> tuple[Address, ...]:
+    """Reads several destinations between commas, the same one once. Raises MisuseError for anything else."""
+    return tuple(dict.fromkeys(parse_destination(each.strip()) for each in text.split(",")))
+
+
+def written(addresses: Iterable[Address]) -> str:
+    """As `parse_destinations` reads them."""
+    return ",".join(map(str, addresses))

@@ -4,9 +4,11 @@ It may not know how any part works, nor when the daemon starts and stops.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from uuid import uuid4
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
@@ -19,7 +21,10 @@ from common.rpc.channel import INCOMING_CONNECTIONS, NO_COMPRESSION, SERVER_OPTI
 from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server.events import Event, EventListener
+from server.fleet.fleet import Fleet, FleetStore
+from server.fleet.members import Member
 from server.models.bundles import BundleStore
+from server.models.offer import Offer
 from server.models.offers import make_offers
 from server.observe import log
 from server.observe.health_service import HealthService
@@ -33,9 +38,10 @@ from server.security.call_pools import CallPools
 from server.security.connections import max_connections
 from server.security.memory_ceiling import Ceiling
 from server.security.reset_call import track_task_parents
-from server.security.tokens import Tokens, read_tokens
-from server.servicer import Servicer
+from server.security.tokens import read_tokens
+from server.servicer import Servicer, Standing
 from server.sessions.quotas import Quotas
+from server.sessions.registry import SessionRegistry
 from server.target_assembly import AssembledTarget, Shared, assemble_target
 
 
@@ -49,6 +55,7 @@ class Assembled:
     address: Address
     ceiling: Ceiling
     metrics: MetricsPort | None
+    fleet: Fleet | None
 
 
 def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -> Assembled:
@@ -62,12 +69,25 @@ def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics
     metrics = None if listen is None else MetricsPort(listen, registry, options.access.insecure)
-    targets = _add_outrider(server, options, tokens, registry, pools, load)
+    store = None if options.fleet.store is None else _store(options.fleet.store)
+    quotas = Quotas({} if tokens is None else tokens.allowances)
+    offers = [offer.with_quantised() for offer in make_offers(options.target)]
+    registries = list[SessionRegistry]()
+    shared = Shared(tuple(offer.card.model for offer in offers), quotas, registries)
+    targets = _load_targets(offers, options, shared, registry, pools, load)
+    fleet = None
+    if store is not None:
+        advertised = options.fleet.advertised or address
+        own = Member(uuid4().hex, advertised, tuple(target.description.identity for target in targets), {})
+        fleet = Fleet(store, own, quotas, partial(_sessions_by_client, registries))
+    bundles = BundleStore(bundle for offer in offers for bundle in (*offer.bundles, *offer.quantised))
+    standing = partial(_standing, registries, options.sessions.max_sessions, fleet)
+    register(Servicer(targets, bundles, tokens, standing=standing), server)
     ceiling = Ceiling(tuple(target.memory for target in targets), options.sessions.max_sessions, connections)
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     reflection.enable_server_reflection((SERVICE_NAME, HEALTH_NAME, reflection.SERVICE_NAME), server)
-    return Assembled(server, targets, health, address, ceiling, metrics)
+    return Assembled(server, targets, health, address, ceiling, metrics, fleet)
 
 
 def _make_server(gate: CallGate, connections: int) -> grpc.aio.Server:
@@ -76,18 +96,21 @@ def _make_server(gate: CallGate, connections: int) -> grpc.aio.Server:
     return grpc.aio.server(interceptors=[gate], options=options, compression=NO_COMPRESSION)
 
 
-def _add_outrider(
-    server: grpc.aio.Server,
+def _store(url: str) -> FleetStore:
+    from server.fleet.redis_store import RedisStore  # of an extra
+
+    return RedisStore(url)
+
+
+def _load_targets(
+    offers: Sequence[Offer],
     options: ServeOptions,
-    tokens: Tokens | None,
+    shared: Shared,
     registry: CollectorRegistry,
     pools: CallPools,
     load: Callable[..., Target],
 ) -> Sequence[AssembledTarget]:
-    offers = [offer.with_quantised() for offer in make_offers(options.target)]
-    targets = list[AssembledTarget]()
-    models = tuple(offer.card.model for offer in offers)
-    shared = Shared(models, Quotas({} if tokens is None else tokens.allowances), [])
+    targets, models = list[AssembledTarget](), shared.models
     metrics, loop = Metrics(registry), asyncio.get_running_loop()
     for offer, asked, model in zip(offers, options.target.targets, models, strict=True):
         on_event = _to_all(metrics.listener(model), partial(log.handle_event, model=model))
@@ -95,9 +118,16 @@ def _add_outrider(
         metrics.add_counted(model, read_on(loop, partial(read, target.engine.sessions)))
         targets.append(target)
     metrics.add_calls(models[0], read_on(loop, partial(read_calls, pools)))
-    bundles = BundleStore(bundle for offer in offers for bundle in (*offer.bundles, *offer.quantised))
-    register(Servicer(targets, bundles, tokens), server)
     return targets
+
+
+def _sessions_by_client(registries: Sequence[SessionRegistry]) -> Counter[str]:
+    return Counter(entry.client for registry in registries for entry in registry.entries)
+
+
+def _standing(registries: Sequence[SessionRegistry], max_sessions: int, fleet: Fleet | None) -> Standing:
+    sessions = sum(len(registry.entries) for registry in registries)
+    return Standing(sessions / max_sessions, () if fleet is None else fleet.addresses)
 
 
 def _to_all(*listeners: EventListener) -> EventListener:

@@ -19,6 +19,7 @@ from common.programs.interruption import ended_at_once
 from server.cli_options import (
     AccessRequest,
     CheckedTargetsRequest,
+    FleetRequest,
     ReportRequest,
     SessionRequest,
     Target,
@@ -57,13 +58,22 @@ def serve(
     asked: TargetsRequest,
     sessions: SessionRequest,
     access: AccessRequest,
+    fleet: FleetRequest,
     report: ReportRequest,
 ) -> None:
     """Serve one target or several until SIGTERM or SIGINT; a second signal ends at once."""
+    reached = access.options()
     options = ServeOptions(
-        asked.options(), sessions.options(), access.options(), sessions.drain_seconds, report.options()
+        asked.options(),
+        sessions.options(),
+        reached,
+        sessions.drain_seconds,
+        report.options(),
+        fleet.options(reached.listen),
     )
     require_extra("server", "serving")
+    if options.fleet.store is not None:
+        require_extra("fleet", "--fleet-store")
     with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
         if options.target.place.rank:
             from server.ranks.follower import follow

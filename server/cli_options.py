@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
-from common.address import parse_address
+from common.address import Address, parse_address, parse_destination
 from common.protocol.errors import MisuseError
 from server.options import (
     LOG_FORMATS,
     SHARE_PREFIXES,
     AccessOptions,
     ChosenTarget,
+    FleetOptions,
     Pace,
     ReportOptions,
     SessionOptions,
@@ -113,6 +114,19 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Allow plain text off
 Metrics = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Show Prometheus metrics there; port 0 picks a free one.")
 ]
+FleetStore = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The Redis or Valkey that the replicas of a fleet share, so that clients find all of them and quotas are "
+        "counted together.",
+    ),
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Where clients dial this replica of a fleet; by default where it listens."),
+]
+
 Log = Annotated[str, typer.Option(help="text, or json: one object per line, with session events.")]
 
 
@@ -212,6 +226,22 @@ class AccessRequest:
             self.insecure,
             self.tokens_file,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRequest:
+    """Which fleet the server belongs to; each field is an option."""
+
+    fleet_store: FleetStore = None
+    advertise: Advertise = None
+
+    def options(self, listen: Address) -> FleetOptions:
+        """Of a server that listens there. Raises MisuseError for an address that no client could dial."""
+        if self.advertise is not None and self.fleet_store is None:
+            raise MisuseError("--advertise tells clients of a fleet where this replica is; give --fleet-store too")
+        if self.advertise is None and self.fleet_store is not None and listen != listen.dial_address:
+            raise MisuseError(f"clients cannot dial {listen}; give --advertise with an address of this replica")
+        return FleetOptions(self.fleet_store, None if self.advertise is None else parse_destination(self.advertise))
 
 
 @dataclass(frozen=True, slots=True)

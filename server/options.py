@@ -97,12 +97,22 @@ class ReportOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetOptions:
+    """The replicas that this server is one of; `store` is the URL of what they share, None for a server that is alone.
+    `advertised` is where clients dial it, None for where it listens."""
+
+    store: str | None = None
+    advertised: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServeOptions:
     target: TargetOptions
     sessions: SessionOptions
     access: AccessOptions
     drain_seconds: float
     report: ReportOptions = ReportOptions()
+    fleet: FleetOptions = FleetOptions()
 
 
 def parse_target(text: str) -> tuple[str, str]:

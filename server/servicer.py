@@ -5,11 +5,12 @@ It may not know frames, slots or passes.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from common.address import Address
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromClient, Open
 from common.protocol.plain import plain
@@ -38,6 +39,15 @@ class ServedTarget(Protocol):
     def description(self) -> ServerDescription: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What clients choose a replica by: the part of its sessions that is in use, and the addresses of all replicas,
+    none for a server that is alone."""
+
+    load: float = 0.0
+    replicas: tuple[Address, ...] = ()
+
+
 class Servicer(OutriderService):
     def __init__(
         self,
@@ -45,21 +55,24 @@ class Servicer(OutriderService):
         bundle_store: BundleStore,
         tokens: Tokens | None = None,
         first_frame_seconds: float = FIRST_FRAME_SECONDS,
+        standing: Callable[[], Standing] = Standing,
     ):
-        """The first of `targets` is the default."""
+        """The first of `targets` is the default. `standing` is asked with every description."""
         self._default = targets[0]
         self._by_model = {target.description.model: target for target in targets}
         self._by_fingerprint = {target.description.fingerprint: target for target in targets}
         self._bundle_store = bundle_store
         self._tokens = tokens
         self._first_frame_seconds = first_frame_seconds
+        self._standing = standing
 
     def describe(self, model: str) -> ServerDescription:
         target = self._by_model.get(model) if model else self._default
         if target is None:
             known = ", ".join(self._by_model)
             raise PeerError(f"this server has no model '{plain(model)}'; choose from: {known}", FailureCode.INVALID)
-        return target.description
+        standing = self._standing()
+        return replace(target.description, load=standing.load, replicas=standing.replicas)
 
     def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         return self._bundle_store.read(request)

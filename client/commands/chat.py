@@ -21,7 +21,7 @@ from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions, loaded_here_line
 from client.options import Credentials
 from client.terminal.render import unreached_line
-from common.address import parse_destination
+from common.address import parse_destinations, written
 from common.programs.console import PlainConsole
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _talk(
     display = Display(console, notes)
     if not client.was_reached:
         draft = client.draft if request.settings.answer.options().policy.drafts else None
-        display.note(unreached_line(str(parse_destination(request.server)), draft, client.hitch))
+        display.note(unreached_line(written(parse_destinations(request.server)), draft, client.hitch))
     if console.is_terminal:
         greeting = (
             f"{client.description.model}, draft {client.draft}; /help says what can be typed; while "

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,8 +69,11 @@ async def _check_server(reach: Callable[[], Access], choice: Choice, cache: Path
         access = reach()
     except MisuseError as error:
         return [Finding("server", "it cannot be asked so", str(error))]
-    findings = await asyncio.to_thread(check_network, access.address, access.tls, now)
-    if not is_well(findings):
-        return findings
-    memory = Memory(free_memory_bytes(choice.device), number_bytes(choice.dtype))
-    return findings + await check_server_description(access, choice.model, choice.draft, cache, memory)
+    memory, findings = Memory(free_memory_bytes(choice.device), number_bytes(choice.dtype)), list[Finding]()
+    for address in access.addresses:
+        found = await asyncio.to_thread(check_network, address, access.tls, now)
+        if is_well(found):
+            replica = replace(access, address=address)
+            found += await check_server_description(replica, choice.model, choice.draft, cache, memory)
+        findings += found
+    return findings

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import typer
 
-from client.assembly import describe, fetch_bundle
+from client.assembly import fetch_bundle
 from client.cache.uses import in_use
 from client.drafting.draft_loader import DraftChoice
+from client.link.replicas import choose_replica
 from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.cache import cache_directory
@@ -15,8 +16,9 @@ from common.cache import cache_directory
 async def pull(access: Access, choice: DraftChoice, cache: Path | None, *, trust_new: bool) -> None:
     """Prints the bundle's directory. `trust_new`: also if it is not what this server handed out before."""
     directory = cache_directory(cache)
-    async with access.connect() as connection:
-        description = await describe(connection, model=choice.model)
+    replica = await choose_replica(access, model=choice.model)
+    description = replica.description
+    async with replica.connection as connection:
         manifest, bundle = await fetch_bundle(
             connection, access.address, description, choice, directory, download_bar, trust_new=trust_new, reread=True
         )

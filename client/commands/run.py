@@ -16,6 +16,7 @@ from client.one_answer import answer, prompt_of
 from client.terminal.outcome import show_outcome
 from client.terminal.progress import download_bar
 from client.terminal.render import SilentRenderer, renderer_for, unreached_line
+from common.address import written
 from common.programs.console import PlainConsole
 
 
@@ -48,7 +49,7 @@ async def run(
             notes.print(loaded_here_line(declined), markup=False)
         if not client.was_reached:
             draft = None if drafter is None else client.manifest.draft
-            unreached = unreached_line(str(access.address), draft, client.hitch)
+            unreached = unreached_line(written(access.addresses), draft, client.hitch)
             notes.print(unreached, style="dim", markup=False)
         renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)
         converse = client.converse(options.policy, drafter, options.pace, offline)

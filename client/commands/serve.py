@@ -25,12 +25,11 @@ from client.endpoint.served_models import ServedModels
 from client.endpoint.service import EndpointDefaults, Service
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
-from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
 from client.local_serve.listener import Listener, Loaded
 from client.terminal.progress import download_bar
 from client.terminal.render import unreached_line
-from common.address import Address
+from common.address import Address, written
 from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
@@ -76,11 +75,11 @@ async def serve(
             app, parts = await _assemble(
                 stack, clients, defaults, offline, listening, link_control, lambda: server.should_exit
             )
-            listener = Listener(parts, cache_directory(cache), listening.places)
+            listener = Listener(parts, access, cache_directory(cache), listening.places)
             loaded()
             for client in clients:
                 if not client.was_reached:
-                    _say(unreached_line(str(access.address), client.manifest.draft, client.hitch))
+                    _say(unreached_line(written(access.addresses), client.manifest.draft, client.hitch))
             host, number = port.getsockname()[:2]
 
             def ready() -> None:
@@ -137,7 +136,7 @@ async def _assemble(
     is_closing: Callable[[], bool],
 ) -> tuple[Any, list[Loaded]]:
     first, policy = clients[0], defaults.options.policy
-    shared_connection = await stack.enter_async_context(SharedConnection(first.access, first.connection))
+    shared_connection = await stack.enter_async_context(first.share_connection())
     state = LinkState.ONLINE if first.was_reached else LinkState.OFFLINE
     monitor = Monitor(state, HealthProbe(shared_connection), lambda: pool.answering > 0)
     loaded = [
@@ -158,7 +157,7 @@ async def _assemble(
         return {
             "status": "ok",
             "link": monitor.link.value,
-            "server": str(first.access.address),
+            "server": str(shared_connection.access.address),
             "model": first.description.model,
             "models": list(by_model),
             "answering": pool.answering,

@@ -10,7 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from client.link.dial import dial
+from client.link.replicas import dial_replica
 from client.link.stream import Access
+from common.rpc.description import ServerDescription
 from common.rpc.stub import Connection, GenerateStream
 
 
@@ -23,11 +25,13 @@ class CountedConnection:
 
 
 class SharedConnection:
-    """`first` carries streams until one of them breaks; whoever made it closes it. An async context manager: leaving it
-    closes the connections that it dialled itself."""
+    """`first` carries streams until one of them breaks; whoever made it closes it. Where `access` has other replicas,
+    they are `described` as this one. An async context manager: leaving it closes the connections that it dialled
+    itself."""
 
-    def __init__(self, access: Access, first: Connection):
-        self._access = access
+    def __init__(self, access: Access, first: Connection, described: ServerDescription | None = None):
+        self.access = access
+        self._described = described
         self._dialling = asyncio.Lock()
         self._dialled: set[CountedConnection] = set()
         self.current = CountedConnection(first)
@@ -54,10 +58,16 @@ class SharedConnection:
         """
         async with self._dialling:
             if self.current is broken:
-                self.current = CountedConnection(await dial(self._access))
+                self.current = CountedConnection(await self._dial())
                 self._dialled.add(self.current)
                 await self._close_if_unused(broken)
             return self.current
+
+    async def _dial(self) -> Connection:
+        if self._described is None or not self.access.others:
+            return await dial(self.access)
+        self.access, connection = await dial_replica(self.access, self._described)
+        return connection
 
     async def _stream_closed(self, counted: CountedConnection) -> None:
         counted.streams -= 1

@@ -16,11 +16,17 @@ from common.rpc.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the server is and how it is addressed; `tls` is None for plaintext."""
+    """Where the server is and how it is addressed; `tls` is None for plaintext. At `others` are its replicas, which may
+    be used in its place."""
 
     address: Address
     tls: ClientTls | None = None
     token: str | None = None
+    others: tuple[Address, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        return self.address, *self.others
 
     def connect(self) -> Connection:
         """Raises MisuseError for broken credentials."""

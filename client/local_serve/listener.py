@@ -40,6 +40,7 @@ from client.one_answer import answer, prompt_of
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import SplitPrompt
 from client.terminal.render import unreached_line
+from common.address import written
 from common.protocol.errors import OutriderError
 
 _REQUEST_S = 10.0  # a client sends its request within this time
@@ -99,12 +100,14 @@ class Loaded:
 
 
 class Listener:
-    """Listens from `open` to `close`, on systems with Unix sockets. `loaded` are the models of one server. At most
-    `places` questions of `outrider run` are answered at once, and beside them at most `places` chats are open."""
+    """Listens from `open` to `close`, on systems with Unix sockets. `loaded` are the models of one server, which its
+    user reaches by `access`. At most `places` questions of `outrider run` are answered at once, and beside them at most
+    `places` chats are open."""
 
-    def __init__(self, loaded: Sequence[Loaded], cache: Path, places: int):
+    def __init__(self, loaded: Sequence[Loaded], access: Access, cache: Path, places: int):
         self._loaded = {each.client.description.model: each for each in loaded}
         self._first = loaded[0].client
+        self._access = access
         self._cache = cache
         self._places = _Places(places)
         self._chat_places = _Places(places)
@@ -117,7 +120,7 @@ class Listener:
             return
         try:
             path = prepare_socket(self._cache, os.getpid())
-            self._running = Running(os.getpid(), own_version(), str(self._first.access.address), str(path))
+            self._running = Running(os.getpid(), own_version(), written(self._access.addresses), str(path))
             self._server = await asyncio.start_unix_server(self._accept, path, limit=messages.LONGEST_LINE_BYTES)
             path.chmod(0o600)
             announce(self._cache, self._running)
@@ -188,7 +191,7 @@ class Listener:
             raise _DeclinedError("the running `outrider serve` is of another version")
         paths: Fields = {name: Path(value) for name, value in request.credentials["paths"].items()}
         credentials = Credentials(**paths, **request.credentials["values"])
-        if _resolved(credentials.access_to(request.server)) != _resolved(self._first.access):
+        if _resolved(credentials.access_to(request.server)) != _resolved(self._access):
             raise _DeclinedError("the running `outrider serve` connects to the server with other credentials")
 
     def _chat_tokenizer(self, client: Client) -> Path:
@@ -202,7 +205,7 @@ class Listener:
 async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Policy, tokenizer: Path) -> None:
     drafter = loaded.drafter(policy)
     # Without manifests: the chat neither fetches nor loads by this description.
-    description = replace(loaded.client.description, bundles=(), quantised=())
+    description = replace(loaded.client.description, bundles=(), quantised=(), replicas=())
     draft = loaded.client.manifest.draft
     connection.send(messages.ChatBegun(asdict(description), draft, str(tokenizer), await loaded.is_reached()))
     converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
@@ -214,7 +217,7 @@ async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Polic
 async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnection) -> None:
     options = question.options
     draft = loaded.client.manifest.draft if options.policy.drafts else None
-    unreached = unreached_line(str(loaded.client.access.address), draft, "")
+    unreached = unreached_line(str(loaded.shared_connection.access.address), draft, "")
     renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
     if not await loaded.is_reached():
         renderer.show_unreached()

@@ -18,7 +18,7 @@ from client.local_serve.messages import (
     ServeRequest,
 )
 from client.local_serve.running import Running, UnsafeError, connected, find_running, own_version
-from common.address import parse_destination
+from common.address import parse_destinations, written
 from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
@@ -66,7 +66,7 @@ def send_request(
     """Sends a request (see `RequestOptions.request`) to a running `outrider serve` for this server. Returns the
     connection on which it was accepted, with a time limit for what it receives; otherwise why not."""
     try:
-        server = str(parse_destination(server))
+        server = written(parse_destinations(server))
     except MisuseError:
         return Declined("")  # reported when the command uses the address itself
     found = _find(cache_directory(cache), server)

@@ -14,6 +14,7 @@ _SERVER = ("grpc_reflection", "prometheus_client")
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "server": _SERVER,
+    "fleet": (*_SERVER, "redis"),
     "lab": (*_SERVER, "matplotlib", "openai", "psutil"),
     "train": ("accelerate",),
 }

@@ -11,6 +11,7 @@ from itertools import accumulate, repeat
 
 from google.protobuf.message import DecodeError
 
+from common.address import parse_destination
 from common.bundle import BundleFile, BundleManifest, make_manifest
 from common.protocol.errors import PeerError
 from common.protocol.messages import (
@@ -275,6 +276,8 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
         bundles=[_bundle_frame(bundle) for bundle in description.bundles],
         models=description.models,
         quantised=[_bundle_frame(bundle) for bundle in description.quantised],
+        load=description.load,
+        replicas=map(str, description.replicas),
     )
 
 
@@ -295,6 +298,8 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
         bundles=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.bundles),
         models=tuple(frame.models),
         quantised=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.quantised),
+        load=frame.load,
+        replicas=tuple(map(parse_destination, frame.replicas)),
     )
 
 

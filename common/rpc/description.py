@@ -1,8 +1,37 @@
 """What a server says of itself when it is asked, as frozen dataclasses, and nothing about how it is encoded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from common.address import Address
 from common.bundle import BundleManifest
+from common.protocol.plain import plain
+
+_SHOWN = 12  # characters of an identity, for a person
+
+
+@dataclass(frozen=True, slots=True)
+class TargetIdentity:
+    """By what replicas know that a session of one can go on at another."""
+
+    model: str
+    fingerprint: str
+    drafts: Mapping[str, str]  # the id of the bundle of each draft model
+
+    def difference(self, other: "TargetIdentity") -> str:
+        """What keeps a session from going on at the other, as a half sentence; empty if nothing does."""
+        if self.fingerprint != other.fingerprint:
+            return f"the target {self} is not {other}"
+        for draft in (*self.drafts, *other.drafts):
+            if draft not in self.drafts or draft not in other.drafts:
+                return f"only one of them has the draft model '{plain(draft)}'"
+            ours, theirs = (drafts[draft][:_SHOWN] for drafts in (self.drafts, other.drafts))
+            if self.drafts[draft] != other.drafts[draft]:
+                return f"their draft models '{plain(draft)}' differ ({plain(ours)} and {plain(theirs)})"
+        return ""
+
+    def __str__(self) -> str:
+        return f"{plain(self.model)} ({plain(self.fingerprint[:_SHOWN])})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +51,17 @@ class ServerDescription:
     bundles: tuple[BundleManifest, ...]
     quantised: tuple[BundleManifest, ...] = ()  # of the same drafts, with weights in other modes
     models: tuple[str, ...] = ()  # all targets of the server, its first one first; empty where a release has but one
+    load: float = 0.0  # sessions with a stream, of all targets, in parts of those that the server takes
+    replicas: tuple[Address, ...] = ()  # of the server's fleet, itself included; empty where it is alone
 
     @property
     def served(self) -> tuple[str, ...]:
         """The names of all targets of the server, its first one first."""
         return self.models or (self.model,)
+
+    @property
+    def identity(self) -> TargetIdentity:
+        return TargetIdentity(self.model, self.fingerprint, {each.draft: each.id for each in self.bundles})
 
 
 @dataclass(frozen=True, slots=True)

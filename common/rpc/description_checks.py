@@ -4,11 +4,13 @@ printed, bundles of bounded size.
 Knows frames and no connection.
 """
 
+import math
 import re
 from collections.abc import Hashable, Iterable
 
+from common.address import parse_destination
 from common.bundle import stays_inside
-from common.protocol.errors import PeerError
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.plain import LONGEST_NAME, is_plain, is_typeable, plain
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from common.weight_only.modes import QUANTISED
@@ -18,6 +20,7 @@ MOST_FILES = 1024  # of one bundle
 MOST_FILE_BYTES = 1 << 40
 MOST_END_TOKENS = 1024
 MOST_NAMES = 64  # of rules, idle policies or targets
+MOST_REPLICAS = 256
 MOST_TOKENS = 1 << 22  # of a vocabulary
 MOST_POSITIONS = 1 << 21  # of a context
 MOST_NODES = 1 << 16
@@ -55,6 +58,12 @@ def check_description(frame: pb.DescribeReply) -> None:
         _check_name("a weights mode", bundle.weights)
     if any(bundle.weights for bundle in frame.bundles):
         raise PeerError("the server names a quantised bundle among those whose weights are as they are")
+    if not 0 <= frame.load < math.inf:
+        raise PeerError(f"the server speaks of a load of {frame.load}, which cannot be")
+    _check_count("replicas", len(frame.replicas), MOST_REPLICAS)
+    _check_differ("replicas", frame.replicas)
+    for address in frame.replicas:
+        _check_address(address)
 
 
 def _check_bundle(bundle: pb.Bundle) -> None:
@@ -80,6 +89,14 @@ def _check_model(name: str) -> None:
         raise PeerError(
             f"the server calls a model '{plain(name)}', which nobody could type; its operator has to name it anew"
         )
+
+
+def _check_address(address: str) -> None:
+    _check_name("a replica", address)
+    try:
+        parse_destination(address)
+    except MisuseError as error:
+        raise PeerError(f"the server lists a replica at '{address}', which is no address") from error
 
 
 def _check_name(what: str, name: str) -> None:

@@ -178,6 +178,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.service.rolling",
         ),
         Experiment(
+            "replicas",
+            "Replicas that are killed under load: no answer fails, none differs, and nobody else moves.",
+            "netem.experiments.service.replicas",
+        ),
+        Experiment(
             "overload",
             "Twice the clients that a server takes: who is let in keeps its pace, the rest are refused at once.",
             "netem.experiments.service.overload",

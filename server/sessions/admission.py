@@ -56,9 +56,10 @@ class Admission:
         Raises RefusalError where none can be evicted.
         """
         own = [entry for entry in entries if entry.client == client]
-        if len(own) >= self._quotas.max_sessions(client):
+        held = len(own) + self._quotas.sessions_elsewhere(client)
+        if held >= self._quotas.max_sessions(client):
             rivals, reason = own, RefusalReason.QUOTA_SESSIONS
-            sentence = f"'{client}' has all the {len(own)} sessions that it may have at a time; end one of them"
+            sentence = f"'{client}' has all the {held} sessions that it may have at a time; end one of them"
         elif len(entries) >= self._limits.max_sessions:
             rivals, reason = list(entries), RefusalReason.SESSIONS
             sentence = "the server has no room for another session; try again later"

@@ -1,10 +1,10 @@
 """Quotas of one client: sessions at a time, requests and tokens a minute. Pure: time is an argument, in seconds.
 
-It may not know how a client proves who it is, nor sessions or streams.
+It may not know how a client proves who it is, nor sessions or streams, nor how replicas exchange what they count.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from server.sessions.refusal import RefusalError, RefusalReason
@@ -19,13 +19,28 @@ class Allowance:
     requests_per_minute: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BucketUse:
+    """What one replica knows of a bucket that several fill and empty together."""
+
+    per_minute: float
+    used: float  # by this replica since the last exchange
+    level: float
+
+
 class Bucket:
-    """A token bucket: it starts full with a minute's worth and refills evenly. Its level may become negative."""
+    """A token bucket: it starts full with a minute's worth and refills evenly. Its level may become negative.
+
+    Replicas share one by exchanging what each has used. Of what could not be exchanged for long, a minute's worth is
+    kept, so that a client does not have to make up for more than that.
+    """
 
     def __init__(self, per_minute: float):
         self._per_minute = per_minute
         self._level = per_minute
         self._filled_at = -math.inf
+        self._unshared = 0.0
+        self._offered = 0.0
 
     def wait(self, now: float) -> float:
         """Seconds until at least one is left, 0 where it is."""
@@ -35,6 +50,24 @@ class Bucket:
     def take(self, amount: int, now: float) -> None:
         self._fill(now)
         self._level -= amount
+        self._unshared = min(self._per_minute, self._unshared + amount)
+
+    def offer(self, now: float) -> BucketUse | None:
+        """What the other replicas have to know; None if it is full. Then comes `agree` or `keep`."""
+        self._fill(now)
+        self._offered, self._unshared = self._unshared, 0.0
+        if not self._offered and self._level >= self._per_minute:
+            return None
+        return BucketUse(self._per_minute, self._offered, self._level)
+
+    def agree(self, level: float | None, now: float) -> None:
+        """The level of all replicas, None for a full one, once they know what was offered."""
+        self._level = (self._per_minute if level is None else level) - self._unshared
+        self._filled_at, self._offered = now, 0.0
+
+    def keep(self) -> None:
+        """What was offered did not arrive."""
+        self._unshared = min(self._per_minute, self._unshared + self._offered)
 
     def _fill(self, now: float) -> None:
         self._level = min(self._per_minute, self._level + (now - self._filled_at) * self._per_minute / 60)
@@ -48,6 +81,11 @@ class Quotas:
         self._allowances = dict(allowances)
         self._tokens = _buckets({name: each.tokens_per_minute for name, each in allowances.items()})
         self._requests = _buckets({name: each.requests_per_minute for name, each in allowances.items()})
+        self._elsewhere: Mapping[str, int] = {}
+
+    def sessions_elsewhere(self, client: str) -> int:
+        """Sessions that the client has on other replicas."""
+        return self._elsewhere.get(client, 0)
 
     def max_sessions(self, client: str) -> float:
         allowance = self._allowances.get(client)
@@ -71,6 +109,31 @@ class Quotas:
         """A running answer goes on, even where its client has used up its quota."""
         if client in self._tokens:
             self._tokens[client].take(tokens, now)
+
+    # Several replicas.
+
+    def offer(self, now: float) -> dict[str, BucketUse]:
+        """What the other replicas have to know, by the names of buckets. Then comes `agree` or `keep`."""
+        offered = {name: bucket.offer(now) for name, bucket in self._shared()}
+        return {name: use for name, use in offered.items() if use is not None}
+
+    def agree(self, levels: Mapping[str, float], elsewhere: Mapping[str, int], now: float) -> None:
+        """The levels of all replicas, once they know what was offered; a bucket without one is full. `elsewhere` are
+        the sessions of each client on other replicas."""
+        self._elsewhere = elsewhere
+        for name, bucket in self._shared():
+            bucket.agree(levels.get(name), now)
+
+    def keep(self) -> None:
+        """The other replicas cannot be reached: each counts for itself."""
+        self._elsewhere = {}
+        for _, bucket in self._shared():
+            bucket.keep()
+
+    def _shared(self) -> Iterator[tuple[str, Bucket]]:
+        for kind, buckets in (("tokens", self._tokens), ("requests", self._requests)):
+            for client, bucket in buckets.items():
+                yield f"{kind} {client}", bucket
 
 
 def _buckets(limits: Mapping[str, int | None]) -> dict[str, Bucket]:

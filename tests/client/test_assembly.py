@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from client.assembly import Client, describe
+from client.assembly import Client
 from client.drafting.draft_loader import DraftChoice
+from client.link.replicas import describe
 from common.bundle import make_manifest
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION

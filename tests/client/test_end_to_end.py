@@ -15,7 +15,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from client.assembly import describe
+from client.link.replicas import describe
 from client.terminal.render import AnswerView
 from client.text import chat_prompt, chat_tokens, raw_tokens
 from tests.client.test_cli import outrider

@@ -17,6 +17,13 @@ def test_prompts_leave_this_machine_in_plain_text_only_when_asked() -> None:
     assert Credentials().access_to("127.0.0.1:7070").tls is None
 
 
+def test_several_replicas_are_one_server_and_none_of_them_is_sent_plain_text() -> None:
+    access = Credentials().access_to("127.0.0.1:7070,127.0.0.1:7071")
+    assert [each.port for each in access.addresses] == [7070, 7071]
+    with pytest.raises(MisuseError, match=r"travel to gpu\.example\.org:7070 in plain text"):
+        Credentials().access_to("127.0.0.1:7070,gpu.example.org:7070")
+
+
 def test_an_answer_is_greedy_unless_asked_otherwise():
     asked = AnswerRequest().options()
     assert (asked.rule, asked.sampling, asked.stop, asked.seed) == ("greedy", LIKELIEST, (), None)

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from common.address import Address, parse_address, parse_destination
+from common.address import Address, parse_address, parse_destination, parse_destinations, written
 from common.protocol.errors import MisuseError
 
 
@@ -27,6 +27,15 @@ def test_a_destination_needs_a_port() -> None:
     assert parse_destination("host:1") == Address("host", 1)
     with pytest.raises(MisuseError, match="names no port"):
         parse_destination("host:0")
+
+
+def test_several_destinations_stand_between_commas_each_once() -> None:
+    several = parse_destinations("a:1, [::1]:2,a:1")
+    assert several == (Address("a", 1), Address("::1", 2))
+    assert parse_destinations(written(several)) == several
+    for text in ("a:1,", ",", "a:1;b:2", "a:1,b:0"):
+        with pytest.raises(MisuseError, match=r"HOST:PORT|names no port"):
+            parse_destinations(text)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "localhost", "::1", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"])

@@ -42,10 +42,13 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(options: ServeOptions) -> AsyncIterator[Running]:
+    """Leaving it ends the server as if it were killed: a fleet is not told."""
     parts = assemble(options)
+    if parts.fleet is not None:
+        await parts.fleet.join()
     await parts.server.start()
     engines = [target.engine for target in parts.targets]
-    passes = [asyncio.create_task(engine.run()) for engine in engines]
+    passes = [asyncio.create_task(each.run()) for each in (*engines, parts.fleet) if each is not None]
     try:
         yield Running(str(parts.address), engines[0], engines)
     finally:

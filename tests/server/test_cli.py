@@ -42,6 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("serve --target demo --target TARGET --listen FREE --draft FOREIGN", "fits none of the targets; for 'demo': "),
         ("serve --target demo --target -b=demo", "a target cannot be named '-b'; use 1 to 64 of the letters"),
         ("serve --target demo --cache-tokens 8 --cache-tokens 9", "--cache-tokens was given 2 times for 1 targets"),
+        ("serve --target TARGET --listen FREE --fleet-store nowhere", "--fleet-store names no store; write redis://"),
         ("bundle --target TARGET --draft TARGET --out TARGET", "not an empty directory"),
         ("ride", "No such command 'ride'"),
     ],

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from common.address import Address
 from common.protocol.errors import MisuseError
+from server.cli_options import FleetRequest
 from server.options import parse_duration, parse_target, split_cache_tokens
 
 
@@ -42,3 +44,19 @@ def test_the_cache_is_divided_equally_or_as_it_is_said() -> None:
         split_cache_tokens([1, 2], 3)
     with pytest.raises(MisuseError, match="2 tokens of K/V are too few for 3 targets"):
         split_cache_tokens([2], 3)
+
+
+def test_a_replica_of_a_fleet_is_dialled_where_it_listens_or_as_it_says() -> None:
+    here, everywhere = Address("127.0.0.1", 7070), Address("0.0.0.0", 7070)
+    store = "redis://127.0.0.1:6379/0"
+    assert FleetRequest().options(everywhere).store is None
+    assert FleetRequest(store).options(here).advertised is None
+    assert FleetRequest(store, "gpu.example.org:7071").options(everywhere).advertised == Address(
+        "gpu.example.org", 7071
+    )
+    with pytest.raises(MisuseError, match=r"clients cannot dial 0\.0\.0\.0:7070; give --advertise"):
+        FleetRequest(store).options(everywhere)
+    with pytest.raises(MisuseError, match="give --fleet-store too"):
+        FleetRequest(advertise="gpu.example.org:7071").options(here)
+    with pytest.raises(MisuseError, match="names no port"):
+        FleetRequest(store, "gpu.example.org:0").options(here)

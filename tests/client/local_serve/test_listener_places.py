@@ -30,13 +30,12 @@ CHOICE = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 1, "lay
 async def opened(tmp_path) -> AsyncIterator[Listener]:
     """With one place, on a client that drafts nothing."""
     client = SimpleNamespace(
-        access=Access(parse_address(ADDRESS)),
         description=SimpleNamespace(model="model", served=("model",)),
         require_rule=lambda _: None,
         require_idle=lambda _: None,
     )
     parts = SimpleNamespace(client=client, make_drafter=None, choice=DraftChoice(**CHOICE))
-    listener = Listener([parts], tmp_path, places=1)  # type: ignore[arg-type]
+    listener = Listener([parts], Access(parse_address(ADDRESS)), tmp_path, places=1)  # type: ignore[arg-type]
     await listener.open()
     yield listener
     await listener.close()

@@ -135,6 +135,11 @@ def test_another_version_or_server_is_the_reason_and_nothing_is_requested(tmp_pa
     assert running.requests == []
 
 
+def test_one_that_asks_the_same_replicas_answers(tmp_path, fake) -> None:
+    fake(*WHOLE, AnswerFinished(OUTCOME), server="127.0.0.1:7070,127.0.0.1:7071")
+    assert asked(tmp_path, server="127.0.0.1:7070, 127.0.0.1:7071")[0] is None
+
+
 @pytest.mark.parametrize("reason", ["", "it drafts otherwise"])
 def test_a_request_that_is_declined_has_a_reason(tmp_path, fake, capsys, reason) -> None:
     fake(Declined(reason))

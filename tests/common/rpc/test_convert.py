@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.address import Address
 from common.bundle import BundleFile, make_manifest
 from common.protocol.errors import PeerError
 from common.protocol.messages import (
@@ -100,12 +101,21 @@ def test_what_a_server_says_survives(message: FromServer) -> None:
     assert convert.message_from_server(pb.ServerFrame.FromString(data)) == message
 
 
-@given(st.lists(FILES, max_size=3, unique_by=lambda file: file.path), TOKENS, st.lists(NAMES, max_size=3).map(tuple))
-def test_descriptions_survive(files: list[BundleFile], ends: tuple[int, ...], names: tuple[str, ...]) -> None:
+@given(
+    st.lists(FILES, max_size=3, unique_by=lambda file: file.path),
+    TOKENS,
+    st.lists(NAMES, max_size=3).map(tuple),
+    st.floats(0, 2),
+)
+def test_descriptions_survive(
+    files: list[BundleFile], ends: tuple[int, ...], names: tuple[str, ...], load: float
+) -> None:
     bundles = tuple(make_manifest(draft, "lookup", "f", files) for draft in ("d", "e f"))
     quantised = tuple(make_manifest(draft, "lookup", "f", files, "int8") for draft in ("d", "e f"))
     models = ("model", "other")
-    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, ends, names, names, bundles, quantised, models)
+    offered = (ends, names, names, bundles, quantised, models)
+    replicas = (Address("10.0.0.1", 7070), Address("::1", 7071))
+    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, *offered, load=load, replicas=replicas)
     data = convert.description_frame(said).SerializeToString()
     assert convert.description(pb.DescribeReply.FromString(data)) == said
 
@@ -114,6 +124,14 @@ def test_a_server_that_names_no_targets_has_the_one_that_it_describes() -> None:
     said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, (), (), (), ())
     assert said.served == ("model",)
     assert replace(said, models=("model", "other")).served == ("model", "other")
+
+
+def test_a_server_of_a_release_without_fleets_is_alone_and_has_no_load() -> None:
+    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, (), (), (), ())
+    frame = convert.description_frame(replace(said, load=0.5, replicas=(Address("10.0.0.1", 7070),)))
+    frame.ClearField("load")
+    frame.ClearField("replicas")
+    assert convert.description(frame) == said
 
 
 @given(st.builds(FileRequest, NAMES, NAMES, st.integers(0, 2**64 - 1)))

@@ -1,5 +1,6 @@
 """What a server's description may contain, and each thing that it may not, refused in one sentence."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -65,6 +66,11 @@ ESCAPE = "\x1b]0;owned\x07"
         (put(models=["a"] * 65), "65 models"),
         (put(models=["a", ESCAPE]), "a model ']0;owned'"),
         (put(models=["a", "b", "a"]), "two of the server's models have the same name"),
+        *[(put(load=load), f"a load of {load}, which cannot be") for load in (-0.5, math.inf, math.nan)],
+        (put(replicas=["a:1"] * 257), "257 replicas"),
+        (put(replicas=["a:1", "b:1", "a:1"]), "two of the server's replicas"),
+        *[(put(replicas=[name]), f"a replica at '{name}', which is no address") for name in ("a", "a:0", "::1:80")],
+        (put(replicas=[ESCAPE]), "a replica ']0;owned'"),
         (put(bundles=[pb.Bundle()] * 65), "65 bundles"),
         (put(quantised=[pb.Bundle()] * 129), "129 quantised bundles"),
         (lambda frame: frame.bundles.append(frame.bundles[0]), "two of the server's bundles"),

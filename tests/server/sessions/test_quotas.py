@@ -78,3 +78,65 @@ def test_requests_and_tokens_are_counted_for_each_client_alone() -> None:
 def test_sessions_have_no_limit_unless_one_is_written_down() -> None:
     quotas = Quotas({"few": Allowance(max_sessions=2), "many": Allowance()})
     assert [quotas.max_sessions(client) for client in ("few", "many", "nobody")] == [2, math.inf, math.inf]
+
+
+class Sharing:
+    """A level that replicas share, and theirs, on one clock."""
+
+    def __init__(self, replicas: int, per_minute: int):
+        self.buckets = [Bucket(per_minute) for _ in range(replicas)]
+        self._together = Bucket(per_minute)
+
+    def exchange(self, index: int, now: float, *, arrives: bool) -> None:
+        bucket = self.buckets[index]
+        offered = bucket.offer(now)
+        if not arrives:
+            bucket.keep()
+            return
+        if offered is not None:
+            self._together.take(offered.used, now)
+        together = self._together.offer(now)
+        bucket.agree(None if together is None else together.level, now)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("take", "exchange", "lost")), st.integers(0, 2), st.floats(0, 10)), max_size=60
+)
+
+
+@given(st.integers(1, 30), STEPS)
+def test_replicas_that_exchange_after_every_request_admit_as_many_as_one(
+    per_minute: int, steps: list[tuple[str, int, float]]
+) -> None:
+    sharing, alone, now = Sharing(3, per_minute), Bucket(per_minute), 0.0
+    for _, index, pause in steps:
+        now += pause
+        sharing.exchange(index, now, arrives=True)
+        together, apart = sharing.buckets[index].wait(now), alone.wait(now)
+        assert together == pytest.approx(apart, abs=1e-6)
+        if apart == 0.0 and together == 0.0:
+            sharing.buckets[index].take(1, now)
+            alone.take(1, now)
+            sharing.exchange(index, now, arrives=True)
+
+
+@given(st.integers(1, 30), STEPS)
+def test_whatever_is_lost_no_replica_admits_more_than_one_alone_and_all_agree_in_the_end(
+    per_minute: int, steps: list[tuple[str, int, float]]
+) -> None:
+    sharing, now, taken = Sharing(3, per_minute), 0.0, [0, 0, 0]
+    for action, index, pause in steps:
+        now += pause
+        if action == "take" and sharing.buckets[index].wait(now) == 0.0:
+            sharing.buckets[index].take(1, now)
+            taken[index] += 1
+            assert taken[index] <= per_minute * (1 + now / 60) + 1
+        elif action != "take":
+            sharing.exchange(index, now, arrives=action == "exchange")
+    for _ in range(2):
+        for index in range(3):
+            sharing.exchange(index, now, arrives=True)
+    waits = [bucket.wait(now) for bucket in sharing.buckets]
+    assert waits == pytest.approx([waits[0]] * 3, abs=1e-6)
+    if sum(taken) >= per_minute * (1 + now / 60):
+        assert waits[0] > 0.0, "what was used anywhere is known everywhere"

@@ -251,3 +251,17 @@ def test_who_comes_back_and_is_turned_away_takes_no_place_from_another() -> None
     assert fresh.failed.code is FailureCode.QUOTA
     assert not idle.ended
     assert (len(sessions), sessions.away) == (1, 1)
+
+
+def test_sessions_on_other_replicas_count_and_one_here_makes_way_for_another() -> None:
+    quotas = Quotas({"bob": Allowance(max_sessions=2)})
+    sessions = Sessions(ENDLESS, SERVING_LIMITS, 2000, quotas)
+    quotas.agree({}, {"bob": 1}, 0.0)
+    first = asking(sessions, "first", SHORT, client="bob")
+    assert first.failed is None
+    refused = asking(sessions, "second", SHORT, client="bob")
+    assert refused.failed is not None
+    assert refused.failed.message == "'bob' has all the 2 sessions that it may have at a time; end one of them"
+    answer(first, sessions, FakeTarget())
+    assert asking(sessions, "third", SHORT, client="bob").failed is None
+    assert first.ended

@@ -1,0 +1,248 @@
+"""Which replica of a server a client uses: the less loaded of two drawn at random, and another one when that is gone.
+
+A session stays where it is, because its K/V are there; any other replica rebuilds it from its tokens. Chance is
+injected. It may not know sessions, bundles or what a stream carries.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from random import random
+from types import TracebackType
+from typing import Self
+
+from client.errors import RefusedError
+from client.link.dial import dial
+from client.link.stream import Access
+from common.address import Address
+from common.protocol.errors import MisuseError, OutriderError, PeerError
+from common.protocol.messages import PROTOCOL_VERSION, FailureCode
+from common.protocol.plain import plain
+from common.rpc.description import ServerDescription
+from common.rpc.stub import Connection
+
+_log = logging.getLogger(__name__)
+
+DESCRIBE_S = 20.0
+_ASK_S = 4.0  # for a replica that is asked in place of another
+_LEAST_WAIT_S = 0.25
+"""After the first of two replicas has answered, the other one may take as long again, and at least so long."""
+
+_HEAD_START_S = 1.0
+"""So long a session's own replica is dialled alone; most outages are the link's and not the replica's."""
+
+_GRACE_S = 0.5
+"""So long it may still answer once another replica could be used: when a link comes back, all of them answer."""
+
+_ROUND_PAUSE_S = 1.0  # before other replicas are asked again
+
+Chance = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One that has answered, on a connection that stands."""
+
+    access: Access
+    connection: Connection
+    description: ServerDescription
+
+
+async def describe(connection: Connection, seconds: float = DESCRIBE_S, model: str = "") -> ServerDescription:
+    """The server's description of the target of that name, of its first if it is empty.
+
+    Raises MisuseError if there is no such target, RefusedError if the server speaks another version of the protocol,
+    LinkError if it is absent, or says nothing for so many seconds."""
+    try:
+        description = await connection.describe(seconds, model)
+    except PeerError as error:
+        raise (MisuseError(str(error)) if model and error.code is FailureCode.INVALID else error) from error
+    if model not in ("", description.model):  # a release that has one target, whatever it is asked for
+        raise MisuseError(f"this server has no model '{plain(model)}'; choose from: {description.model}")
+    if description.version != PROTOCOL_VERSION:
+        raise RefusedError(
+            f"the server speaks protocol version {description.version} and this client {PROTOCOL_VERSION}; "
+            "upgrade the older of the two"
+        )
+    return description
+
+
+async def choose_replica(
+    access: Access,
+    seconds: float = DESCRIBE_S,
+    model: str = "",
+    remembered: Sequence[Address] = (),
+    chance: Chance = random,
+) -> Replica:
+    """The less loaded of two replicas that are drawn at random from those that the server lists, or from the given
+    addresses if it lists none (the power of two choices, Mitzenmacher 2001). `remembered` is what it listed before: two
+    of these are asked at once. The replica's `access` has the others behind it.
+
+    Raises MisuseError if the two have different targets or draft models, and as `describe` if none answers.
+    """
+    async with _Inquiry(access, model) as inquiry:
+        expected = followed(access, remembered) or access.addresses
+        first_asked = dict.fromkeys((*_shuffled(expected, chance), *access.addresses))
+        await inquiry.ask_until_answered(list(first_asked), seconds)
+        listed = followed(access, (each for one in inquiry.answered.values() for each in one.description.replicas))
+        listed = listed or access.addresses
+        drawn = list(inquiry.answered) if set(listed) == set(expected) else _shuffled(listed, chance)[:2]
+        await inquiry.ask([address for address in drawn if address not in inquiry.answered], _ASK_S)
+        candidates = [inquiry.answered[address] for address in drawn if address in inquiry.answered]
+        candidates = candidates or list(inquiry.answered.values())
+        _check_alike(candidates)
+        # The addresses that were given come last: behind them may be whichever replica there is.
+        return inquiry.take(_less_loaded(candidates), (*listed, *access.addresses))
+
+
+async def dial_replica(
+    access: Access, expected: ServerDescription, chance: Chance = random
+) -> tuple[Access, Connection]:
+    """A connection to the replica at `access`, or to another one if that refuses, or does not answer while another
+    does. Others are used only if they have the `expected` target and draft models.
+
+    Raises and returns otherwise as `dial` does; if nothing answers, it goes on until it is cancelled.
+    """
+    async with _Inquiry(access, expected.model) as inquiry:
+        own = asyncio.create_task(dial(access))
+        other = asyncio.create_task(_other(inquiry, access, expected, chance, own))
+        taken: Connection | None = None
+        try:
+            await asyncio.wait({own, other}, return_when=asyncio.FIRST_COMPLETED)
+            if not own.done():
+                await asyncio.wait({own}, timeout=_GRACE_S)
+            replica = None if _is_established(own) else await other
+            if replica is None:
+                taken = own.result()
+                return access, taken
+            moved = inquiry.take(replica, (access.address, *access.others))
+            return moved.access, moved.connection
+        finally:
+            for task in (own, other):
+                task.cancel()
+            connection, _ = await asyncio.gather(own, other, return_exceptions=True)
+            if isinstance(connection, Connection) and connection is not taken:
+                await connection.close()
+
+
+async def _other(
+    inquiry: "_Inquiry", access: Access, expected: ServerDescription, chance: Chance, own: asyncio.Task[Connection]
+) -> Replica | None:
+    """Another replica, once one answers and `own` has had its head start; None if `own` is over and was established, or
+    no other can be had."""
+    await asyncio.wait({own}, timeout=_HEAD_START_S)
+    while not _is_established(own):
+        others = _shuffled(access.others, chance)
+        for index in range(0, len(others), 2):
+            answered = await inquiry.ask(others[index : index + 2], _ASK_S)
+            alike = [each for each in answered if _is_alike(access, expected, each)]
+            if alike:
+                return _less_loaded(alike)
+        if own.done():
+            return None
+        await asyncio.wait({own}, timeout=_ROUND_PAUSE_S)
+    return None
+
+
+def followed(access: Access, listed: Iterable[Address]) -> tuple[Address, ...]:
+    """The addresses of a server's list that this client may use: those on this machine if it was dialled on this
+    machine, and only then. So no prompt leaves it in plain text, and no tunnel is bypassed."""
+    usable = [address for address in listed if address.is_loopback == access.address.is_loopback]
+    return tuple(dict.fromkeys(usable))
+
+
+def _check_alike(replicas: Sequence[Replica]) -> None:
+    for other in replicas[1:]:
+        differs = replicas[0].description.identity.difference(other.description.identity)
+        if differs:
+            raise MisuseError(
+                f"the servers at {replicas[0].access.address} and {other.access.address} are no replicas: {differs}; "
+                "name one of them with --server, or have their operator give all the same --target and --draft"
+            )
+
+
+def _shuffled(addresses: Sequence[Address], chance: Chance) -> list[Address]:
+    return sorted(addresses, key=lambda _: chance())
+
+
+def _less_loaded(replicas: Sequence[Replica]) -> Replica:
+    """The first where they are equally loaded, which is one at random, because their order is."""
+    return min(replicas, key=lambda each: each.description.load)
+
+
+def _is_alike(access: Access, expected: ServerDescription, replica: Replica) -> bool:
+    differs = expected.identity.difference(replica.description.identity)
+    if differs:
+        _log.warning("%s is not used in place of %s: %s", replica.access.address, access.address, differs)
+    return not differs
+
+
+def _is_established(own: asyncio.Task[Connection]) -> bool:
+    return own.done() and not own.cancelled() and own.exception() is None and own.result().is_ready
+
+
+class _Inquiry:
+    """Replicas that are asked what they are. Leaving it closes every connection but that of the one that was taken."""
+
+    def __init__(self, access: Access, model: str):
+        self.answered: dict[Address, Replica] = {}
+        self._access = access
+        self._model = model
+        self._failure: OutriderError | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for replica in self.answered.values():
+            await replica.connection.close()
+
+    def take(self, replica: Replica, known: Iterable[Address]) -> Replica:
+        """The replica is the caller's now; the others that are `known` stand behind it."""
+        del self.answered[replica.access.address]
+        others = tuple(each for each in dict.fromkeys(known) if each != replica.access.address)
+        return replace(replica, access=replace(replica.access, others=others))
+
+    async def ask_until_answered(self, addresses: Sequence[Address], seconds: float) -> None:
+        """Asks two at a time until one answers. Raises what the first of them raises if none does in so many
+        seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        for index in range(0, len(addresses), 2):
+            if await self.ask(addresses[index : index + 2], deadline - loop.time()) or loop.time() >= deadline:
+                break
+        if not self.answered and self._failure is not None:
+            raise self._failure
+
+    async def ask(self, addresses: Sequence[Address], seconds: float) -> list[Replica]:
+        """Those of these addresses that answer, within so many seconds and not much later than the first."""
+        loop = asyncio.get_running_loop()
+        began, tasks = loop.time(), [asyncio.create_task(self._ask(address, seconds)) for address in addresses]
+        waiting = set(tasks)
+        try:
+            while waiting and not any(task.done() and task.result() for task in tasks):
+                _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if waiting:
+                await asyncio.wait(waiting, timeout=max(_LEAST_WAIT_S, loop.time() - began))
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return [self.answered[address] for address in addresses if address in self.answered]
+
+    async def _ask(self, address: Address, seconds: float) -> bool:
+        access = replace(self._access, address=address)
+        connection = access.connect()
+        try:
+            description = await describe(connection, seconds, self._model)
+        except BaseException as error:
+            await connection.close()
+            if not isinstance(error, OutriderError):
+                raise
+            self._failure = self._failure or error
+            return False
+        self.answered[address] = Replica(access, connection, description)
+        return True

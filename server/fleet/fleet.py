@@ -1,0 +1,132 @@
+"""The fleet as one server sees it: it says what it is, hears of the others, and counts quotas with them.
+
+An asyncio shell around `members` and the store. It may not know passes; nothing here is waited for by an answer.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from common.address import Address
+from common.protocol.errors import MisuseError, OutriderError
+from server.fleet.members import Member, alike, read_member, sessions_elsewhere
+from server.sessions.quotas import BucketUse, Quotas
+
+_log = logging.getLogger(__name__)
+
+INTERVAL_S = 0.5
+"""From one exchange to the next: so long a client may use its quota on several replicas before they know."""
+
+
+class StoreError(OutriderError):
+    """The store cannot be reached, or holds what is not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """The records of all replicas by their ids, and the levels of all buckets that are not full, by name."""
+
+    members: Mapping[str, str]
+    levels: Mapping[str, float]
+
+
+class FleetStore(Protocol):
+    """What replicas share, wherever it is kept."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def exchange(self, member: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
+        """Keeps what the replica with this id says of itself and has used, and returns what all have said. Raises
+        StoreError."""
+        ...
+
+    async def leave(self, member: str) -> None:
+        """Clients are no longer sent to this replica, and the store is let go. Raises StoreError."""
+        ...
+
+
+class Fleet:
+    """While the store cannot be used this server goes on, alone: it lists the replicas that it knew, and enforces whole
+    quotas by itself."""
+
+    def __init__(
+        self,
+        store: FleetStore,
+        own: Member,
+        quotas: Quotas,
+        sessions: Callable[[], Mapping[str, int]],
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """`own` is what this server says of itself, with the `sessions` that each client has at that time."""
+        self.addresses: tuple[Address, ...] = (own.address,)
+        self._store = store
+        self._own = own
+        self._quotas = quotas
+        self._sessions = sessions
+        self._clock = clock
+        self._is_reached = True
+        self._strangers: frozenset[Address] = frozenset()
+
+    async def join(self) -> None:
+        """Raises MisuseError if another replica has another target or draft models than this one."""
+        for other in await self._exchange():
+            if differs := self._own.difference(other):
+                await self.leave()
+                raise MisuseError(
+                    f"{self._own.address} is no replica of {other.address}, which is in the same fleet: {differs}; "
+                    "give both the same --target and --draft, or another database of the store"
+                )
+
+    async def run(self) -> None:
+        """Exchanges until it is cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            self._note_strangers(await self._exchange())
+
+    async def leave(self) -> None:
+        """Clients are sent elsewhere from now on; to be called once `run` has ended."""
+        try:
+            await self._store.leave(self._own.id)
+        except StoreError as error:
+            _log.warning("%s; clients are sent here until it forgets this replica", error)
+
+    async def _exchange(self) -> Sequence[Member]:
+        """The other replicas; none while the store cannot be used."""
+        own = replace(self._own, sessions=self._sessions())
+        uses = self._quotas.offer(self._clock())
+        try:
+            found = await self._store.exchange(own.id, own.record(), uses)
+            members = [read_member(member, record) for member, record in found.members.items()]
+        except (StoreError, ValueError) as error:
+            self._quotas.keep()
+            self._note_lost(str(error))
+            return []
+        except asyncio.CancelledError:
+            self._quotas.keep()
+            raise
+        others = [each for each in members if each.id != own.id]
+        self._quotas.agree(found.levels, sessions_elsewhere(own, others), self._clock())
+        self.addresses = alike(own, others)
+        self._note_back()
+        return others
+
+    def _note_lost(self, why: str) -> None:
+        if self._is_reached:
+            _log.warning("%s; until it can, each replica enforces whole quotas by itself", why)
+        self._is_reached = False
+
+    def _note_back(self) -> None:
+        if not self._is_reached:
+            _log.warning("the store at %s is back; quotas are counted together again", self._store.name)
+        self._is_reached = True
+
+    def _note_strangers(self, others: Sequence[Member]) -> None:
+        differing = {each.address: self._own.difference(each) for each in others}
+        strangers = frozenset(address for address, differs in differing.items() if differs)
+        for address in sorted(strangers - self._strangers, key=str):
+            _log.warning("no client is sent from here to %s, which is no replica: %s", address, differing[address])
+        self._strangers = strangers

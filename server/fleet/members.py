@@ -1,0 +1,71 @@
+"""The replicas of one fleet: what each says of itself, and which of them clients are sent to. Pure.
+
+It may not know the store in which this is kept, nor sessions.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from common.address import Address, parse_destination
+from common.protocol.errors import MisuseError
+from common.rpc.description import TargetIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One replica. `id` is made anew at each start; `address` is where clients dial it, one for all behind a load
+    balancer. `sessions` are those of each client, by its token's name."""
+
+    id: str
+    address: Address
+    targets: tuple[TargetIdentity, ...]
+    sessions: Mapping[str, int]
+
+    def difference(self, other: "Member") -> str:
+        """What makes the other no replica of this one, as a half sentence; empty if nothing does."""
+        if len(self.targets) != len(other.targets):
+            return f"one has {len(self.targets)} targets and the other {len(other.targets)}"
+        for ours, theirs in zip(self.targets, other.targets, strict=True):
+            if differs := ours.difference(theirs):
+                return differs
+            if ours.model != theirs.model:
+                return f"the same target is called {ours} and {theirs}"
+        return ""
+
+    def record(self) -> str:
+        """What the store keeps of it."""
+        targets = [[each.model, each.fingerprint, dict(each.drafts)] for each in self.targets]
+        return json.dumps({"address": str(self.address), "targets": targets, "sessions": dict(self.sessions)})
+
+
+def read_member(identity: str, record: str) -> Member:
+    """Raises ValueError for what no replica of this release wrote."""
+    try:
+        fields = json.loads(record)
+        targets = tuple(_identity(*each) for each in fields["targets"])
+        sessions = {str(client): int(count) for client, count in fields["sessions"].items()}
+        return Member(identity, parse_destination(fields["address"]), targets, sessions)
+    except (MisuseError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError("no replica of this release wrote this") from error
+
+
+def _identity(model: Any, fingerprint: Any, drafts: Any) -> TargetIdentity:
+    return TargetIdentity(str(model), str(fingerprint), {str(name): str(bundle) for name, bundle in drafts.items()})
+
+
+def alike(own: Member, others: Sequence[Member]) -> tuple[Address, ...]:
+    """The addresses of the replicas that a session of this one can go on at, itself included, in a fixed order."""
+    fitting = {each.address for each in others if not own.difference(each)}
+    return tuple(sorted({own.address, *fitting}, key=str))
+
+
+def sessions_elsewhere(own: Member, others: Sequence[Member]) -> dict[str, int]:
+    """The sessions of each client on the other replicas."""
+    counts = Counter[str]()
+    for each in others:
+        if each.id != own.id:
+            counts.update(each.sessions)
+    return dict(counts)

@@ -1,0 +1,224 @@
+"""Which of several replicas a client uses, and where it goes when that is gone. Real connections to servers that only
+describe themselves."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
+from random import Random
+
+import grpc
+import pytest
+
+from client.link import replicas
+from client.link.replicas import choose_replica, dial_replica, followed
+from client.link.shared_connection import SharedConnection
+from client.link.stream import Access
+from common.address import Address
+from common.bundle import make_manifest
+from common.protocol.errors import MisuseError
+from common.protocol.messages import PROTOCOL_VERSION
+from common.rpc.channel import SERVER_OPTIONS
+from common.rpc.description import ServerDescription
+from common.rpc.errors import LinkError
+from common.rpc.service import OutriderService, register
+
+LOOKUP = make_manifest("lookup", "lookup", "f", [])
+OTHER_TARGET = {"fingerprint": "g", "bundles": (make_manifest("lookup", "lookup", "g", []),)}
+SAID = ServerDescription(PROTOCOL_VERSION, "0.1", "demo", "f", 50, 400, 64, (0,), ("greedy",), ("auto",), (LOOKUP,))
+
+
+class Described(OutriderService):
+    """A replica of which only the description matters."""
+
+    def __init__(self, said: ServerDescription):
+        self.said = said
+        self.asked = 0
+        self.address = Address("127.0.0.1", 0)
+
+    def describe(self, model: str) -> ServerDescription:
+        self.asked += 1
+        return self.said
+
+    def fetch(self, request):
+        raise NotImplementedError
+
+    def generate(self, messages, metadata):
+        raise NotImplementedError
+
+    async def begin(self) -> None:
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        register(self, self._server)
+        self.address = replace(self.address, port=self._server.add_insecure_port(str(self.address)))
+        await self._server.start()
+
+    async def end(self) -> None:
+        await self._server.stop(0)
+
+
+@asynccontextmanager
+async def fleet(*loads: float, listed: bool = True) -> AsyncIterator[list[Described]]:
+    servers = [Described(replace(SAID, load=load)) for load in loads]
+    try:
+        for server in servers:
+            await server.begin()
+        for server in servers if listed else ():
+            server.said = replace(server.said, replicas=tuple(each.address for each in servers))
+        yield servers
+    finally:
+        for server in servers:
+            await server.end()
+
+
+def access_to(*servers: Described) -> Access:
+    first, *others = (server.address for server in servers)
+    return Access(first, others=tuple(others))
+
+
+def in_turn(*order: float) -> Callable[[], float]:
+    """Chance that puts addresses in this order, again and again."""
+    numbers = count()
+    return lambda: order[next(numbers) % len(order)]
+
+
+async def chosen(access: Access, chance=None, **options) -> Access:
+    replica = await choose_replica(access, 5.0, chance=chance or Random(7).random, **options)
+    assert replica.connection.is_ready
+    await replica.connection.close()
+    return replica.access
+
+
+async def test_the_less_loaded_of_two_is_taken_and_the_others_stand_behind_it() -> None:
+    async with fleet(0.5, 0.1, 0.3, listed=False) as (busy, free, between):
+        access = access_to(busy, free, between)
+        assert await chosen(access, in_turn(0, 1, 2)) == Access(free.address, others=(busy.address, between.address))
+        assert (await chosen(access, in_turn(0, 2, 1))).address == between.address, "the freest one was not drawn"
+        assert between.asked == free.asked == 1
+
+
+async def test_of_two_that_are_equally_loaded_each_is_taken_at_times() -> None:
+    async with fleet(0.25, 0.25, listed=False) as servers:
+        chance = Random(3).random
+        taken = Counter([(await chosen(access_to(*servers), chance)).address for _ in range(12)])
+    assert min(taken.values()) >= 2
+    assert len(taken) == 2
+
+
+async def test_one_address_leads_to_all_replicas_that_the_server_lists() -> None:
+    async with fleet(0.9, 0.5, 0.1) as (given, second, third):
+        found = await chosen(access_to(given), in_turn(0, 2, 1, 0))
+        assert found == Access(third.address, others=(given.address, second.address))
+
+
+async def test_what_was_listed_before_is_asked_without_the_address_that_was_given() -> None:
+    async with fleet(0.9, 0.5, 0.1) as (given, second, third):
+        remembered = (second.address, third.address)
+        for each in (second, third):
+            each.said = replace(each.said, replicas=remembered)
+        found = await chosen(access_to(given), remembered=remembered)
+        assert (found.address, given.asked) == (third.address, 0)
+        assert given.address in found.others
+
+
+async def test_a_replica_that_is_gone_is_passed_over() -> None:
+    async with fleet(0.0, 0.5, 0.7) as (gone, second, third):
+        await gone.end()
+        for order in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
+            found = await chosen(access_to(second), in_turn(0, *order), remembered=second.said.replicas)
+            assert found.address in (second.address, third.address)
+
+
+async def test_without_any_replica_the_client_is_told_as_of_one_server() -> None:
+    async with fleet(0.0, 0.5, 0.7, listed=False) as servers:
+        for server in servers:
+            await server.end()
+        with pytest.raises(LinkError, match="cannot be reached; check its address and your link"):
+            await chosen(access_to(*servers))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (OTHER_TARGET, r"the target demo \(f\) is not demo \(g\)|the target demo \(g\) is not demo \(f\)"),
+        ({"bundles": ()}, "only one of them has the draft model 'lookup'"),
+    ],
+)
+async def test_servers_that_are_no_replicas_are_named_and_refused(change, sentence: str) -> None:
+    async with fleet(0.0, 0.5, listed=False) as (first, other):
+        other.said = replace(other.said, **change)
+        with pytest.raises(
+            MisuseError, match=rf"127\.0\.0\.1:\d+ and 127\.0\.0\.1:\d+ are no replicas: ({sentence}); name"
+        ):
+            await chosen(access_to(first, other))
+
+
+def test_listed_addresses_are_followed_on_the_same_side_of_the_network_only() -> None:
+    here, there = Address("127.0.0.1", 1), Address("10.0.0.1", 1)
+    assert followed(Access(Address("::1", 7)), [there, here, here]) == (here,)
+    assert followed(Access(Address("gpu.example.org", 7)), [there, here]) == (there,)
+
+
+async def test_a_session_stays_on_its_replica_while_that_answers() -> None:
+    async with fleet(0.9, 0.0) as (own, free):
+        access, connection = await dial_replica(access_to(own, free), own.said)
+        await connection.close()
+        assert (access.address, own.asked, free.asked) == (own.address, 0, 0)
+
+
+async def test_a_replica_that_refuses_is_left_for_the_less_loaded_other_and_kept_in_mind() -> None:
+    async with fleet(0.0, 0.5, 0.3) as (own, busy, free):
+        await own.end()
+        access, connection = await dial_replica(access_to(own, busy, free), own.said)
+        assert connection.is_ready
+        await connection.close()
+        assert access == Access(free.address, others=(own.address, busy.address))
+
+
+async def test_a_replica_that_is_silent_is_left_once_another_has_answered(monkeypatch) -> None:
+    monkeypatch.setattr(replicas, "_HEAD_START_S", 0.1)
+    monkeypatch.setattr(replicas, "_GRACE_S", 0.1)
+    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
+    async with silent, fleet(0.5) as (other,):
+        own = Address("127.0.0.1", silent.sockets[0].getsockname()[1])
+        access, connection = await dial_replica(Access(own, others=(other.address,)), other.said)
+        await connection.close()
+    assert access.address == other.address
+
+
+async def test_another_replica_is_not_used_where_it_is_none_and_is_named(caplog) -> None:
+    async with fleet(0.0, 0.0, 0.5) as (own, stranger, busy):
+        await own.end()
+        expected, stranger.said = own.said, replace(stranger.said, **OTHER_TARGET)
+        with caplog.at_level(logging.WARNING):
+            access, connection = await dial_replica(access_to(own, stranger, busy), expected)
+        await connection.close()
+        assert access.address == busy.address
+        assert (
+            f"{stranger.address} is not used in place of {own.address}: the target demo (f) is not demo (g)"
+            in caplog.text
+        )
+
+
+async def test_without_any_replica_dialling_fails_as_that_of_one_server() -> None:
+    async with fleet(0.0, 0.5) as servers:
+        for server in servers:
+            await server.end()
+        with pytest.raises(LinkError, match="cannot be reached"):
+            await dial_replica(access_to(*servers), SAID)
+
+
+async def test_conversations_stay_together_on_the_replica_that_the_first_of_them_found() -> None:
+    async with fleet(0.0, 0.5) as (own, other):
+        first = access_to(own).connect()
+        async with first, SharedConnection(access_to(own, other), first, own.said) as shared:
+            broken = shared.current
+            await own.end()
+            renewed = await asyncio.gather(shared.renew(broken), shared.renew(broken))
+            assert renewed[0] is renewed[1]
+            assert shared.access.address == other.address
+            await own.begin()
+            assert (await shared.renew(renewed[0])) is not renewed[0]
+            assert shared.access.address == other.address, "its K/V are there"

@@ -1,0 +1,152 @@
+"""A fleet as one replica sees it, with a store in memory that comes and goes."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from common.address import Address
+from common.protocol.errors import MisuseError
+from server.fleet.fleet import Fleet
+from server.fleet.members import Member
+from server.sessions.quotas import Allowance, Quotas
+from server.sessions.refusal import RefusalError
+from tests.server.fleet.stores import SharedMemory
+from tests.server.fleet.test_members import FIRST, TARGET
+
+ALICE = {"alice": Allowance(max_sessions=3, requests_per_minute=10, tokens_per_minute=1000)}
+
+
+class Replica:
+    """With a clock of its own."""
+
+    def __init__(self, store: SharedMemory, number: int, own: Member = FIRST):
+        self.now = 1000.0 * number
+        self.sessions: dict[str, int] = {}
+        self.quotas = Quotas(ALICE)
+        own = replace(own, id=str(number), address=Address("10.0.0.1", 7070 + number))
+        self.fleet = Fleet(store, own, self.quotas, lambda: self.sessions, lambda: self.now)
+
+    def asks(self, times: int) -> int:
+        """How many of so many requests are admitted."""
+        for count in range(times):
+            try:
+                self.quotas.check("alice", self.now)
+            except RefusalError:
+                return count
+            self.quotas.requested("alice", self.now)
+        return times
+
+
+@pytest.fixture
+def store() -> SharedMemory:
+    return SharedMemory()
+
+
+async def exchanged(*replicas: Replica, times: int = 1) -> None:
+    for _ in range(times):
+        for each in replicas:
+            await each.fleet.join()
+
+
+async def test_replicas_hear_of_each_other_and_of_those_that_leave(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    await exchanged(first, second, first)
+    assert first.fleet.addresses == second.fleet.addresses == (Address("10.0.0.1", 7071), Address("10.0.0.1", 7072))
+    await second.fleet.leave()
+    await exchanged(first)
+    assert first.fleet.addresses == (Address("10.0.0.1", 7071),)
+
+
+async def test_a_replica_with_another_target_does_not_begin_and_is_named(store) -> None:
+    await exchanged(Replica(store, 1))
+    stranger = Replica(store, 2, replace(FIRST, targets=(replace(TARGET, fingerprint="0" * 64),)))
+    with pytest.raises(MisuseError, match=r"10\.0\.0\.1:7072 is no replica of 10\.0\.0\.1:7071.*000 is not|demo \("):
+        await stranger.fleet.join()
+    assert list(store.records) == ["1"]
+
+
+async def test_a_quota_is_one_for_all_replicas(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    assert first.asks(6) == 6
+    await exchanged(first, second)
+    assert second.asks(10) == 4
+    await exchanged(second, first)
+    assert first.asks(1) == 0
+
+
+async def test_what_is_used_while_an_exchange_is_under_way_is_counted_once(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    exchange = store.exchange
+
+    async def slow(*said):
+        first.asks(2)
+        return await exchange(*said)
+
+    first.asks(3)
+    store.exchange = slow
+    await first.fleet.join()
+    store.exchange = exchange
+    await exchanged(first, second)
+    assert (first.asks(10), second.asks(10)) == (5, 5)
+
+
+async def test_sessions_on_other_replicas_count(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    first.sessions = {"alice": 2}
+    await exchanged(first, second)
+    assert (first.quotas.sessions_elsewhere("alice"), second.quotas.sessions_elsewhere("alice")) == (0, 2)
+
+
+async def test_without_the_store_each_replica_counts_alone_and_says_so_once(store, caplog) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    first.sessions = {"alice": 3}
+    await exchanged(first, second)
+    store.is_gone = True
+    with caplog.at_level(logging.WARNING):
+        await exchanged(first, second, times=3)
+    lost = [text for text in caplog.messages if "each replica enforces whole quotas by itself" in text]
+    assert len(lost) == 2, "one of each replica"
+    assert second.quotas.sessions_elsewhere("alice") == 0
+    assert len(first.fleet.addresses + second.fleet.addresses) >= 3, "those that were known are still listed"
+    assert (first.asks(20), second.asks(20)) == (10, 10)
+
+
+async def test_a_store_that_comes_back_empty_learns_the_levels_again(store, caplog) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    first.asks(4)
+    await exchanged(first, second)
+    store.is_gone = True
+    second.asks(3)
+    await exchanged(first, second)
+    store.is_gone, store.levels, store.records = False, {}, {}
+    with caplog.at_level(logging.WARNING):
+        await exchanged(first, second, first)
+    assert [text for text in caplog.messages if "the store at memory is back" in text]
+    assert first.asks(10) == 3
+    assert len(first.fleet.addresses) == 2
+
+
+async def test_after_a_long_outage_a_client_makes_up_for_a_minute_and_no_more(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    first.asks(1)
+    await exchanged(first, second)
+    store.is_gone = True
+    for _ in range(30):
+        second.now += 60
+        assert second.asks(10) == 10
+        await exchanged(second)
+    store.is_gone = False
+    await exchanged(second, first)
+    with pytest.raises(RefusalError) as refused:
+        first.quotas.check("alice", first.now)
+    assert refused.value.retry_after <= 66
+
+
+async def test_a_store_that_holds_what_is_not_ours_counts_as_gone(store, caplog) -> None:
+    first = Replica(store, 1)
+    store.records["9"] = "{}"
+    with caplog.at_level(logging.WARNING):
+        await first.fleet.join()
+    assert "no replica of this release wrote this" in caplog.text
+    assert first.fleet.addresses == (Address("10.0.0.1", 7071),)

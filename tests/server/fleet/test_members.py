@@ -1,0 +1,82 @@
+"""What replicas say of themselves, who counts as one, and what is counted of the others."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.address import Address
+from common.rpc.description import TargetIdentity
+from server.fleet.members import Member, alike, read_member, sessions_elsewhere
+
+TARGET = TargetIdentity("demo", "f" * 64, {"moa": "a" * 64, "lookup": "b" * 64})
+FIRST = Member("one", Address("10.0.0.1", 7070), (TARGET,), {"alice": 2})
+SECOND = replace(FIRST, id="two", address=Address("10.0.0.2", 7070), sessions={"alice": 1, "bob": 3})
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+TARGETS = st.lists(st.builds(TargetIdentity, TEXTS, TEXTS, st.dictionaries(TEXTS, TEXTS, max_size=3)), max_size=3)
+
+
+@given(TARGETS.map(tuple), st.dictionaries(TEXTS, st.integers(0, 99), max_size=3))
+def test_what_a_replica_says_survives_the_store(targets, sessions) -> None:
+    member = Member("one", Address("::1", 7070), targets, sessions)
+    assert read_member("one", member.record()) == member
+
+
+def record(**changes: object) -> str:
+    return json.dumps({**json.loads(FIRST.record()), **changes})
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *("", "7", "null", "{}", "[" * 100_000),
+        record(address="nowhere"),
+        record(address=7),
+        record(targets=[[1, 2]]),
+        record(targets=[["m", "f", ["a"]]]),
+        record(sessions={"alice": "many"}),
+        record(sessions=["alice"]),
+    ],
+)
+def test_what_no_replica_wrote_is_refused(broken: str) -> None:
+    assert read_member("one", record()) == FIRST
+    with pytest.raises(ValueError, match="no replica of this release wrote this"):
+        read_member("one", broken)
+
+
+@pytest.mark.parametrize(
+    ("targets", "differs"),
+    [
+        ((replace(TARGET, fingerprint="0" * 64),), "the target demo (ffffffffffff) is not demo (000000000000)"),
+        ((replace(TARGET, drafts={"lookup": "b" * 64}),), "only one of them has the draft model 'moa'"),
+        (
+            (replace(TARGET, drafts={**TARGET.drafts, "moa": "c" * 64}),),
+            "their draft models 'moa' differ (aaaaaaaaaaaa and cccccccccccc)",
+        ),
+        ((replace(TARGET, model="other"),), "the same target is called demo (ffffffffffff) and other (ffffffffffff)"),
+        ((TARGET, TARGET), "one has 1 targets and the other 2"),
+    ],
+)
+def test_what_differs_is_named_and_no_client_is_sent_there(targets, differs: str) -> None:
+    stranger = replace(SECOND, targets=targets)
+    assert FIRST.difference(stranger) == differs
+    assert alike(FIRST, [stranger]) == (FIRST.address,)
+
+
+def test_replicas_are_listed_in_one_order_by_all_of_them() -> None:
+    assert not FIRST.difference(SECOND)
+    assert alike(FIRST, [SECOND]) == alike(SECOND, [FIRST]) == (FIRST.address, SECOND.address)
+
+
+def test_sessions_of_the_others_are_added_up() -> None:
+    third = replace(SECOND, id="three", address=Address("10.0.0.3", 7070))
+    assert sessions_elsewhere(FIRST, [FIRST, SECOND, third]) == {"alice": 2, "bob": 6}
+
+
+def test_replicas_behind_one_address_are_counted_apart_and_listed_once() -> None:
+    behind = replace(SECOND, address=FIRST.address)
+    assert alike(FIRST, [behind]) == (FIRST.address,)
+    assert sessions_elsewhere(FIRST, [FIRST, behind]) == {"alice": 1, "bob": 3}

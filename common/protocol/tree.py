@@ -59,7 +59,8 @@ class Node:
         while pending:
             node = pending.pop()
             yield node
-            pending.extend(reversed(node.children.values()))
+            if node.children:  # most nodes are leaves, and every level walks over all
+                pending.extend(reversed(node.children.values()))
 
 
 class TokenTree:

@@ -4,7 +4,7 @@ May know drafters and views, so that one can be recorded while it drafts. It may
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from common.drafters.best_first import Expansion
@@ -42,6 +42,17 @@ class Recording:
 
     answers: tuple[RecordedAnswer, ...]
     beside: tuple[Logps, ...]
+
+    def strung(self, tokens: int) -> "Recording":
+        """The same with longer answers: each goes on with those that follow it, until it has so many tokens."""
+        strung = []
+        for place, answer in enumerate(self.answers):
+            offers: tuple[Offer, ...] = ()
+            while len(offers) < tokens:
+                offers += self.answers[place % len(self.answers)].offers
+                place += 1
+            strung.append(RecordedAnswer(answer.prompt_tokens, offers[:tokens]))
+        return Recording(tuple(strung), self.beside)
 
     def coverage(self, candidates: int) -> float:
         """The share of tokens that were among so many of the likeliest candidates."""
@@ -93,9 +104,7 @@ class RecordingDrafter:
         return Offer(_logps(offered), places[0] if places else None)
 
 
-def make_recording(
-    answers: Iterable[tuple[int, Sequence[Offer | None]]], beside: Sequence[Logps]
-) -> Recording:
+def make_recording(answers: Iterable[tuple[int, Sequence[Offer | None]]], beside: Sequence[Logps]) -> Recording:
     """From the tokens of each prompt and the offers of its answer. A position at which nothing was drafted gets the
     offer of the one before it, or after it at the beginning; an answer without any is left out."""
     kept = [

@@ -57,19 +57,19 @@ FULL = CapacityWorkload(
     at_once={PLAIN: _PLAIN, COLOCATED: _PLAIN, EAGER: _DRAFTING, PATIENT: _DRAFTING, AUTO: _DRAFTING},
     checked=[(system, clients) for system in (PLAIN, EAGER, AUTO) for clients in (2, 4, 8, 16)],
 )
-_BRIEF = {5: 3.0, 15: 2.0, 60: 1.0}
+_BRIEF = {5: 2.5, 15: 1.5, 60: 0.8}
 QUICK = CapacityWorkload(
     prompts=2,
     recorded_tokens=64,
     answer_tokens=192,
     at_once={
-        PLAIN: {5: 4.0, 15: 3.0, 60: 2.0, 120: 1.5, 380: 1.5},
-        COLOCATED: {5: 4.0, 15: 3.0, 60: 1.5, 120: 1.0},
+        PLAIN: {5: 4.0, 15: 3.0, 60: 2.0, 240: 1.0},
+        COLOCATED: {5: 4.0, 15: 3.0, 60: 1.5},
         EAGER: _BRIEF,
-        PATIENT: _BRIEF,
+        PATIENT: {5: 2.5, 15: 1.5},
         AUTO: _BRIEF,
     },
-    checked=[(PLAIN, 16), (EAGER, 2), (EAGER, 16), (AUTO, 16)],
+    checked=[(PLAIN, 16), (EAGER, 2), (EAGER, 16)],
 )
 """Numbers of clients at once are multiples of the number of links, or nearly, so that all links have as many."""
 

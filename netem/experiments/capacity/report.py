@@ -122,11 +122,13 @@ def make_report(found: Capacity) -> Report:
     )
 
 
-def most(values: Mapping[int, float], least: float) -> tuple[float, bool]:
+def most(values: Mapping[int, float], least: float) -> tuple[float, bool] | None:
     """The most clients at once for which the value is at least `least`, linear between measured numbers; and whether
-    only the largest measured number bounds it."""
+    only the largest measured number bounds it. None where nothing was measured."""
     clients = sorted(values)
-    if not clients or values[clients[0]] < least:
+    if not clients:
+        return None
+    if values[clients[0]] < least:
         return 0.0, False
     for fewer, more in pairwise(clients):
         if values[more] < least:
@@ -238,10 +240,7 @@ def _remarks(found: Capacity, points: Points, fleet: Sequence[Mapping[str, Any]]
     return [
         *(
             f"Most clients at once of one GPU {sentence}: "
-            + "; ".join(
-                f"{system} {', '.join(_bound(best[system][link][what], link) for link in found.links)}"
-                for system in best
-            )
+            + "; ".join(f"{system} {_bounds(best[system], what, found.links)}" for system in best)
             + "."
             for what, sentence in (
                 ("gap", f"at a gap of at most {1000 * GAP_S:g} ms p95"),
@@ -271,9 +270,11 @@ def _remarks(found: Capacity, points: Points, fleet: Sequence[Mapping[str, Any]]
     ]
 
 
-def _bound(bound: tuple[float, bool], link: str) -> str:
-    clients, is_open = bound
-    return f"{'at least ' if is_open else ''}{clients:.0f} ({link})"
+def _bounds(by_link: Mapping[str, Mapping[str, tuple[float, bool] | None]], what: str, links: Sequence[str]) -> str:
+    known = {link: bound for link in links if (bound := by_link[link][what]) is not None}
+    return ", ".join(
+        f"{'at least ' if is_open else ''}{clients:.0f} ({link})" for link, (clients, is_open) in known.items()
+    )
 
 
 def _of_fleet(system: str, fleet: Sequence[Mapping[str, Any]]) -> str:
@@ -299,7 +300,7 @@ def _draw(axes: Any, points: Points, links: Sequence[str]) -> None:
     for panel, link in zip(panels, links, strict=True):
         for system, by_link in points.items():
             known = {n: p.tokens_s_client for n, p in by_link[link].items() if p.tokens_s_client is not None}
-            style = {"linestyle": "--"} if system == BATCHED else {"marker": "o", "markersize": 3}
+            style: dict[str, Any] = {"linestyle": "--"} if system == BATCHED else {"marker": "o", "markersize": 3}
             panel.plot(list(known), list(known.values()), label=system, **style)
         panel.set_xscale("log")
         ticks = sorted({n for by_link in points.values() for n in by_link[link]})

@@ -42,4 +42,4 @@ def test_most_clients_are_found_between_measured_numbers():
     assert most({4: 60.0, 8: 40.0, 16: 10.0}, 50.0) == (6.0, False)
     assert most({4: 60.0, 8: 50.0}, 50.0) == (8.0, True)
     assert most({4: 40.0, 8: 30.0}, 50.0) == (0.0, False)
-    assert most({}, 50.0) == (0.0, False)
+    assert most({}, 50.0) is None

@@ -196,6 +196,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             f"{_SPEED}.mixed",
             "netem.experiments.experiment:no_models",
         ),
+        Experiment(
+            "capacity",
+            "Clients of one GPU and of a fleet: the real policies, with acceptance recorded from the models.",
+            "netem.experiments.capacity.measure",
+            f"{_SPEED}.testbed:models",
+        ),
         _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
         _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),

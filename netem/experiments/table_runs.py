@@ -1,4 +1,4 @@
-"""Servers whose target is a table, and their clients, on the virtual clock: the real conversation, drafting loop,
+"""Servers whose target is no network, and their clients, on the virtual clock: the real conversation, drafting loop,
 server sessions and engine.
 
 May know how client and server are assembled. It may not know what is measured.
@@ -16,27 +16,32 @@ from client.drafting.loop import DraftingLoop
 from common.drafters.drafter import Drafter
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.terms import Terms
-from netem.experiments.law.tables import Tables, TableTarget
 from netem.links.profile import LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker
 from netem.virtual.server import running
 from netem.virtual.stream import VirtualStream
 from netem.virtual.tcp import connect
-from server.engine import Engine
+from server.engine import Engine, Verifier
 from server.options import Pace
+from server.passes.server_drafting import ServerDrafterFactory
 from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 
 
 @asynccontextmanager
-async def serving_tables(
-    tables: Tables, terms: Terms, limits: ServingLimits, pace: Pace, capacity: int
+async def serving(
+    target: Verifier,
+    terms: Terms,
+    limits: ServingLimits,
+    pace: Pace,
+    capacity: int,
+    drafter_factory: ServerDrafterFactory | None = None,
 ) -> AsyncIterator[Engine]:
     """Runs an engine with K/V for `capacity` tokens on the running virtual loop until the block ends."""
     clock = asyncio.get_running_loop().time
-    target = TableTarget(tables, capacity)
-    engine = Engine(Sessions(terms, limits, capacity), target, pace, clock=clock, make_worker=VirtualWorker)
+    sessions = Sessions(terms, limits, capacity)
+    engine = Engine(sessions, target, pace, None, drafter_factory, clock, VirtualWorker)
     async with running(engine):
         yield engine
 

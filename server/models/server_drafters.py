@@ -21,7 +21,7 @@ from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 
 _DTYPE = "float16"  # of state that never leaves the machine
-_EXPANSION = Expansion(breadth=8, children=8, nodes=256, least_probability=0.01)
+SERVER_TREE = Expansion(breadth=8, children=8, nodes=256, least_probability=0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class StateFedDrafterFactory:
     def _load(self, draft: DraftModel, depth: int) -> DrafterFactory:
         site, request = self._site, StateRequest(draft.name, depth, _DTYPE)
         where = (draft.directory, site.device, site.dtype, site.context, site.vocab_size, request)
-        return load_draft_model(draft.kind.name, DrafterConfig(*where, _EXPANSION, tail=draft.tail))
+        return load_draft_model(draft.kind.name, DrafterConfig(*where, SERVER_TREE, tail=draft.tail))
 
 
 def _frame(start: int, count: int, kind: StateKind, payload: bytes) -> State:

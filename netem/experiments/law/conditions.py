@@ -15,8 +15,8 @@ from client.drafting.policies import LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
 from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
-from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables
-from netem.experiments.table_runs import ask, serving_tables
+from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables, TableTarget
+from netem.experiments.table_runs import ask, serving
 from netem.links.profile import Direction, LinkProfile
 from netem.virtual.clock import run_virtually
 from server.engine import Engine
@@ -104,6 +104,6 @@ async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answe
             counted.passes.append(answer.stats.passes)
 
     limits = ServingLimits(timing.clients, timing.pass_tokens, 0.0)
-    async with serving_tables(tables, _TERMS, limits, timing.pace, _CAPACITY) as engine:
+    async with serving(TableTarget(tables, _CAPACITY), _TERMS, limits, timing.pace, _CAPACITY) as engine:
         await asyncio.gather(*(ask_in_turn(engine) for _ in range(timing.clients)))
     return counted

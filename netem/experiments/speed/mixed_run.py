@@ -15,9 +15,9 @@ from client.drafting.policies import CLOUD, STREAM, Policy
 from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
 from common.stated_costs import DRAFT_SECONDS
-from netem.experiments.law.tables import END, VOCABULARY, TableDrafter, Tables, make_tables
+from netem.experiments.law.tables import END, VOCABULARY, TableDrafter, Tables, TableTarget, make_tables
 from netem.experiments.speed.runs import Run, TimedAnswer
-from netem.experiments.table_runs import ask, serving_tables
+from netem.experiments.table_runs import ask, serving
 from netem.links.profile import Direction, LinkProfile
 from netem.virtual.clock import run_virtually
 from server.engine import Engine
@@ -103,7 +103,7 @@ async def _run(tables: Tables, pace: Pace, load: MixedLoad, policy: Policy, draw
             await ask_timed(engine, load.long_tokens, AnswerOptions(CLOUD, 2, idle="eager")) for _ in range(load.each)
         ]
 
-    async with serving_tables(tables, terms, limits, pace, _CAPACITY) as engine:
+    async with serving(TableTarget(tables, _CAPACITY), terms, limits, pace, _CAPACITY) as engine:
         chats = [asyncio.create_task(chat(engine)) for _ in range(load.chats)]
         long = await asyncio.gather(*(read(engine) for _ in range(load.readers)))
         await asyncio.sleep(load.seconds - clock())

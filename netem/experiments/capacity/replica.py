@@ -1,0 +1,203 @@
+"""One replica with many clients on the virtual clock, with recorded acceptance in place of the models.
+
+The real engine, scheduler, sessions, conversations and drafting loops. May know how a virtual run is assembled. It may
+not know fleets, tables, or which systems are compared.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from client.answer import Answer, TokenListener
+from client.answering import AnswerOptions
+from client.demo.asking import ignore_tokens
+from client.drafting.policies import Policy
+from client.errors import BrokenOffError, RefusedError
+from client.stats import per
+from common.protocol.terms import Terms
+from common.stated_costs import DRAFT_SECONDS
+from netem.experiments.capacity.replay import END, Replay, ReplayDrafter, ReplayDrafterFactory, ReplayTarget
+from netem.experiments.speed.runs import drawn, quantile
+from netem.experiments.table_runs import ask, serving
+from netem.links.profile import LinkProfile
+from netem.virtual.clock import run_virtually
+from netem.virtual.server import PACE
+from server.engine import Engine
+from server.models.server_drafters import SERVER_TREE
+from server.sessions.admission import ServingLimits
+from server.sessions.counters import Counters
+
+PASS_TOKENS = 512
+_CONTEXT = 4096
+_K_V_TOKENS = 1_000_000
+_APART = 7  # answers between those of two clients
+_MAX_SESSIONS = 4096  # enough that only the number of answers at a time is limited
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSystem:
+    """policy: of the clients. idle: the idle policy that they ask for."""
+
+    name: str
+    policy: Policy
+    idle: str
+    server_drafting: bool
+
+
+@dataclass(frozen=True)
+class ReplicaLoad:
+    """Clients that are always being answered: each asks again as soon as its answer has ended, over the next of
+    `links`. They begin within `begin_s`, in the middle of answers; commits are counted from then on, for `seconds`."""
+
+    clients: int
+    links: Sequence[LinkProfile]
+    seconds: float
+    begin_s: float = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGaps:
+    """What clients on one link saw. gaps: seconds between two commits of one answer. tokens: behind the first commit of
+    an answer, in `client_seconds` of all clients."""
+
+    tokens: int
+    client_seconds: float
+    gaps: Sequence[float]
+
+    @property
+    def tokens_per_client_second(self) -> float:
+        return per(self.tokens, self.client_seconds)
+
+    @property
+    def gap_p95_s(self) -> float:
+        return quantile(self.gaps, 0.95)
+
+
+@dataclass(frozen=True)
+class ReplicaRun:
+    """By the name of the link, and the server's counters; `refused` are requests that the server had no room for."""
+
+    links: Mapping[str, LinkGaps]
+    counters: Counters
+    refused: int
+    seconds: float
+
+    @property
+    def whole(self) -> LinkGaps:
+        """Over all links."""
+        each = self.links.values()
+        return LinkGaps(
+            sum(link.tokens for link in each),
+            sum(link.client_seconds for link in each),
+            [gap for link in each for gap in link.gaps],
+        )
+
+
+def run_replica(replay: Replay, system: ReplicaSystem, load: ReplicaLoad) -> ReplicaRun:
+    """Deterministic: links are drawn by client and question, and answers are the recorded ones in a cycle."""
+    return run_virtually(_Clients(replay, system, load).run())
+
+
+class _Clients:
+    def __init__(self, replay: Replay, system: ReplicaSystem, load: ReplicaLoad):
+        self._replay = replay
+        self._system = system
+        self._load = load
+        self._ends_s = load.begin_s + load.seconds
+        self._tokens: dict[str, int] = defaultdict(int)
+        self._gaps: dict[str, list[float]] = defaultdict(list)
+        self._refused = 0
+
+    async def run(self) -> ReplicaRun:
+        load = self._load
+        async with _serving(self._replay, self._system) as engine:
+            starts = [load.begin_s * number / load.clients for number in range(load.clients)]
+            clients = [asyncio.create_task(self._client(engine, *each)) for each in enumerate(starts)]
+            await asyncio.sleep(self._ends_s)
+            for client in clients:
+                client.cancel()
+            await asyncio.gather(*clients, return_exceptions=True)
+            counters = engine.counters
+        links = {
+            name: LinkGaps(self._tokens[name], sum(self._gaps[name]), self._gaps[name])
+            for name in dict.fromkeys(link.name for link in load.links)
+        }
+        return ReplicaRun(links, counters, self._refused, load.seconds)
+
+    async def _client(self, engine: Engine, number: int, start_s: float) -> None:
+        await asyncio.sleep(start_s)
+        question = 0
+        begun = number / self._load.clients
+        while True:
+            link = self._load.links[(number + question) % len(self._load.links)]
+            try:
+                await self._question(engine, drawn(link, number, question), number * _APART + question, begun)
+                question, begun = question + 1, 0.0
+            except RefusedError as refusal:
+                self._refused += 1
+                await asyncio.sleep(refusal.retry_after)
+
+    async def _question(self, engine: Engine, link: LinkProfile, answer: int, begun: float) -> None:
+        clock = asyncio.get_running_loop().time
+        last_s: float | None = None
+
+        def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
+            nonlocal last_s
+            if not committed:
+                return
+            now_s = clock()
+            if last_s is not None and last_s >= self._load.begin_s:
+                self._tokens[link.name] += len(committed)
+                self._gaps[link.name].append(now_s - last_s)
+            last_s = now_s
+
+        await ask_replayed(engine, self._replay, self._system, link, answer, begun, watch)
+
+
+async def ask_replayed(
+    engine: Engine,
+    replay: Replay,
+    system: ReplicaSystem,
+    link: LinkProfile,
+    number: int,
+    begun: float = 0.0,
+    watch: TokenListener = ignore_tokens,
+) -> Answer:
+    """Recorded answer `number`, of which the share `begun` is part of the prompt."""
+    prompt = replay.prompt(number, int(begun * (replay.tokens(number) - 1)))
+    options = AnswerOptions(system.policy, replay.tokens(number) + 1, idle=system.idle, pace=DRAFT_SECONDS)
+    drafter = ReplayDrafter(replay) if system.policy.drafts else None
+    session_id = f"{link.seed:016x}{number:016x}"
+    answer = await ask(engine, link, session_id, prompt, options, drafter, watch)
+    if answer.failure:
+        raise BrokenOffError(answer.failure)
+    return answer
+
+
+def answer_in_turn(replay: Replay, system: ReplicaSystem, link: LinkProfile, clients: int, answers: int) -> float:
+    """Tokens per second of a client, where `clients` of one replica each ask every `clients`-th of so many recorded
+    answers, one after the other."""
+
+    async def main() -> float:
+        async with _serving(replay, system) as engine:
+
+            async def attend(number: int) -> list[Answer]:
+                return [
+                    await ask_replayed(engine, replay, system, drawn(link, number, turn), answer)
+                    for turn, answer in enumerate(range(number, answers, clients))
+                ]
+
+            attended = await asyncio.gather(*(attend(number) for number in range(clients)))
+            stats = [answer.stats for of_client in attended for answer in of_client]
+            return per(sum(each.tokens for each in stats), sum(each.seconds for each in stats))
+
+    return run_virtually(main())
+
+
+def _serving(replay: Replay, system: ReplicaSystem) -> AbstractAsyncContextManager[Engine]:
+    terms = Terms("replay", replay.vocabulary, _CONTEXT, frozenset({END}), lambda tokens: "", server_drafts=True)
+    factory = ReplayDrafterFactory(replay, SERVER_TREE) if system.server_drafting else None
+    limits = ServingLimits(_MAX_SESSIONS, PASS_TOKENS)
+    return serving(ReplayTarget(replay), terms, limits, PACE, _K_V_TOKENS, factory)

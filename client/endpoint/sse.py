@@ -37,8 +37,10 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], object]):
-        super().__init__(events, headers=_HEADERS)
+    def __init__(
+        self, events: AsyncIterator[bytes], on_end: Callable[[], object], headers: Mapping[str, str] | None = None
+    ):
+        super().__init__(events, headers={**_HEADERS, **(headers or {})})
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -33,7 +33,7 @@ def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
 def test_a_parameter_whose_name_is_no_text_is_refused_in_openais_shape(path, body):
     body = '{"messages": [{"role": "user", "content": ""}], "prompt": "", "model": "outrider", ' + body[1:]
-    paths = OpenAiPaths(None, Sampling(seed=0), dict)
+    paths = OpenAiPaths(None, Sampling(seed=0), dict, strict=True)
     client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
     answer = client.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400

@@ -20,6 +20,7 @@ from client.endpoint.app import OpenAiPaths, make_app
 from client.endpoint.connections import BACKLOG, TimedConnection
 from client.endpoint.conversation_pool import ConversationPool
 from client.endpoint.monitor import HealthProbe, Monitor
+from client.endpoint.ollama_paths import OllamaPaths
 from client.endpoint.page import LinkControl, PageContext, PagePaths
 from client.endpoint.served_models import ServedModels
 from client.endpoint.service import EndpointDefaults, Service
@@ -169,7 +170,8 @@ async def _assemble(
     paths = OpenAiPaths(models, defaults.options.sampling, health, strict=defaults.strict)
     page = PagePaths(PageContext(first, models, monitor, defaults.options.sampling, link_control, is_closing))
     rules = access_rules_for(listening.address.host, listening.key, listening.origins)
-    app = make_app([*paths.routes(), *page.routes()], rules)
+    ollama = OllamaPaths(models, defaults.options.sampling)
+    app = make_app([*paths.routes(), *ollama.routes(), *page.routes()], rules)
     return app, loaded
 
 

@@ -23,7 +23,7 @@ _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _OPEN_PATHS = frozenset(("/", "/health"))
 _OPEN_FOLDER = "/static/"
 """Paths that need no key: they reveal no text of a user, and read no body."""
-_SHARED_FOLDERS = ("/v1/", "/health")
+_SHARED_FOLDERS = ("/v1/", "/api/", "/health")
 """Paths that pages of allowed origins may use."""
 
 ANY_ORIGIN = "*"

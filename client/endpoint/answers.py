@@ -16,6 +16,20 @@ Event = tuple[int, Piece | FinishedAnswer]
 """The index of a choice, and what came of it: a piece, or at last the whole."""
 
 
+class HeldAnswers:
+    """Begins answers and holds their tasks until they have ended, on the server too."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, service: Service, choices: Sequence[Choice]) -> "Answers":
+        answers = Answers(service, choices)
+        for task in answers.tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return answers
+
+
 class Answers:
     """Begins all answers; `cancel` ends them, on the server too."""
 

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 
 from client.endpoint.access_checks import AccessChecks, AccessRules
 from client.endpoint.answer_parsers.pieces import ToolCall
-from client.endpoint.answers import Answers, Event
+from client.endpoint.answers import Answers, Event, HeldAnswers
 from client.endpoint.faults import Fault, FaultError, internal, no_embeddings, no_such_path, wrong
 from client.endpoint.openai_requests import CompletionRequest, RequestKind, read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, model, model_list
@@ -54,7 +54,7 @@ class OpenAiPaths:
         self._health = health
         self._strict = strict
         self._began = int(time.time())
-        self._ending: set[asyncio.Task[Any]] = set()
+        self._held = HeldAnswers()
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -89,23 +89,16 @@ class OpenAiPaths:
             sum(len(choice.prompt.tokens) for choice in choices[:: request.count]),
             tuple(choice.echo for choice in choices),
         )
-        answers, headers = self._begin(Answers(service, choices)), _warning(request.ignored)
+        answers, headers = self._held.begin(service, choices), _warning(request.ignored)
         try:
             if request.stream:
                 # A failure before the first text has an HTTP status of its own.
-                first = await _unless_disconnected(http, answers.next())
+                first = await unless_disconnected(http, answers.next())
                 return EventStream(_events(builder, request, first, answers), answers.cancel, headers)
-            return JSONResponse(builder.whole(await _unless_disconnected(http, answers.all())), headers=headers)
+            return JSONResponse(builder.whole(await unless_disconnected(http, answers.all())), headers=headers)
         except BaseException:  # the client may have disconnected, or this endpoint may be ending
             answers.cancel()
             raise
-
-    def _begin(self, answers: Answers) -> Answers:
-        """The answers, whose tasks are held until they have ended, on the server too."""
-        for task in answers.tasks:
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-        return answers
 
     async def _list_models(self, _: Request) -> Response:
         return JSONResponse(model_list(self._models.contexts, self._began))
@@ -139,7 +132,7 @@ def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
-async def _unless_disconnected(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:
+async def unless_disconnected(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:
     """The result of `waiting`. Raises ClientDisconnect if the client disconnects first."""
     tasks = asyncio.ensure_future(waiting), asyncio.ensure_future(until_disconnected(request.receive))
     try:
@@ -211,8 +204,8 @@ async def _refuse_embeddings(_: Request) -> Response:
     raise FaultError(no_embeddings())
 
 
-async def _tell_fault(_: Request, error: FaultError) -> Response:
-    return JSONResponse(error.fault.body(), error.fault.status, error.fault.headers())
+async def _tell_fault(request: Request, error: FaultError) -> Response:
+    return JSONResponse(_body(request, error.fault), error.fault.status, error.fault.headers())
 
 
 async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
@@ -221,12 +214,18 @@ async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
         fault = no_such_path(request.url.path)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         fault = Fault(error.status_code, f"{request.url.path} is not asked by {request.method}")
-    return JSONResponse(fault.body(), fault.status, error.headers)
+    return JSONResponse(_body(request, fault), fault.status, error.headers)
 
 
-async def _tell_crash(_: Request, error: Exception) -> Response:
+async def _tell_crash(request: Request, error: Exception) -> Response:
     fault = internal(error)
-    return JSONResponse(fault.body(), fault.status)
+    return JSONResponse(_body(request, fault), fault.status)
+
+
+def _body(request: Request, fault: Fault) -> dict[str, Any]:
+    """A fault as the API of the path has it: OpenAI's, or Ollama's."""
+    body = fault.body()
+    return {"error": body["error"]["message"]} if request.url.path.startswith("/api/") else body
 
 
 async def _ignore_disconnect(_: Request, __: ClientDisconnect) -> Response:

@@ -27,6 +27,8 @@ class Hermes:
         value, end = found
         call = as_call(value)
         rest = text[end:].lstrip()
-        if call is None or not (rest.startswith(_END) or (is_whole and not rest)):
-            return NO_CALL
-        return ReadCalls((call,), len(text) - len(rest) + (len(_END) if rest else 0))
+        is_closed = rest.startswith(_END)
+        if call is not None and (is_closed or (is_whole and not rest)):
+            return ReadCalls((call,), len(text) - len(rest) + is_closed * len(_END))
+        may_be_closed = call is not None and not is_whole and _END.startswith(rest)
+        return None if may_be_closed else NO_CALL

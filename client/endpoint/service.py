@@ -97,13 +97,14 @@ class Service:
         FaultError for what cannot be made a prompt, and for options that cannot be had."""
         parameter = "messages" if request.kind is RequestKind.CHAT else "prompt"
         self._check_tools(request)
-        characters, context = sum(map(len, _strings(request))), self.context
-        try:
-            check_characters(characters, self._most_characters, context)
-        except MisuseError as error:
-            raise wrong(parameter, str(error), "context_length_exceeded") from error
+        context = self.context
         choices: list[Choice] = []
         for source in request.prompts or (request.messages,):
+            characters = sum(map(len, _strings([source, request.tools, request.variables])))
+            try:
+                check_characters(characters, self._most_characters, context)
+            except MisuseError as error:
+                raise wrong(parameter, str(error), "context_length_exceeded") from error
             try:
                 prompt = self._prompt(request, source)
             except MisuseError as error:
@@ -207,7 +208,7 @@ class Service:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All strings in JSON values, and in requests."""
+    """All strings in a JSON value."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -218,8 +219,6 @@ def _strings(value: Any) -> Iterator[str]:
                 waiting += [*each.keys(), *each.values()]
             case list() | tuple():
                 waiting += each
-            case CompletionRequest():
-                waiting += [each.messages, [p for p in each.prompts if isinstance(p, str)], each.tools, each.variables]
 
 
 def _strings_beside_contents(request: CompletionRequest) -> Iterator[str]:

@@ -140,9 +140,11 @@ def plain_tokenizer(theirs: "PreTrainedTokenizerBase") -> PlainTokenizer | None:
         return None
     if any(getattr(type(theirs), name, None) is not getattr(TokenizersBackend, name, None) for name in _AS_INHERITED):
         return None
-    template, tool_template = theirs.chat_template, None
+    template: Any = theirs.chat_template
+    tool_template: str | None = None
     if isinstance(template, dict):
-        template, tool_template = template.get("default"), template.get("tool_use")
+        tool_template = template.get("tool_use")
+        template = template.get("default")
         if template is None:  # which is no reason not to have one
             return None
     chat = ChatFormat(template, tool_template, getattr(theirs, "response_template", None))

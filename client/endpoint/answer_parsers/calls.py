@@ -32,8 +32,11 @@ NO_CALL = ReadCalls((), 0)
 class CallSyntax(Protocol):
     """How the models of a family write calls. `marks` are texts that may be special tokens of a tokenizer."""
 
-    name: str
-    marks: tuple[str, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def marks(self) -> tuple[str, ...]: ...
 
     def begin(self, text: str, *, is_first: bool) -> int:
         """Where a call begins or may begin, the text's length if nowhere; `is_first`: nothing but calls precedes."""

@@ -39,10 +39,7 @@ def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
     fields = _fields(body)
     messages = fields.get("messages")
     asked = {**_shared(fields), "messages": _messages(messages) if isinstance(messages, list) else messages}
-    for name in ("tools", "think"):
-        if name in fields:
-            asked |= {"tools": fields[name]} if name == "tools" else _thinking(fields[name])
-    return read_chat(asked, defaults)
+    return read_chat({**asked, **_thinking(fields), "tools": fields.get("tools")}, defaults)
 
 
 def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
@@ -54,8 +51,8 @@ def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
         read = read_completion(asked, defaults)
         return read if "max_tokens" in asked else replace(read, max_new_tokens=None)
     system = [{"role": "system", "content": fields["system"]}] if fields.get("system") else []
-    asked = {**_shared(fields), "messages": [*system, {"role": "user", "content": prompt}]}
-    return read_chat({**asked, **(_thinking(fields["think"]) if "think" in fields else {})}, defaults)
+    messages = [*system, {"role": "user", "content": prompt}]
+    return read_chat({**_shared(fields), **_thinking(fields), "messages": messages}, defaults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:
     options = fields.get("options", {})
     if not isinstance(options, dict):
         raise wrong("options", "'options' must be an object")
-    asked = {theirs: options[ours] for ours, theirs in _OPTIONS.items() if ours in options}
+    asked = {openai: options[ollama] for ollama, openai in _OPTIONS.items() if ollama in options}
     if isinstance(asked.get("max_tokens"), int) and asked["max_tokens"] < 0:
         del asked["max_tokens"]  # no limit
     if "model" in fields:
@@ -135,7 +132,10 @@ def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, "stream": fields.get("stream", True)}
 
 
-def _thinking(value: Any) -> dict[str, Any]:
+def _thinking(fields: Mapping[str, Any]) -> dict[str, Any]:
+    value = fields.get("think")
+    if value is None:
+        return {}
     if isinstance(value, str):
         return {"reasoning_effort": value}
     return {"chat_template_kwargs": {"enable_thinking": value}}

@@ -151,6 +151,15 @@ def serve(
     api_key_file: Annotated[
         Path | None, typer.Option("--api-key-file", help="Require the API key in this file from apps.")
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="ORIGIN", help="Let web pages of this origin ask; may be repeated."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse requests with unknown parameters.")] = False,
+    tool_parser: Annotated[
+        str | None,
+        typer.Option("--tool-parser", metavar="NAME", help="How the target writes tool calls: hermes, for example."),
+    ] = None,
     offline_limit: option.OfflineLimit = DEFAULT_LIMIT_TOKENS,
     offline_wait: option.OfflineWait = DEFAULT_WAIT_S,
     temperature: option.Temperature = 0.0,
@@ -179,6 +188,8 @@ def serve(
         from client.commands.serve import Listening
         from client.commands.serve import serve as serve_command
         from client.drafting.draft_loader import DraftChoice
+        from client.endpoint.access_checks import check_origin
+        from client.endpoint.answer_parsers.answer_format import find_syntax
         from client.endpoint.service import EndpointDefaults, find_offline_behaviour
         from client.link.offline import OfflineOptions
         from common.address import parse_address
@@ -186,9 +197,13 @@ def serve(
 
         access = credentials.access_to(server)
         asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
-        defaults = EndpointDefaults(asked.options(pace_draft / 1000), rule, find_offline_behaviour(offline))
+        syntax = None if tool_parser is None else find_syntax(tool_parser)
+        options, when_offline = asked.options(pace_draft / 1000), find_offline_behaviour(offline)
+        defaults = EndpointDefaults(options, rule, when_offline, syntax, strict)
         warn_of_readable(api_key_file)
-        listening = Listening(parse_address(listen), parallel, read_token(api_key_file) if api_key_file else None)
+        key = read_token(api_key_file) if api_key_file else None
+        origins = tuple(map(check_origin, allow_origin or ()))
+        listening = Listening(parse_address(listen), parallel, key, origins)
         choice = DraftChoice(draft, device, dtype, threads=threads, layers=layers, state=state, weights=weights)
         unlinked = OfflineOptions(offline_limit, offline_wait)
         asyncio.run(serve_command(access, choice, model or (), cache_dir, defaults, unlinked, listening, loaded))

@@ -3,7 +3,8 @@
 Knows a tokenizer and nothing of sessions or screens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,19 @@ _BROKEN = "\N{REPLACEMENT CHARACTER}"
 _CHARACTER_BYTES = 4  # of the longest character in UTF-8, and so the tokens after which it is whole or never will be
 _LONGEST_COMPLAINT = 200  # characters of what a template has to say, which a server has written
 
-Message = dict[str, str]
+Message = dict[str, Any]
+"""A role and a content; what else it has is the template's to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateInput:
+    """What a template is given beside the messages: descriptions of the tools that may be called, and variables."""
+
+    tools: tuple[Mapping[str, Any], ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+
+_NOTHING_MORE = TemplateInput()
 
 
 def valid_text(text: str) -> str:
@@ -48,12 +61,12 @@ def raw_tokens(tokenizer: "Tokenizer", prompt: str) -> list[int]:
         return list(tokenizer(prompt)["input_ids"])
 
 
-def chat_tokens(tokenizer: "Tokenizer", messages: list[Message]) -> list[int]:
+def chat_tokens(tokenizer: "Tokenizer", messages: list[Message], more: TemplateInput = _NOTHING_MORE) -> list[int]:
     """The whole conversation as the target's template writes it, up to where the answer begins.
 
     Raises MisuseError where the target has no template or it refuses the conversation.
     """
-    return list(_through_template(tokenizer, messages, tokenize=True))
+    return list(_through_template(tokenizer, messages, more, tokenize=True))
 
 
 def raw_prompt(tokenizer: "Tokenizer", text: str) -> SplitPrompt:
@@ -64,7 +77,7 @@ def raw_prompt(tokenizer: "Tokenizer", text: str) -> SplitPrompt:
     return SplitPrompt(tuple(raw_tokens(tokenizer, safe)), _plain_tokens(tokenizer, without_marks(text[len(safe) :])))
 
 
-def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> SplitPrompt:
+def chat_prompt(tokenizer: "Tokenizer", messages: list[Message], more: TemplateInput = _NOTHING_MORE) -> SplitPrompt:
     """A conversation as `chat_tokens` has it. A person's messages may have private spans; an answer that quotes a mark
     has none.
 
@@ -74,11 +87,11 @@ def chat_prompt(tokenizer: "Tokenizer", messages: list[Message]) -> SplitPrompt:
     before = [None if message["role"] == "assistant" else before_private(message["content"]) for message in messages]
     first = next((index for index, text in enumerate(before) if text is not None), None)
     if first is None:
-        return SplitPrompt(tuple(chat_tokens(tokenizer, messages)))
+        return SplitPrompt(tuple(chat_tokens(tokenizer, messages, more)))
     # Rendered without what is private, so that not even a template's whim can show any of it.
-    opening = [*messages[:first], {"role": messages[first]["role"], "content": f"{before[first]}{BEGIN}"}]
-    safe, mark, _ = str(_through_template(tokenizer, opening, tokenize=False)).rpartition(BEGIN)
-    whole = str(_through_template(tokenizer, messages, tokenize=False))
+    opening = [*messages[:first], {**messages[first], "content": f"{before[first]}{BEGIN}"}]
+    safe, mark, _ = str(_through_template(tokenizer, opening, more, tokenize=False)).rpartition(BEGIN)
+    whole = str(_through_template(tokenizer, messages, more, tokenize=False))
     if not mark or not whole.startswith(safe + mark):
         raise MisuseError(
             "the target's chat template does not keep private text apart; give it plain text with `outrider run --raw`"
@@ -92,13 +105,32 @@ def _plain_tokens(tokenizer: "Tokenizer", text: str) -> tuple[int, ...]:
         return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def _through_template(tokenizer: "Tokenizer", messages: list[Message], *, tokenize: bool) -> Any:
+def knows_tools(tokenizer: "Tokenizer") -> bool:
+    """Whether the target's template shows tools to it, tried on a short conversation."""
+    messages = [{"role": "user", "content": "Hi"}]
+    function = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
+    shown = TemplateInput(({"type": "function", "function": function},))
+    try:
+        with_tools, without = (
+            _through_template(tokenizer, messages, more, tokenize=False) for more in (shown, _NOTHING_MORE)
+        )
+    except MisuseError:
+        return False
+    return bool(with_tools != without)
+
+
+def _through_template(tokenizer: "Tokenizer", messages: list[Message], more: TemplateInput, *, tokenize: bool) -> Any:
     if tokenizer.chat_template is None:
         raise MisuseError("this target has no chat template; give it plain text with `outrider run --raw`")
     try:
         with ended_by_second_interrupt():
             return tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=tokenize, return_dict=False
+                messages,
+                tools=[dict(tool) for tool in more.tools] or None,
+                add_generation_prompt=True,
+                tokenize=tokenize,
+                return_dict=False,
+                **more.variables,
             )
     except Exception as error:  # a template is a program, and may fail as any program may
         complaint = plain(str(error), _LONGEST_COMPLAINT)
@@ -130,8 +162,10 @@ class IncrementalText:
     that bytes that are no text come out the same in whatever pieces they came.
     """
 
-    def __init__(self, tokenizer: "Tokenizer"):
+    def __init__(self, tokenizer: "Tokenizer", shown: Mapping[int, str] | None = None):
+        """`shown` are special tokens that count as text, each with its own."""
         self._tokenizer = tokenizer
+        self._shown = shown or {}
         self._window: list[int] = []
         self._context = 0  # leading tokens of the window that only give context
 
@@ -139,6 +173,9 @@ class IncrementalText:
         """Appends tokens; returns the text that became final."""
         final = ""
         for token in tokens:
+            if token in self._shown:
+                final += self.flush() + self._shown[token]
+                continue
             self._window.append(token)
             text = decode(self._tokenizer, self._window, self._context)
             # A decoder of byte tokens may break a whole run of them for one that is wrong.

@@ -20,6 +20,7 @@ from client.endpoint.app import OpenAiPaths, make_app
 from client.endpoint.connections import BACKLOG, TimedConnection
 from client.endpoint.conversation_pool import ConversationPool
 from client.endpoint.monitor import HealthProbe, Monitor
+from client.endpoint.ollama_paths import OllamaPaths
 from client.endpoint.page import LinkControl, PageContext, PagePaths
 from client.endpoint.served_models import ServedModels
 from client.endpoint.service import EndpointDefaults, Service
@@ -39,11 +40,12 @@ _GRACE_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """`places` requests are answered at once; `key` is None if no API key is needed."""
+    """`places` requests are answered at once; `key` is None if no API key is needed; web pages of `origins` may ask."""
 
     address: Address
     places: int
     key: str | None
+    origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises MisuseError if anybody could ask."""
@@ -164,9 +166,11 @@ async def _assemble(
             "waiting": pool.waiting,
         }
 
-    paths = OpenAiPaths(models, defaults.options.sampling, health)
+    paths = OpenAiPaths(models, defaults.options.sampling, health, strict=defaults.strict)
     page = PagePaths(PageContext(first, models, monitor, defaults.options.sampling, link_control, is_closing))
-    app = make_app([*paths.routes(), *page.routes()], access_rules_for(listening.address.host, listening.key))
+    rules = access_rules_for(listening.address.host, listening.key, listening.origins)
+    ollama = OllamaPaths(models, defaults.options.sampling)
+    app = make_app([*paths.routes(), *ollama.routes(), *page.routes()], rules)
     return app, loaded
 
 

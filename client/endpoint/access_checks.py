@@ -4,6 +4,7 @@ An ASGI middleware. It may not know what requests mean.
 """
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from hmac import compare_digest
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from client.endpoint.faults import Fault, FaultError
+from common.protocol.errors import MisuseError
 
 MOST_BODY_BYTES = 4 * 1024 * 1024
 _BODY_TIMEOUT_S = 30.0
@@ -21,21 +23,44 @@ _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _OPEN_PATHS = frozenset(("/", "/health"))
 _OPEN_FOLDER = "/static/"
 """Paths that need no key: they reveal no text of a user, and read no body."""
+_SHARED_FOLDERS = ("/v1/", "/api/", "/health")
+"""Paths that pages of allowed origins may use."""
+
+ANY_ORIGIN = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """`names` are the accepted host names, None for any; `key` is None if no API key is needed."""
+    """`names` are the accepted host names, None for any; `key` is None if no API key is needed; web pages of `origins`,
+    of any if `*` is among them, may ask for answers."""
 
     names: frozenset[str] | None
     key: str | None = None
+    origins: frozenset[str] = frozenset()
+
+    def admits(self, origin: str, path: str) -> bool:
+        """Whether a page of another origin may use the path. Our own page's paths are for our page alone."""
+        return path.startswith(_SHARED_FOLDERS) and not self.origins.isdisjoint((origin, ANY_ORIGIN))
 
 
-def access_rules_for(host: str, key: str | None) -> AccessRules:
+def access_rules_for(host: str, key: str | None, origins: Collection[str] = ()) -> AccessRules:
     """An endpoint on loopback accepts loopback names alone, against DNS rebinding: a foreign page could have its own
     name resolve to this machine."""
     is_ours_alone = host in _LOOPBACK_NAMES or host.startswith("127.")
-    return AccessRules(_LOOPBACK_NAMES | {host} if is_ours_alone else None, key)
+    return AccessRules(_LOOPBACK_NAMES | {host} if is_ours_alone else None, key, frozenset(origins))
+
+
+def check_origin(origin: str) -> str:
+    """The origin of a web page, or `*`. Raises MisuseError for another text."""
+    try:
+        parts = urlsplit(origin)
+        is_origin = parts.scheme in ("http", "https") and origin == f"{parts.scheme}://{parts.netloc}"
+        is_origin = is_origin and bool(parts.hostname) and origin == origin.lower()
+    except ValueError:
+        is_origin = False
+    if not is_origin and origin != ANY_ORIGIN:
+        raise MisuseError(f"--allow-origin takes an origin such as https://app.example.org, or *, not '{origin}'")
+    return origin
 
 
 class AccessChecks:
@@ -68,7 +93,8 @@ class AccessChecks:
             )
         origin = headers.get("origin")
         is_from_elsewhere = headers.get("sec-fetch-site") == "cross-site" and path != "/"
-        if is_from_elsewhere or (origin is not None and origin.partition("://")[2] != host):
+        is_from_elsewhere |= origin is not None and origin.partition("://")[2] != host
+        if is_from_elsewhere and not (origin is not None and rules.admits(origin, path)):
             return Fault(403, "cross-origin requests are not allowed", code="wrong_origin")
         if _is_open(path):
             # Refused unread, because anybody can send it.

@@ -5,8 +5,9 @@ Knows HTTP and the service. It may not know sessions or text.
 
 import asyncio
 import json
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from secrets import randbits
@@ -16,20 +17,26 @@ from uuid import uuid4
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from client.endpoint.access_checks import AccessChecks, AccessRules
-from client.endpoint.faults import Fault, FaultError, internal, no_such_path, wrong
+from client.endpoint.answer_parsers.pieces import ToolCall
+from client.endpoint.answers import Answers, Event, HeldAnswers
+from client.endpoint.faults import Fault, FaultError, internal, no_embeddings, no_such_path, wrong
 from client.endpoint.openai_requests import CompletionRequest, RequestKind, read_chat, read_completion
-from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, TextPiece, model, model_list
+from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, model, model_list
 from client.endpoint.served_models import ServedModels
 from client.endpoint.sse import DONE, EventStream, event, until_disconnected
 from common.protocol.sampling import Sampling
 
 _IDS = {RequestKind.CHAT: "chatcmpl-", RequestKind.COMPLETION: "cmpl-"}
+
+_HEADER_NAME = re.compile(r"[\w.\[\]-]{1,64}", re.ASCII)
+_MOST_NAMED = 16
 
 _CLIENT_CLOSED_REQUEST = 499  # nginx's code for it; the client no longer reads it
 
@@ -39,27 +46,32 @@ Health = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class OpenAiPaths:
-    def __init__(self, models: ServedModels, defaults: Sampling, health: Health):
+    """`strict`: requests with unknown parameters are refused; otherwise they are answered with a warning."""
+
+    def __init__(self, models: ServedModels, defaults: Sampling, health: Health, *, strict: bool = False):
         self._models = models
         self._defaults = defaults
         self._health = health
+        self._strict = strict
         self._began = int(time.time())
-        self._ending: set[asyncio.Task[Any]] = set()
+        self._held = HeldAnswers()
 
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
             Route("/v1/completions", self._complete, methods=["POST"]),
+            Route("/v1/embeddings", _refuse_embeddings, methods=["POST"]),
             Route("/v1/models", self._list_models),
             Route("/v1/models/{name:path}", self._show_model),
             Route("/health", self._tell_health),
         ]
 
     async def _chat(self, request: Request) -> ASGIApp:
-        return await self._answer(request, read_chat(await read_json(request), self._fresh()))
+        return await self._answer(request, read_chat(await read_json(request), self._fresh(), strict=self._strict))
 
     async def _complete(self, request: Request) -> ASGIApp:
-        return await self._answer(request, read_completion(await read_json(request), self._fresh()))
+        body = await read_json(request)
+        return await self._answer(request, read_completion(body, self._fresh(), strict=self._strict))
 
     def _fresh(self) -> Sampling:
         """What a request does not set itself."""
@@ -67,33 +79,26 @@ class OpenAiPaths:
 
     async def _answer(self, http: Request, request: CompletionRequest) -> ASGIApp:
         service = self._models.find(request.model)
-        prompt = await asyncio.to_thread(service.prompt, request)
-        options = service.options(request, prompt)
+        choices = await asyncio.to_thread(service.choices, request)
         builder = ResponseBuilder(
-            request.kind, _IDS[request.kind] + uuid4().hex, int(time.time()), request.model, *service.fingerprints
+            request.kind,
+            _IDS[request.kind] + uuid4().hex,
+            int(time.time()),
+            request.model,
+            *service.fingerprints,
+            sum(len(choice.prompt.tokens) for choice in choices[:: request.count]),
+            tuple(choice.echo for choice in choices),
         )
-        pieces: asyncio.Queue[TextPiece | None] = asyncio.Queue()
-        answering = self._begin(service.answer(prompt, options, pieces.put_nowait))
-        answering.add_done_callback(lambda _: pieces.put_nowait(None))
+        answers, headers = self._held.begin(service, choices), _warning(request.ignored)
         try:
             if request.stream:
                 # A failure before the first text has an HTTP status of its own.
-                piece = await _unless_disconnected(http, pieces.get())
-                if piece is None:
-                    answering.result()
-                events = _events(builder, request, piece, pieces, answering)
-                return EventStream(events, answering.cancel)
-            return JSONResponse(builder.whole(await _unless_disconnected(http, _result(answering))))
+                first = await unless_disconnected(http, answers.next())
+                return EventStream(_events(builder, request, first, answers), answers.cancel, headers)
+            return JSONResponse(builder.whole(await unless_disconnected(http, answers.all())), headers=headers)
         except BaseException:  # the client may have disconnected, or this endpoint may be ending
-            answering.cancel()
+            answers.cancel()
             raise
-
-    def _begin(self, answer: Coroutine[Any, Any, FinishedAnswer]) -> asyncio.Task[FinishedAnswer]:
-        """A task that, when cancelled, first ends the answer on the server."""
-        task = asyncio.create_task(answer)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-        return task
 
     async def _list_models(self, _: Request) -> Response:
         return JSONResponse(model_list(self._models.contexts, self._began))
@@ -113,10 +118,21 @@ def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
         ClientDisconnect: _ignore_disconnect,
         Exception: _tell_crash,
     }
-    return Starlette(routes=routes, middleware=[Middleware(AccessChecks, rules=rules)], exception_handlers=handlers)
+    middleware = [Middleware(AccessChecks, rules=rules)]
+    if rules.origins:  # a browser asks for leave first, without the key
+        cross_origin = Middleware(
+            CORSMiddleware,
+            allow_origins=sorted(rules.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            allow_private_network=True,
+            expose_headers=["Retry-After", "Warning"],
+        )
+        middleware.insert(0, cross_origin)
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
-async def _unless_disconnected(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:
+async def unless_disconnected(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:
     """The result of `waiting`. Raises ClientDisconnect if the client disconnects first."""
     tasks = asyncio.ensure_future(waiting), asyncio.ensure_future(until_disconnected(request.receive))
     try:
@@ -127,10 +143,6 @@ async def _unless_disconnected(request: Request, waiting: Coroutine[Any, Any, Re
     if tasks[0].cancelled() or not tasks[0].done():
         raise ClientDisconnect
     return tasks[0].result()
-
-
-async def _result(answering: "asyncio.Task[FinishedAnswer]") -> FinishedAnswer:
-    return await asyncio.shield(answering)
 
 
 async def read_json(request: Request) -> Any:
@@ -149,32 +161,51 @@ def _refuse_constant(name: str) -> None:
 
 
 async def _events(
-    builder: ResponseBuilder,
-    request: CompletionRequest,
-    piece: TextPiece | None,
-    pieces: "asyncio.Queue[TextPiece | None]",
-    answering: "asyncio.Task[FinishedAnswer]",
+    builder: ResponseBuilder, request: CompletionRequest, first: Event, answers: Answers
 ) -> AsyncIterator[bytes]:
     for chunk in builder.opening():
         yield event(chunk)
-    while piece is not None:
-        yield event(builder.piece(piece))
-        piece = await pieces.get()
+    finished: list[FinishedAnswer] = []
+    calls = [0] * len(answers.tasks)
+    index, news = first
     try:
-        written = answering.result()
+        while True:
+            if isinstance(news, FinishedAnswer):
+                finished.append(news)
+                yield event(builder.closing(index, news))
+            else:
+                for chunk in builder.piece(index, news, calls[index]):
+                    yield event(chunk)
+                calls[index] += isinstance(news, ToolCall)
+            if len(finished) == len(answers.tasks):
+                break
+            index, news = await answers.next()
     except FaultError as error:
         yield event(error.fault.body())
         return
     except Exception as error:  # the client must be told that no more will come
         yield event(internal(error).body())
         return
-    for chunk in builder.closing(written, include_usage=request.include_usage):
-        yield event(chunk)
+    if request.include_usage:
+        yield event(builder.usage(finished))
     yield DONE
 
 
-async def _tell_fault(_: Request, error: FaultError) -> Response:
-    return JSONResponse(error.fault.body(), error.fault.status, error.fault.headers())
+def _warning(ignored: Sequence[str]) -> dict[str, str]:
+    """A header that names parameters without effect, none if there are none."""
+    if not ignored:
+        return {}
+    odd = "one with an odd name"
+    names = ", ".join(name if _HEADER_NAME.fullmatch(name) else odd for name in ignored[:_MOST_NAMED])
+    return {"Warning": f'299 outrider "ignored: {names}"'}
+
+
+async def _refuse_embeddings(_: Request) -> Response:
+    raise FaultError(no_embeddings())
+
+
+async def _tell_fault(request: Request, error: FaultError) -> Response:
+    return JSONResponse(_body(request, error.fault), error.fault.status, error.fault.headers())
 
 
 async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
@@ -183,12 +214,18 @@ async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
         fault = no_such_path(request.url.path)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         fault = Fault(error.status_code, f"{request.url.path} is not asked by {request.method}")
-    return JSONResponse(fault.body(), fault.status, error.headers)
+    return JSONResponse(_body(request, fault), fault.status, error.headers)
 
 
-async def _tell_crash(_: Request, error: Exception) -> Response:
+async def _tell_crash(request: Request, error: Exception) -> Response:
     fault = internal(error)
-    return JSONResponse(fault.body(), fault.status)
+    return JSONResponse(_body(request, fault), fault.status)
+
+
+def _body(request: Request, fault: Fault) -> dict[str, Any]:
+    """A fault as the API of the path has it: OpenAI's, or Ollama's."""
+    body = fault.body()
+    return {"error": body["error"]["message"]} if request.url.path.startswith("/api/") else body
 
 
 async def _ignore_disconnect(_: Request, __: ClientDisconnect) -> Response:

@@ -44,6 +44,14 @@ def no_such_path(path: str) -> Fault:
     return Fault(404, f"there is no {path} here; chat/completions, completions and models are, all below /v1")
 
 
+def no_embeddings() -> Fault:
+    return Fault(
+        404,
+        "there are no embeddings here: the target writes text; ask an endpoint that runs an embedding model",
+        code="unsupported_endpoint",
+    )
+
+
 def busy(retry_after: int) -> FaultError:
     return FaultError(
         Fault(429, "too many requests wait already; come back later", "rate_limit_error", None, "busy", retry_after)

@@ -4,43 +4,48 @@ Pure: JSON values in, frozen data out, or a fault that names the parameter. It m
 or HTTP.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from client.endpoint import openai_messages, parameters
 from client.endpoint.faults import wrong
+from client.endpoint.openai_messages import Message, Tool
+from client.endpoint.parameters import Reader
 from common.protocol.sampling import Sampling
+
+MOST_CHOICES = 32
+"""Answers that one request may ask for: half of the requests that may wait."""
 
 _SEEDS = 1 << 64
 _COMPLETION_TOKENS = 16  # OpenAI's own default
 
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-
-_IGNORED = frozenset(
-    ("metadata", "parallel_tool_calls", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user")
-)
+_IGNORED = frozenset(("metadata", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"))
 """Parameters without any influence on the answer."""
 
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
-    "best_of": (1,),
-    "echo": (False,),
     "frequency_penalty": (0,),
     "function_call": ("none", "auto"),
     "functions": ([],),
     "logit_bias": ({},),
     "logprobs": (False,),
     "modalities": (["text"],),
-    "n": (1,),
     "presence_penalty": (0,),
     "response_format": ({"type": "text"},),
     "suffix": ("",),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
     "top_logprobs": (0,),
 }
 """Unsupported parameters, and the values of each that ask for nothing."""
+
+_TEMPLATE_ARGUMENTS = frozenset(
+    (
+        *("add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents"),
+        *("max_length", "messages", "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors"),
+        *("sanitize_control_tokens", "tokenize", "tokenizer_kwargs", "tools", "truncation"),
+    )
+)
+"""What `chat_template_kwargs` may not set: what the request says elsewhere, and how transformers renders."""
 
 
 class RequestKind(StrEnum):
@@ -50,35 +55,60 @@ class RequestKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """One of `messages`, `text` and `tokens` is the prompt; `max_new_tokens` is None for all that the context has
-    room for."""
+    """Either `messages` or `prompts`, texts or their tokens, are what is answered, each prompt `count` times.
+    `max_new_tokens` is None for all that the context has room for. `tools` are those that may be called, `variables`
+    what the chat template is given. `echo`: the answer begins with its prompt. `ignored` names what was asked for and
+    is not done."""
 
     kind: RequestKind
     model: str
     sampling: Sampling
-    messages: tuple[dict[str, str], ...] = ()
-    text: str = ""
-    tokens: tuple[int, ...] = ()
+    messages: tuple[Message, ...] = ()
+    prompts: tuple[str | tuple[int, ...], ...] = ()
+    count: int = 1
     max_new_tokens: int | None = None
     stop: tuple[str, ...] = ()
     stream: bool = False
     include_usage: bool = False
+    echo: bool = False
+    tools: tuple[Tool, ...] = ()
+    parallel_calls: bool = True
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+    def sampling_of(self, choice: int) -> Sampling:
+        """Of the choice of that index among those of one prompt: its seed is the request's and the index."""
+        return replace(self.sampling, seed=(self.sampling.seed + choice) % _SEEDS)
 
 
-def read_chat(body: Any, defaults: Sampling) -> CompletionRequest:
-    """Raises FaultError for what is no chat request, or asks for something unsupported."""
-    fields = _fields(body, _CHAT)
+def read_chat(body: Any, defaults: Sampling, *, strict: bool = False) -> CompletionRequest:
+    """Raises FaultError for what is no chat request, or asks for something unsupported; if `strict`, also for
+    parameters that are not known."""
+    fields, ignored = _fields(body, _CHAT, strict=strict)
     limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
     request = _common(RequestKind.CHAT, fields, defaults, limit)
-    return replace(request, messages=fields["messages"])
+    may_call = fields.get("tool_choice", True)
+    return replace(
+        request,
+        messages=fields["messages"],
+        tools=fields.get("tools", ()) if may_call else (),
+        parallel_calls=fields.get("parallel_tool_calls", True),
+        variables=_variables(fields),
+        ignored=ignored,
+    )
 
 
-def read_completion(body: Any, defaults: Sampling) -> CompletionRequest:
+def read_completion(body: Any, defaults: Sampling, *, strict: bool = False) -> CompletionRequest:
     """As `read_chat`, for plain text."""
-    fields = _fields(body, _COMPLETION)
+    fields, ignored = _fields(body, _COMPLETION, strict=strict)
     request = _common(RequestKind.COMPLETION, fields, defaults, fields.get("max_tokens", _COMPLETION_TOKENS))
-    prompt = fields["prompt"]
-    return replace(request, text=prompt) if isinstance(prompt, str) else replace(request, tokens=prompt)
+    prompts, count = fields["prompt"], request.count
+    asked = len(prompts) * count
+    if asked > MOST_CHOICES:
+        raise wrong("prompt", f"'prompt' and 'n' ask for {asked} answers; ask for at most {MOST_CHOICES} at once")
+    if fields.get("best_of", count) != count:
+        raise wrong("best_of", "'best_of' must be as large as 'n': all answers are returned")
+    return replace(request, prompts=prompts, echo=fields.get("echo", False), ignored=ignored)
 
 
 def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, limit: int | None) -> CompletionRequest:
@@ -87,15 +117,20 @@ def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, li
         kind,
         fields["model"],
         replace(defaults, **drawn),
+        count=fields.get("n", 1),
         max_new_tokens=limit,
         stop=fields.get("stop", ()),
         stream=fields.get("stream", False),
-        include_usage=fields.get("stream_options", False),
+        include_usage=fields.get("stream_options", {}).get("include_usage", False),
     )
 
 
-Reader = Callable[[str, Any], Any]
-"""Reads a parameter's JSON value. Raises FaultError if it is not of the parameter's type."""
+def _variables(fields: Mapping[str, Any]) -> dict[str, Any]:
+    variables = dict(fields.get("chat_template_kwargs", {}))
+    effort = fields.get("reasoning_effort")
+    if effort is not None and variables.setdefault("reasoning_effort", effort) != effort:
+        raise wrong("reasoning_effort", "'reasoning_effort' and 'chat_template_kwargs' contradict each other")
+    return variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +141,8 @@ class _ParameterTable:
     required: Sequence[str]
 
 
-def _fields(body: Any, form: _ParameterTable) -> dict[str, Any]:
+def _fields(body: Any, form: _ParameterTable, *, strict: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is given, and the names of what is ignored."""
     if not isinstance(body, dict):
         raise wrong(None, "the body must be a JSON object")
     given = {name: value for name, value in body.items() if value is not None}
@@ -117,127 +153,93 @@ def _fields(body: Any, form: _ParameterTable) -> dict[str, Any]:
     for name, value in given.items():
         if name in form.readers:
             fields[name] = form.readers[name](name, value)
-        elif name in _HARMLESS:
-            if value not in _HARMLESS[name]:
-                raise wrong(name, f"'{name}' is not supported here; leave it out", "unsupported_parameter")
-        elif name not in _IGNORED:
-            raise wrong(name, f"the parameter '{name}' is not known here; leave it out", "unsupported_parameter")
-    return fields
+        elif name in _HARMLESS and value not in _HARMLESS[name]:
+            raise wrong(name, f"'{name}' is not supported here; leave it out", "unsupported_parameter")
+    ignored = _unknown(given, form)
+    if strict and ignored:
+        name = ignored[0]
+        raise wrong(name, f"the parameter '{name}' is not known here; leave it out", "unsupported_parameter")
+    return fields, ignored
 
 
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise wrong(name, f"'{name}' must be a string")
-    try:
-        value.encode()
-    except UnicodeError:
-        raise wrong(name, f"'{name}' is not valid text: it has half a surrogate pair") from None
-    return value
+def _unknown(given: Mapping[str, Any], form: _ParameterTable) -> tuple[str, ...]:
+    """Names of what is asked for and not done."""
+    names = [name for name in given if not (name in form.readers or name in _HARMLESS or name in _IGNORED)]
+    options = given.get("stream_options", {}) if "stream_options" in form.readers else {}
+    names += [f"stream_options.{name}" for name in options if name not in _STREAM_OPTIONS]
+    if "tools" in form.readers:
+        tools = enumerate(given.get("tools", ()))
+        names += [f"tools[{index}].function.strict" for index, tool in tools if openai_messages.asks_for_strict(tool)]
+    return tuple(names)
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise wrong(name, f"'{name}' must be true or false")
-    return value
-
-
-def _whole(least: int) -> Reader:
-    def read(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least or value >= 1 << 31:
-            raise wrong(name, f"'{name}' must be a whole number, at least {least}")
-        return value
-
-    return read
-
-
-def _number(least: float, most: float) -> Reader:
-    def read(name: str, value: Any) -> float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (is_number and math.isfinite(value) and least <= value <= most):
-            raise wrong(name, f"'{name}' must be a number from {least:g} to {most:g}")
-        return float(value)
-
-    return read
-
-
-def _seed(name: str, value: Any) -> int:
-    """OpenAI's seeds may be negative."""
-    if isinstance(value, bool) or not isinstance(value, int) or not -(_SEEDS // 2) <= value < _SEEDS:
-        raise wrong(name, "'seed' must be a whole number of 64 bits")
-    return value % _SEEDS
-
-
-def _stop(name: str, value: Any) -> tuple[str, ...]:
-    stops = [value] if isinstance(value, str) else value
-    if not isinstance(stops, list):
-        raise wrong(name, "'stop' must be a string or a list of strings")
-    return tuple(_text(name, each) for each in stops)
-
-
-def _stream_options(name: str, value: Any) -> bool:
-    """Whether usage is wanted."""
+def _stream_options(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise wrong(name, "'stream_options' must be an object")
-    unknown = set(value) - {"include_usage", "include_obfuscation"}
-    if unknown:
-        raise wrong(name, f"'stream_options' has no '{min(unknown)}' here; leave it out", "unsupported_parameter")
-    return _flag("stream_options.include_usage", value.get("include_usage", False))
+    parameters.flag("stream_options.include_usage", value.get("include_usage", False))
+    return value
 
 
-def _messages(name: str, value: Any) -> tuple[dict[str, str], ...]:
-    if not isinstance(value, list) or not value:
-        raise wrong(name, "'messages' must be a list with at least one message")
-    return tuple(_message(f"{name}[{index}]", message) for index, message in enumerate(value))
+def _template_variables(name: str, value: Any) -> dict[str, Any]:
+    variables = parameters.json_object(name, value)
+    for reserved in sorted(_TEMPLATE_ARGUMENTS & variables.keys()):
+        raise wrong(name, f"'{name}' cannot set '{reserved}'; leave it out")
+    return variables
 
 
-def _message(name: str, message: Any) -> dict[str, str]:
-    if not isinstance(message, dict) or "role" not in message:
-        raise wrong(name, f"'{name}' must be an object with a role and a content")
-    role = message["role"]
-    if not isinstance(role, str) or role not in _ROLES:
-        raise wrong(f"{name}.role", f"'{name}.role' must be one of: {', '.join(_ROLES)}", "unsupported_value")
-    return {"role": _ROLES[role], "content": _content(f"{name}.content", message.get("content"))}
-
-
-def _content(name: str, content: Any) -> str:
-    if not isinstance(content, list):
-        return _text(name, content)
-    for part in content:
-        if not isinstance(part, dict) or part.get("type") != "text" or "text" not in part:
-            raise wrong(name, f"'{name}' may hold text alone", "unsupported_value")
-    return "".join(_text(name, part["text"]) for part in content)
-
-
-def _prompt(name: str, value: Any) -> str | tuple[int, ...]:
-    """A text, or its tokens; a list of one of either is that."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | list):
-        value = value[0]
-    if isinstance(value, str):
-        return _text(name, value)
-    if not isinstance(value, list) or not value or not all(_is_token(each) for each in value):
-        raise wrong(name, "'prompt' must be one text or one list of tokens")
-    return tuple(value)
+def _prompts(name: str, value: Any) -> tuple[str | tuple[int, ...], ...]:
+    """A text, or its tokens, or a list of texts or of lists of tokens."""
+    several = value if isinstance(value, list) and value and isinstance(value[0], str | list) else [value]
+    if isinstance(several[0], str):
+        return tuple(parameters.text(name, each) for each in several)
+    for each in several:
+        if not isinstance(each, list) or not each or not all(map(_is_token, each)):
+            raise wrong(name, "'prompt' must be a text or a list of tokens, or a list of one of them")
+    return tuple(tuple(each) for each in several)
 
 
 def _is_token(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+_STREAM_OPTIONS = ("include_usage", "include_obfuscation")
+
 _SAMPLING: Mapping[str, Reader] = {
-    "temperature": _number(0, 100),
-    "top_p": _number(0, 1),
-    "min_p": _number(0, 1),
-    "top_k": _whole(0),
-    "repetition_penalty": _number(0, 100),
-    "seed": _seed,
+    "temperature": parameters.number(0, 100),
+    "top_p": parameters.number(0, 1),
+    "min_p": parameters.number(0, 1),
+    "top_k": parameters.whole(0),
+    "repetition_penalty": parameters.number(0, 100),
+    "seed": parameters.seed,
 }
 _SHARED: Mapping[str, Reader] = {
-    "model": _text,
-    "stop": _stop,
-    "stream": _flag,
+    "model": parameters.text,
+    "n": parameters.whole(1, MOST_CHOICES + 1),
+    "stop": parameters.stop,
+    "stream": parameters.flag,
     "stream_options": _stream_options,
-    "max_tokens": _whole(1),
+    "max_tokens": parameters.whole(1),
     **_SAMPLING,
 }
-_CHAT = _ParameterTable({**_SHARED, "messages": _messages, "max_completion_tokens": _whole(1)}, ("model", "messages"))
-_COMPLETION = _ParameterTable({**_SHARED, "prompt": _prompt}, ("model", "prompt"))
+_CHAT = _ParameterTable(
+    {
+        **_SHARED,
+        "messages": openai_messages.messages,
+        "max_completion_tokens": parameters.whole(1),
+        "tools": openai_messages.tools,
+        "tool_choice": openai_messages.tool_choice,
+        "parallel_tool_calls": parameters.flag,
+        "reasoning_effort": parameters.text,
+        "chat_template_kwargs": _template_variables,
+    },
+    ("model", "messages"),
+)
+_COMPLETION = _ParameterTable(
+    {
+        **_SHARED,
+        "prompt": _prompts,
+        "echo": parameters.flag,
+        "best_of": parameters.whole(1),
+    },
+    ("model", "prompt"),
+)

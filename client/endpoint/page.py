@@ -87,9 +87,8 @@ class PagePaths:
         context = self._context
         chat_request = read_chat(await read_json(request), replace(context.defaults, seed=randbits(64)))
         service = context.models.find(chat_request.model)
-        prompt = await asyncio.to_thread(service.prompt, chat_request)
-        options = service.options(chat_request, prompt)
-        live = LiveAnswer(service, service.tokenizer, context.monitor, prompt, options)
+        choice = (await asyncio.to_thread(service.choices, chat_request))[0]
+        live = LiveAnswer(service, service.tokenizer, context.monitor, choice.prompt, choice.options)
         self._answering.add(live.answering)
         live.answering.add_done_callback(self._answering.discard)
         return EventStream(_events(live.changes()), live.stop)

@@ -35,10 +35,14 @@ async def until_disconnected(receive: Receive) -> None:
 class EventStream(StreamingResponse):
     """`on_end` is called when the client reads no more, whatever the reason."""
 
-    media_type = "text/event-stream"
-
-    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], object]):
-        super().__init__(events, headers=_HEADERS)
+    def __init__(
+        self,
+        events: AsyncIterator[bytes],
+        on_end: Callable[[], object],
+        headers: Mapping[str, str] | None = None,
+        media_type: str = "text/event-stream",
+    ):
+        super().__init__(events, headers={**_HEADERS, **(headers or {})}, media_type=media_type)
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,10 +5,11 @@ Knows tokens, text and the state of the link. It may not know HTTP.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from client.endpoint.openai_responses import TextPiece
+from client.endpoint.answer_parsers.pieces import AnswerParser, Piece, TextPiece, ToolCall
 from client.link.link_state import LinkState
 from client.stops import TextBeforeStop
 from client.text import IncrementalText
@@ -19,30 +20,44 @@ if TYPE_CHECKING:
 GRACE_S = 1.0
 """For how long a link may be gone before it counts as gone: a server that restarts is back by then."""
 
-Emit = Callable[[TextPiece], None]
+Emit = Callable[[Piece], None]
 
 Accept = Callable[[int], Sequence[int]]
 """Makes so many provisional tokens final while the link is lost, and returns those that it could."""
 
 
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """What becomes of an answer's text: it ends before the first of the `stops`, `shown` are special tokens that are
+    text, `parser` makes pieces of it, and it ends with its first call where `has_one_call`."""
+
+    stops: Sequence[str]
+    parser: AnswerParser
+    shown: Mapping[int, str]
+    has_one_call: bool = False
+
+
 class StreamEmitter:
     """A conversation's token listener. `on_link_gone` is called once the server has not answered for the grace time;
-    from then on drafted text is emitted too, as far as `accept` allows. `on_stop` is called when a stop string came in
-    drafted text."""
+    from then on drafted text is emitted too, as far as `accept` allows. `on_stop` is called when the text has ended and
+    the server does not know: with a stop string in drafted text, or with the only call that is wanted."""
 
     def __init__(
         self,
         tokenizer: "Tokenizer",
-        stops: Sequence[str],
+        form: TextForm,
         emit: Emit,
         accept: Accept,
         on_link_gone: Callable[[], None],
         on_stop: Callable[[], None],
     ):
-        self.text = ""
+        self.text = ""  # before the parser
+        self.pieces: list[Piece] = []
         self.unverified = 0  # tokens emitted that the target has not verified
-        self._decoded = IncrementalText(tokenizer)
-        self._before_stop = TextBeforeStop(stops)
+        self._decoded = IncrementalText(tokenizer, form.shown)
+        self._before_stop = TextBeforeStop(form.stops)
+        self._parser = form.parser
+        self._has_one_call, self._has_called = form.has_one_call, False
         self._emit, self._accept = emit, accept
         self._on_link_gone, self._on_stop = on_link_gone, on_stop
         self._provisional: tuple[int, ...] = ()
@@ -51,8 +66,8 @@ class StreamEmitter:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop string came."""
-        return self._before_stop.stopped
+        """Whether a stop string came, or the only call that is wanted."""
+        return self._before_stop.stopped or self._has_called
 
     def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
         self._provisional = tuple(provisional)
@@ -75,10 +90,11 @@ class StreamEmitter:
         """The state of the link matters no more."""
         self._end_grace()
 
-    def end(self) -> None:
-        """No more will come."""
+    def end(self, *, is_cut: bool) -> None:
+        """No more will come; `is_cut` if the text did not end by itself."""
         rest = self._before_stop.append(self._decoded.flush()) + self._before_stop.flush()
         self._emit_text(rest, unverified=self.unverified > 0)
+        self._emit_pieces(self._parser.end(is_cut=is_cut or self.stopped), unverified=self.unverified > 0)
 
     def _give_up(self) -> None:
         self._is_gone = True
@@ -105,4 +121,16 @@ class StreamEmitter:
     def _emit_text(self, text: str, *, unverified: bool) -> None:
         if text:
             self.text += text
-            self._emit(TextPiece(text, unverified))
+            self._emit_pieces(self._parser.feed(text), unverified=unverified)
+
+    def _emit_pieces(self, pieces: Sequence[Piece], *, unverified: bool) -> None:
+        for piece in pieces:
+            if self._has_called:
+                return
+            assert not (unverified and isinstance(piece, ToolCall)), "a call was made of unverified text"
+            marked = replace(piece, unverified=unverified) if isinstance(piece, TextPiece) else piece
+            self.pieces.append(marked)
+            self._emit(marked)
+            if isinstance(piece, ToolCall) and self._has_one_call:
+                self._has_called = True
+                self._on_stop()

@@ -14,19 +14,48 @@ _SAFE_JINJA = (3, 1, 6)
 """Older versions have known ways out of the sandbox."""
 
 
-def render(template: str, messages: Sequence[Mapping[str, str]], variables: Mapping[str, str]) -> str:
-    """The conversation, messages of a role and a content each, up to where the answer begins; `variables` are the names
-    of special tokens.
+def render(
+    template: str,
+    messages: Sequence[Mapping[str, Any]],
+    variables: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> str:
+    """The conversation up to where the answer begins. Messages have a role and a content, and what else the template
+    asks for, as `tool_calls`; `variables` are the names of special tokens and what a request sets; `tools` are
+    functions as OpenAI's requests describe them.
 
     Raises whatever the template does, which may be anything.
     """
     if not messages:
         raise ValueError("Cannot apply chat template to an empty conversation. Provide at least one message.")
-    plain = [{str(key): str(value) for key, value in message.items()} for message in messages]
     rendered: str = _compiled(template).render(
-        messages=plain, tools=None, documents=None, add_generation_prompt=True, **variables
+        {
+            **_plain(variables),
+            "messages": [_with_reasoning(_plain(message)) for message in messages],
+            "tools": _plain(tools),
+            "documents": None,
+            "add_generation_prompt": True,
+        }
     )
     return rendered
+
+
+def _plain(value: Any) -> Any:
+    """A copy that holds nothing but JSON's types, whose methods the sandbox knows."""
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value)
+
+
+def _with_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    """A message's reasoning under all the names that templates read, as transformers has it."""
+    names = ("reasoning_content", "thinking", "reasoning")
+    reasoning = next((message[name] for name in names if message.get(name) is not None), None)
+    return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
 @lru_cache(maxsize=4)

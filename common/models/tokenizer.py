@@ -6,6 +6,7 @@ has made, and can be written and read again as bytes. It may not know checkpoint
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import tokenizers
@@ -37,6 +38,11 @@ class Tokenizer(Protocol):
     """What is asked of a tokenizer: part of transformers' interface, so that its tokenizers are such ones too."""
 
     chat_template: Any
+    response_template: Any
+    """Transformers' description of what an answer consists of, None if the checkpoint has none."""
+
+    @property
+    def added_tokens_decoder(self) -> Mapping[int, Any]: ...
 
     def __call__(self, text: str, *, add_special_tokens: bool = True) -> Mapping[str, Any]: ...
 
@@ -46,24 +52,36 @@ class Tokenizer(Protocol):
 
     def apply_chat_template(
         self,
-        conversation: list[dict[str, str]],
+        conversation: list[dict[str, Any]],
+        tools: list[dict[str, Any]] | None = None,
         *,
         add_generation_prompt: bool,
         tokenize: bool,
         return_dict: bool,
+        **variables: Any,
     ) -> Any: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ChatFormat:
+    """How a checkpoint writes conversations: its template, the one for requests with tools if that is another, and
+    transformers' description of answers, None if there is none."""
+
+    chat_template: str | None
+    tool_template: str | None
+    response_template: Any
+
+
 class PlainTokenizer:
-    def __init__(
-        self, backend: tokenizers.Tokenizer, chat_template: str | None, variables: Mapping[str, str], *, splits: bool
-    ):
+    def __init__(self, backend: tokenizers.Tokenizer, chat: ChatFormat, variables: Mapping[str, str], *, splits: bool):
         """`variables` are what a template knows of special tokens; `splits`: special tokens in a text are text."""
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = splits
-        self.chat_template = chat_template
+        self.chat_template = chat.chat_template
+        self.response_template = chat.response_template
         self.decode = backend.decode
+        self._chat = chat
         self._backend = backend
         self._variables = dict(variables)
 
@@ -72,12 +90,12 @@ class PlainTokenizer:
         """Raises ValueError, or whatever the library does, for what `to_bytes` did not write."""
         kept = json.loads(data)
         backend = tokenizers.Tokenizer.from_str(kept["tokenizer"])
-        return cls(backend, kept["chat_template"], kept["variables"], splits=kept["splits"])
+        return cls(backend, ChatFormat(**kept["chat"]), kept["variables"], splits=kept["splits"])
 
     def to_bytes(self) -> bytes:
         kept = {
             "tokenizer": self._backend.to_str(),
-            "chat_template": self.chat_template,
+            "chat": asdict(self._chat),
             "variables": self._variables,
             "splits": self._backend.encode_special_tokens,
         }
@@ -89,18 +107,28 @@ class PlainTokenizer:
     def get_vocab(self) -> dict[str, int]:
         return self._backend.get_vocab(with_added_tokens=True)
 
+    @property
+    def added_tokens_decoder(self) -> Mapping[int, Any]:
+        """Tokens that were added to the vocabulary, special or not, by their numbers."""
+        return self._backend.get_added_tokens_decoder()
+
     def apply_chat_template(
         self,
-        conversation: Sequence[Mapping[str, str]],
+        conversation: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
         *,
         add_generation_prompt: bool = True,
         tokenize: bool,
         return_dict: bool = False,
+        **variables: Any,
     ) -> str | list[int]:
         """The conversation up to where the answer begins. Raises whatever the template does."""
         if not add_generation_prompt or return_dict or self.chat_template is None:
             raise ValueError("a template is rendered up to where an answer begins, as text or as a list of tokens")
-        text = render(self.chat_template, conversation, self._variables)
+        template = self.chat_template
+        if tools is not None and self._chat.tool_template is not None:
+            template = self._chat.tool_template
+        text = render(template, conversation, {**self._variables, **variables}, tools)
         return self(text, add_special_tokens=False)["input_ids"] if tokenize else text
 
 
@@ -112,13 +140,16 @@ def plain_tokenizer(theirs: "PreTrainedTokenizerBase") -> PlainTokenizer | None:
         return None
     if any(getattr(type(theirs), name, None) is not getattr(TokenizersBackend, name, None) for name in _AS_INHERITED):
         return None
-    template = theirs.chat_template
+    template: Any = theirs.chat_template
+    tool_template: str | None = None
     if isinstance(template, dict):
+        tool_template = template.get("tool_use")
         template = template.get("default")
         if template is None:  # which is no reason not to have one
             return None
+    chat = ChatFormat(template, tool_template, getattr(theirs, "response_template", None))
     backend = tokenizers.Tokenizer.from_str(theirs.backend_tokenizer.to_str())
-    plain = PlainTokenizer(backend, template, theirs.special_tokens_map, splits=theirs.split_special_tokens)
+    plain = PlainTokenizer(backend, chat, theirs.special_tokens_map, splits=theirs.split_special_tokens)
     return plain if _agree(plain, theirs) else None
 
 

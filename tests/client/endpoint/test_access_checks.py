@@ -6,7 +6,8 @@ import json
 import pytest
 
 from client.endpoint import access_checks as gate_module
-from client.endpoint.access_checks import MOST_BODY_BYTES, AccessChecks, access_rules_for
+from client.endpoint.access_checks import MOST_BODY_BYTES, AccessChecks, access_rules_for, check_origin
+from common.protocol.errors import MisuseError
 
 
 async def app(scope, receive, send):
@@ -68,6 +69,40 @@ async def test_a_name_from_elsewhere_is_not(host):
 )
 async def test_pages_from_elsewhere_may_not_ask(origin, status):
     assert (await asked(access_rules_for("127.0.0.1", None), {"origin": origin}))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("allowed", "path", "status"),
+    [
+        (("https://app.example",), "/v1/models", 200),
+        (("*",), "/v1/models", 200),
+        (("https://app.example",), "/health", 200),
+        (("https://app.example",), "/page/link", 403),
+        (("http://app.example",), "/v1/models", 403),
+        ((), "/v1/models", 403),
+    ],
+)
+async def test_pages_of_allowed_origins_may_ask_for_answers_alone(allowed, path, status):
+    headers = {"origin": "https://app.example", "sec-fetch-site": "cross-site"}
+    assert (await asked(access_rules_for("127.0.0.1", None, allowed), headers, path, (b"",)))[0] == status
+
+
+async def test_a_page_that_hides_its_origin_is_not_let_in():
+    rules = access_rules_for("127.0.0.1", None, ("*",))
+    assert (await asked(rules, {"sec-fetch-site": "cross-site"}))[0] == 403
+
+
+@pytest.mark.parametrize("origin", ["https://app.example", "http://localhost:3000", "*"])
+def test_an_origin_is_a_scheme_and_a_host(origin):
+    assert check_origin(origin) == origin
+
+
+@pytest.mark.parametrize(
+    "text", ["", "app.example", "https://app.example/", "HTTPS://app.example", "file://", "http://["]
+)
+def test_what_is_no_origin_is_told(text):
+    with pytest.raises(MisuseError, match="--allow-origin takes an origin"):
+        check_origin(text)
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,40 @@ def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():
     assert answer.json()["error"]["message"] == "/v1/completions is not asked by GET"
 
 
+def test_embeddings_are_refused_in_one_sentence():
+    paths = OpenAiPaths(None, Sampling(seed=0), dict)
+    app = make_app(paths.routes(), access_rules_for("127.0.0.1", None))
+    answer = TestClient(app, base_url="http://127.0.0.1").post("/v1/embeddings", json={})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"].startswith("there are no embeddings here")
+
+
+def test_a_browser_is_told_which_pages_may_ask():
+    def preflight(*origins: str):
+        app = make_app([], access_rules_for("127.0.0.1", "secret", origins))
+        headers = {
+            "origin": "https://app.example",
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "authorization,content-type",
+        }
+        return TestClient(app, base_url="http://127.0.0.1").options("/v1/chat/completions", headers=headers)
+
+    allowed = preflight("https://app.example")
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://app.example"
+    assert "authorization" in allowed.headers["access-control-allow-headers"].lower()
+    for refused in (preflight("https://other.example"), preflight()):
+        assert refused.status_code in (400, 403)
+        assert "access-control-allow-origin" not in refused.headers
+
+
 @pytest.mark.parametrize(
     "body", ['{"\\ud800": 1}', '{"stream_options": {"\\ud800": 1}}', '{"model": 1, "\\u001b]0;x\\u0007": 1}']
 )
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
 def test_a_parameter_whose_name_is_no_text_is_refused_in_openais_shape(path, body):
     body = '{"messages": [{"role": "user", "content": ""}], "prompt": "", "model": "outrider", ' + body[1:]
-    paths = OpenAiPaths(None, Sampling(seed=0), dict)
+    paths = OpenAiPaths(None, Sampling(seed=0), dict, strict=True)
     client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
     answer = client.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400

@@ -134,8 +134,8 @@ def test_a_closed_stream_ends_the_answer_and_frees_its_place(address, client, ex
     ("settings", "error", "parameter", "message"),
     [
         ({"model": "gpt"}, openai.NotFoundError, "model", "ask for"),
-        ({"n": 2}, openai.BadRequestError, "n", "'n' is not supported here"),
-        ({"extra_body": {"foo": 1}}, openai.BadRequestError, "foo", "the parameter 'foo' is not known here"),
+        ({"logprobs": True}, openai.BadRequestError, "logprobs", "'logprobs' is not supported here"),
+        ({"n": 33}, openai.BadRequestError, "n", "'n' must be a whole number, at least 1 and at most 32"),
         ({"temperature": 1e-9}, openai.BadRequestError, None, "temperature must be 0 or lie in"),
         ({"stop": [""]}, openai.BadRequestError, None, "a stop string must have"),
         ({"messages": [{"role": "user", "content": "word " * 500}]}, openai.BadRequestError, "messages", "holds"),

@@ -1,5 +1,7 @@
 """Bodies of OpenAI requests are parsed, or refused with the name of what is wrong."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,12 +69,19 @@ def test_messages_may_come_in_parts_and_from_a_developer():
 
 
 @pytest.mark.parametrize(
-    ("prompt", "text", "tokens"),
-    [("a", "a", ()), (["a"], "a", ()), ([1, 2], "", (1, 2)), ([[1, 2]], "", (1, 2)), ([7], "", (7,))],
+    ("prompt", "prompts"),
+    [
+        ("a", ("a",)),
+        (["a"], ("a",)),
+        ([1, 2], ((1, 2),)),
+        ([[1, 2]], ((1, 2),)),
+        ([7], ((7,),)),
+        (["a", "b"], ("a", "b")),
+        ([[1], [2, 3]], ((1,), (2, 3))),
+    ],
 )
-def test_a_prompt_is_a_text_or_tokens(prompt, text, tokens):
-    asked = completion(prompt=prompt)
-    assert (asked.text, asked.tokens) == (text, tokens)
+def test_a_prompt_is_a_text_or_tokens_or_several(prompt, prompts):
+    assert completion(prompt=prompt).prompts == prompts
 
 
 @pytest.mark.parametrize(
@@ -94,13 +103,12 @@ def test_what_asks_for_nothing_is_let_pass(harmless):
 @pytest.mark.parametrize(
     ("settings", "parameter"),
     [
-        ({"n": 2}, "n"),
+        ({"n": 0}, "n"),
+        ({"n": 33}, "n"),
         ({"logprobs": True}, "logprobs"),
         ({"logit_bias": {"1": 5}}, "logit_bias"),
-        ({"tools": [{"type": "function"}]}, "tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
-        ({"new_thing": 1}, "new_thing"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": True}, "temperature"),
         ({"temperature": -1}, "temperature"),
@@ -114,12 +122,17 @@ def test_what_asks_for_nothing_is_let_pass(harmless):
         ({"stop": 3}, "stop"),
         ({"stop": [3]}, "stop"),
         ({"stream": "yes"}, "stream"),
-        ({"stream_options": {"other": True}}, "stream_options"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"stream_options": 1}, "stream_options"),
+        ({"reasoning_effort": 3}, "reasoning_effort"),
+        ({"reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"}}, "reasoning_effort"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": []}, "chat_template_kwargs"),
         ({"model": 3}, "model"),
         ({"messages": []}, "messages"),
         ({"messages": "Hi"}, "messages"),
         ({"messages": ["Hi"]}, "messages[0]"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "function", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": ["user"], "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content"),
@@ -134,11 +147,40 @@ def test_what_cannot_be_is_named(settings, parameter):
     assert parameter in fault.message
 
 
-@pytest.mark.parametrize("prompt", [[], ["a", "b"], [[1], [2]], [1, "a"], [-1], [True], 3, {}])
+@pytest.mark.parametrize("prompt", [[], ["a", [1]], [[1], "a"], [[1], []], [1, "a"], [-1], [True], 3, {}, ["a"] * 33])
 def test_a_prompt_that_is_none(prompt):
     with pytest.raises(FaultError) as refused:
         completion(prompt=prompt)
     assert refused.value.fault.parameter == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [({"new_thing": 1}, "new_thing"), ({"stream_options": {"other": True}}, "stream_options.other")],
+)
+def test_what_is_not_known_is_ignored_and_told_or_refused(settings, name):
+    assert chat(**settings) == replace(chat(), ignored=(name,))
+    with pytest.raises(FaultError) as refused:
+        read_chat(CHAT | settings, DEFAULTS, strict=True)
+    assert (refused.value.fault.status, refused.value.fault.parameter) == (400, name)
+
+
+def test_what_a_chat_template_is_given_comes_from_two_parameters():
+    asked = chat(reasoning_effort="low", chat_template_kwargs={"enable_thinking": False, "reasoning_effort": "low"})
+    assert asked.variables == {"enable_thinking": False, "reasoning_effort": "low"}
+
+
+def test_each_choice_has_a_seed_of_its_own_and_the_first_the_requests():
+    asked = chat(n=3, seed=-1)
+    assert asked.count == 3
+    assert [asked.sampling_of(index).seed for index in range(3)] == [(1 << 64) - 1, 0, 1]
+    assert asked.sampling_of(0) == asked.sampling
+
+
+def test_the_best_of_more_than_are_returned_is_not_chosen():
+    assert completion(n=2, best_of=2) == completion(n=2)
+    with pytest.raises(FaultError, match="'best_of' must be as large as 'n'"):
+        completion(n=2, best_of=3)
 
 
 @pytest.mark.parametrize("missing", ["model", "messages"])

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from client.endpoint import stream_emitter
-from client.endpoint.openai_responses import TextPiece
-from client.endpoint.stream_emitter import StreamEmitter
+from client.endpoint.answer_parsers.calls import CallParser
+from client.endpoint.answer_parsers.hermes import Hermes
+from client.endpoint.answer_parsers.pieces import PlainText, TextPiece, ToolCall
+from client.endpoint.stream_emitter import StreamEmitter, TextForm
 from client.link.link_state import LinkState
 
 
@@ -44,8 +46,9 @@ def said() -> list[TextPiece]:
 def emitter(line, said, monkeypatch) -> StreamEmitter:
     monkeypatch.setattr(stream_emitter, "GRACE_S", 0.02)
     events = line.events
+    form = TextForm(("cab",), PlainText(), {})
     return StreamEmitter(
-        Letters(), ("cab",), said.append, line.keep, lambda: events.append("gone"), lambda: events.append("over")
+        Letters(), form, said.append, line.keep, lambda: events.append("gone"), lambda: events.append("over")
     )
 
 
@@ -112,12 +115,63 @@ async def test_what_may_begin_a_stop_string_waits_and_the_stop_string_is_never_s
     assert said == [TextPiece("d")]
     await lose(emitter, line)
     assert line.events == ["gone", "over"]
-    emitter.end()
+    emitter.end(is_cut=False)
     assert emitter.text == "d"
     assert emitter.stopped
 
 
 async def test_what_waited_is_said_at_the_end(emitter, line, said):
     provide(emitter, line, [4, 3, 1], [])
-    emitter.end()
+    emitter.end(is_cut=False)
     assert said == [TextPiece("d"), TextPiece("ca")]
+
+
+CALL = '<tool_call>{"name": "add", "arguments": {}}</tool_call>'
+MADE = ToolCall("id", "add", "{}")
+
+
+class Characters:
+    """A tokenizer whose tokens are characters; token 7 is special."""
+
+    def decode(self, tokens, **_):
+        return "".join(chr(token) for token in tokens if token != 7)
+
+
+def calling(line, said, *, has_one_call: bool) -> StreamEmitter:
+    form = TextForm((), CallParser(Hermes(), {"add"}, lambda: "id"), {7: "<tool_call>"}, has_one_call)
+    events = line.events
+    return StreamEmitter(
+        Characters(), form, said.append, lambda _: (), lambda: events.append("gone"), lambda: events.append("over")
+    )
+
+
+@pytest.mark.parametrize(("has_one_call", "calls"), [(False, [MADE, MADE]), (True, [MADE])])
+async def test_calls_are_emitted_when_whole_and_the_only_one_that_is_wanted_ends_the_answer(
+    line, said, has_one_call, calls
+):
+    emitter = calling(line, said, has_one_call=has_one_call)
+    emitter(list(map(ord, f"Yes {CALL[:20]}")), [])
+    assert said == [TextPiece("Yes")]
+    emitter(list(map(ord, f"{CALL[20:]}{CALL}")), [])
+    emitter.end(is_cut=False)
+    assert said == emitter.pieces == [TextPiece("Yes"), *calls]
+    assert (emitter.stopped, line.events) == (has_one_call, ["over"] * has_one_call)
+
+
+async def test_a_mark_that_is_a_special_token_is_seen(line, said):
+    emitter = calling(line, said, has_one_call=False)
+    emitter([7, *map(ord, CALL.removeprefix("<tool_call>"))], [])
+    assert said == [MADE]
+
+
+async def test_a_call_that_is_cut_is_text(line, said):
+    emitter = calling(line, said, has_one_call=False)
+    emitter(list(map(ord, CALL[:-3])), [])
+    emitter.end(is_cut=True)
+    assert "".join(piece.text for piece in said) == emitter.text == CALL[:-3]
+
+
+async def test_what_is_drafted_makes_no_call(line, said):
+    emitter = calling(line, said, has_one_call=False)
+    with pytest.raises(AssertionError, match="unverified"):
+        emitter.emit_unverified(list(map(ord, CALL)))

@@ -20,6 +20,29 @@ CONVERSATIONS: dict[str, list[dict[str, str]]] = {
     "empty": [{"role": "user", "content": ""}],
 }
 
+USING_TOOLS: list[dict[str, Any]] = [
+    {"role": "user", "content": "What is 1 + 2?"},
+    {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "two numbers",
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": [2.5, None, True]}}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": "3"},
+]
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {"é": {}}}}}]
+TOOL_TEMPLATE = """
+{%- for tool in tools or [] %}{{ tool | tojson }}{{ tool.function.parameters.properties.items() | list }}{% endfor %}
+{%- for message in messages %}{{ message.role }}:{{ message.content }}
+{%- if message.tool_calls is defined %}
+{%- for call in message.tool_calls %}{{ call.function.arguments | tojson }}{{ call.function.arguments.b[2] }}
+{%- endfor %}
+{%- endif %}{{ message.reasoning_content }}{{ message.thinking }}{{ message.tool_call_id }}
+{%- endfor %}{{ enable_thinking is defined and enable_thinking is false }}{{ reasoning_effort }}
+"""
+
 TEMPLATES = {
     "chatml": """
 {%- for message in messages %}
@@ -92,8 +115,10 @@ UNDEFINED = {
 }
 
 
-def theirs(template: str, messages: list[dict[str, str]]) -> str:
-    rendered, _ = render_jinja_template([messages], chat_template=template, add_generation_prompt=True, **VARIABLES)
+def theirs(template: str, messages: list[dict[str, Any]], tools: Any = None, **variables: Any) -> str:
+    rendered, _ = render_jinja_template(
+        [messages], tools, chat_template=template, add_generation_prompt=True, **VARIABLES, **variables
+    )
     return str(rendered[0])
 
 
@@ -101,6 +126,18 @@ def theirs(template: str, messages: list[dict[str, str]]) -> str:
 @pytest.mark.parametrize("messages", CONVERSATIONS.values(), ids=CONVERSATIONS)
 def test_what_is_rendered_is_what_transformers_renders(template: str, messages: list[dict[str, str]]) -> None:
     assert render(template, messages, VARIABLES) == theirs(template, messages)
+
+
+@pytest.mark.parametrize("tools", [None, TOOLS])
+@pytest.mark.parametrize("variables", [{}, {"enable_thinking": False, "reasoning_effort": "low"}])
+def test_tools_and_their_use_are_rendered_as_transformers_renders_them(tools: Any, variables: dict[str, Any]) -> None:
+    ours = render(TOOL_TEMPLATE, USING_TOOLS, {**VARIABLES, **variables}, tools)
+    assert ours == theirs(TOOL_TEMPLATE, USING_TOOLS, tools, **variables)
+    assert "two numbers" in ours
+
+
+def test_variables_do_not_replace_the_conversation() -> None:
+    assert render("{{ messages[0].content }}", CONVERSATIONS["one"], {"messages": "else"}) == "Hi"
 
 
 @pytest.mark.parametrize("template", FAILING.values(), ids=FAILING)

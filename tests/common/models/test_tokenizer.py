@@ -73,12 +73,28 @@ def test_both_say_the_same(make, kept: bool) -> None:
 
 def test_a_template_among_several_is_the_default_one() -> None:
     theirs = make_tokenizer()
-    theirs.chat_template = {"default": "{{ messages[0].content }}", "tool_use": "tools"}
+    theirs.chat_template = {"default": "{{ messages[0].content }}", "tool_use": "{{ tools[0].x }}{{ more }}"}
     ours = plain_tokenizer(theirs)
     assert ours is not None
-    assert ours.apply_chat_template(MESSAGES, tokenize=False) == "the <|end|> fox"
+    for kept in (ours, PlainTokenizer.from_bytes(ours.to_bytes())):
+        assert kept.apply_chat_template(MESSAGES, tokenize=False) == "the <|end|> fox"
+        for variables in ({}, {"more": "!"}):
+            said = {"tools": [{"x": "one"}], "tokenize": False, **variables}
+            rendered = theirs.apply_chat_template(MESSAGES, add_generation_prompt=True, **said)
+            assert kept.apply_chat_template(MESSAGES, **said) == rendered
     theirs.chat_template = {"tool_use": "tools"}
     assert plain_tokenizer(theirs) is None
+
+
+def test_what_describes_answers_is_kept() -> None:
+    theirs = make_tokenizer()
+    theirs.response_template = {"fields": {"content": {}}}
+    ours = plain_tokenizer(theirs)
+    assert ours is not None
+    for kept in (ours, PlainTokenizer.from_bytes(ours.to_bytes())):
+        assert kept.response_template == theirs.response_template
+        added = {number: token.content for number, token in kept.added_tokens_decoder.items()}
+        assert added == {number: token.content for number, token in theirs.added_tokens_decoder.items()}
 
 
 def test_a_class_with_ways_of_its_own_is_left_to_transformers() -> None:

@@ -1,0 +1,148 @@
+"""One answer on one conversation: what is emitted of it, what ends it while the link is gone, and what came of it.
+
+Knows conversations and the emitter; it may not know requests, HTTP or the pool.
+"""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from client.answer import OFFLINE, Answer, TokenListener
+from client.answering import AnswerOptions
+from client.assembly import Client
+from client.conversation import Conversation
+from client.endpoint.answer_parsers.pieces import ToolCall
+from client.endpoint.faults import FaultError, broken_off, refused, unreachable, wrong
+from client.endpoint.openai_responses import FinishedAnswer
+from client.endpoint.stream_emitter import Emit, StreamEmitter, TextForm
+from client.errors import RefusedError
+from client.link.link_state import LinkState
+from client.link.reconnecting_stream import LinkListener
+from client.private.draft_only import SPENT
+from client.private.router import PrivacyRouter
+from client.private.spans import SplitPrompt
+from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.messages import FinishReason
+
+_RETRY_SECONDS = 5
+_CANCEL_SECONDS = 5.0  # for the server to confirm that an answer is over
+_CALLED = "tool_calls"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An answer that is asked for. `is_verified`: nothing that the draft writes alone may be in it."""
+
+    prompt: SplitPrompt
+    options: AnswerOptions
+    form: TextForm
+    is_verified: bool
+    echo: str = ""
+
+
+class AnswerOnConversation:
+    """One answer of a client on one of its conversations."""
+
+    def __init__(
+        self, client: Client, conversation: Conversation, choice: Choice, emit: Emit, on_link_change: LinkListener
+    ):
+        self._client = client
+        self._conversation = conversation
+        self._router = client.privacy_router(conversation)
+        self._prompt, self._options, self._is_verified = choice.prompt, choice.options, choice.is_verified
+        self._on_link_change = on_link_change
+        accept = _accept_nothing if self._is_verified else conversation.accept_unverified
+        self._emitter = StreamEmitter(
+            client.tokenizer, choice.form, emit, accept, self._link_is_gone, conversation.cancel
+        )
+
+    async def answer(self) -> FinishedAnswer:
+        """Raises FaultError if nothing comes of it, or not all of it. Whoever is cancelled here ends the answer on the
+        server too."""
+        on_tokens = self._emitter if self._prompt.private is None else self._emit_private
+        try:
+            answer = await to_its_end(self._router, self._prompt, self._options, on_tokens, self._link_changed)
+        finally:
+            self._emitter.ignore_link()
+        return self._finish(answer)
+
+    def _link_changed(self, state: LinkState) -> None:
+        self._on_link_change(state)
+        self._emitter.link_changed(state)
+
+    def _link_is_gone(self) -> None:
+        if self._is_verified and not self._emitter.text:
+            self._conversation.cancel()
+
+    def _emit_private(self, _: Sequence[int], run: Sequence[int]) -> None:
+        """What the draft writes of a private prompt is all that there will be."""
+        self._emitter.emit_unverified(run[self._emitter.unverified :])
+
+    def _finish(self, answer: Answer) -> FinishedAnswer:
+        is_cut = answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not self._emitter.stopped
+        if is_cut and self._is_verified:
+            raise unreachable(_RETRY_SECONDS)
+        if not answer.private and not self._is_verified:
+            self._emitter.emit_unverified(answer.provisional)
+        if answer.failure:
+            raise FaultError(broken_off(answer.failure))
+        tokens = (*answer.tokens, *answer.provisional)
+        self._emitter.end(is_cut=not self._ended_by_itself(answer, tokens))
+        if is_cut and not self._emitter.text:
+            raise unreachable(_RETRY_SECONDS)
+        about: dict[str, Any] = {
+            "private": answer.private,
+            "lossy": self._options.lossy or answer.accepted_unverified > 0,
+            "seed": self._options.seed,
+            "stats": answer.stats.as_dict(),
+        }
+        return FinishedAnswer(
+            tuple(self._emitter.pieces),
+            self._reason(answer, tokens),
+            len(tokens),
+            self._emitter.unverified,
+            {**about, "note": answer.note} if answer.note else about,
+        )
+
+    def _ended_by_itself(self, answer: Answer, tokens: Sequence[int]) -> bool:
+        is_ended = bool(tokens) and tokens[-1] in self._client.description.end_tokens
+        return is_ended or answer.finish_reason in (FinishReason.END, SPENT)
+
+    def _reason(self, answer: Answer, tokens: Sequence[int]) -> str:
+        """OpenAI's word for why the text ends where it does."""
+        if not self._emitter.stopped and not self._ended_by_itself(answer, tokens):
+            return FinishReason.LENGTH
+        has_called = any(isinstance(piece, ToolCall) for piece in self._emitter.pieces)
+        return _CALLED if has_called else FinishReason.END
+
+
+async def to_its_end(
+    router: PrivacyRouter,
+    prompt: SplitPrompt,
+    options: AnswerOptions,
+    on_tokens: TokenListener,
+    on_link_change: LinkListener,
+) -> Answer:
+    """The answer. Raises FaultError if nothing comes of it; who is cancelled here ends it on the server too."""
+    working = asyncio.ensure_future(router.answer(prompt, options.settings(), on_tokens, on_link_change))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        router.cancel()
+        with suppress(Exception):
+            await asyncio.wait_for(working, _CANCEL_SECONDS)
+        raise
+    except RefusedError as error:
+        retry_after = math.ceil(error.retry_after) or _RETRY_SECONDS
+        raise FaultError(refused(str(error), retry_after, over_quota=error.over_quota)) from error
+    except MisuseError as error:
+        raise wrong(None, str(error)) from error
+    except OutriderError as error:
+        raise unreachable(_RETRY_SECONDS) from error
+
+
+def _accept_nothing(_: int) -> Sequence[int]:
+    return ()

@@ -1,0 +1,126 @@
+"""Chooses how the answers of a checkpoint are taken apart: by its own description of them, else by its template.
+
+Knows tokenizers; it may not know sessions or HTTP.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from secrets import choice, token_hex
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING, Any
+
+from client.endpoint.answer_parsers.calls import CallParser, CallSyntax
+from client.endpoint.answer_parsers.hermes import Hermes
+from client.endpoint.answer_parsers.llama3_json import Llama3Json
+from client.endpoint.answer_parsers.mistral import Mistral
+from client.endpoint.answer_parsers.pieces import AnswerParser, NewId, PlainText
+from client.endpoint.answer_parsers.response_template import ResponseTemplate
+from client.endpoint.answer_parsers.thinking import BEGIN, END, Thinking
+from client.text import knows_tools
+from common.protocol.errors import MisuseError
+
+if TYPE_CHECKING:
+    from common.models.tokenizer import Tokenizer
+
+_PROMPT_TAIL_TOKENS = 16
+"""In which a prompt may end with the mark where reasoning begins."""
+
+SYNTAXES: Mapping[str, Callable[[], CallSyntax]] = {each.name: each for each in (Hermes, Llama3Json, Mistral)}
+
+_TOLD_BY = (
+    ("[TOOL_CALLS]", Mistral),
+    ("<function=", None),  # calls in XML, which no parser here reads
+    ("<tool_call>", Hermes),
+    ("<|python_tag|>", Llama3Json),
+    ('{"name": function name, "parameters"', Llama3Json),
+)
+"""What of a template tells its syntax, the first that it has."""
+
+
+def find_syntax(name: str) -> CallSyntax:
+    """Raises MisuseError for an unknown one."""
+    if name not in SYNTAXES:
+        raise MisuseError(f"--tool-parser is {', '.join(SYNTAXES)}, not '{name}'")
+    return SYNTAXES[name]()
+
+
+def syntax_of(template: str) -> CallSyntax | None:
+    """None if the template does not tell."""
+    made = next((made for told, made in _TOLD_BY if told in template), None)
+    return made() if made is not None else None
+
+
+class AnswerFormat:
+    """How the answers of one checkpoint are written. `syntax` is what the user says of its calls, None for what its
+    tokenizer tells; `end_tokens` are never text."""
+
+    def __init__(self, tokenizer: "Tokenizer", end_tokens: Collection[int], syntax: CallSyntax | None = None):
+        self._tokenizer = tokenizer
+        self._end_tokens = end_tokens
+        template = str(tokenizer.chat_template or "")
+        self._syntax = syntax or syntax_of(template)
+        self._described = None if syntax else getattr(tokenizer, "response_template", None)
+        self._marks_thinking = END in template
+
+    def require_tool_messages(self) -> None:
+        """Raises MisuseError if the template cannot show what tools were used."""
+        if not self._knows_tools:
+            raise MisuseError("the target's chat template knows no tools; ask without tools, or use another model")
+
+    def require_tools(self) -> None:
+        """Raises MisuseError if requests with tools cannot be answered."""
+        self.require_tool_messages()
+        if self._syntax is None and self._described is None:
+            raise MisuseError(
+                "it cannot be told how this target writes tool calls; start `outrider serve` with --tool-parser "
+                f"and one of: {', '.join(SYNTAXES)}"
+            )
+
+    def parser(self, prompt: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> AnswerParser:
+        """For the answer to a conversation of these tokens. Calls are found only if there are tools. May take a second
+        the first time. Raises MisuseError for a description that is not understood."""
+        if self._described is not None:
+            return ResponseTemplate(self._described, self._text(prompt), tools, new_id)
+        content: AnswerParser = PlainText()
+        if tools and self._syntax is not None:
+            offered = {tool["function"]["name"] for tool in tools}
+            content = CallParser(self._syntax, offered, self._new_id)
+        if not self._marks_thinking:
+            return content
+        tail = self._text(prompt[-_PROMPT_TAIL_TOKENS:]).rstrip()
+        return Thinking(content, is_inside=tail.endswith(BEGIN))
+
+    def shown_tokens(self, *, with_tools: bool) -> dict[int, str]:
+        """Special tokens that are text to the parser, each with its text."""
+        if self._described is not None:
+            return self._special_tokens
+        marks: tuple[str, ...] = (BEGIN, END) if self._marks_thinking else ()
+        if with_tools and self._syntax is not None:
+            marks += self._syntax.marks
+        return {number: text for number, text in self._special_tokens.items() if text in marks} if marks else {}
+
+    @cached_property
+    def _knows_tools(self) -> bool:
+        return knows_tools(self._tokenizer)
+
+    @property
+    def _new_id(self) -> NewId:
+        return new_short_id if isinstance(self._syntax, Mistral) else new_id
+
+    @cached_property
+    def _special_tokens(self) -> dict[int, str]:
+        """Those that may stand in an answer."""
+        added = self._tokenizer.added_tokens_decoder.items()
+        return {number: str(token) for number, token in added if token.special and number not in self._end_tokens}
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
+
+
+def new_id() -> str:
+    return f"call_{token_hex(12)}"
+
+
+def new_short_id() -> str:
+    """Nine letters or digits, which Mistral's templates insist on."""
+    return "".join(choice(ascii_letters + digits) for _ in range(9))

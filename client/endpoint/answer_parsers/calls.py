@@ -1,0 +1,122 @@
+"""Finds tool calls in an answer, whatever their syntax: text before a call is content at once, a call is held back
+until it is whole, and what turns out to be no call is content after all. Pure.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from client.endpoint.answer_parsers.pieces import NewId, Piece, TextPiece, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`arguments` is a JSON object as text."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCalls:
+    """Calls, and how many characters they take."""
+
+    calls: tuple[Call, ...]
+    length: int
+
+
+NO_CALL = ReadCalls((), 0)
+
+
+class CallSyntax(Protocol):
+    """How the models of a family write calls. `marks` are texts that may be special tokens of a tokenizer."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def marks(self) -> tuple[str, ...]: ...
+
+    def begin(self, text: str, *, is_first: bool) -> int:
+        """Where a call begins or may begin, the text's length if nowhere; `is_first`: nothing but calls precedes."""
+
+    def read(self, text: str, offered: Collection[str], *, is_whole: bool) -> ReadCalls | None:
+        """The calls at the beginning of a text; `NO_CALL` if it begins otherwise, None if only more text can tell.
+        `offered` are names of functions; `is_whole`: no more text will come."""
+
+
+class CallParser:
+    def __init__(self, syntax: CallSyntax, offered: Collection[str], new_id: NewId):
+        self._syntax = syntax
+        self._offered = offered
+        self._new_id = new_id
+        self._held = ""
+        self._is_first = True
+        self._follows_call = False
+
+    def feed(self, text: str) -> Sequence[Piece]:
+        self._held += text
+        return self._take(is_whole=False, is_end=False)
+
+    def end(self, *, is_cut: bool) -> Sequence[Piece]:
+        pieces = self._take(is_whole=not is_cut, is_end=True)
+        blank, self._held = self._held, ""
+        return pieces if self._follows_call or not blank else [*pieces, TextPiece(blank)]
+
+    def _take(self, *, is_whole: bool, is_end: bool) -> list[Piece]:
+        """What is certain of the text that is held; blanks before what may be a call are held too."""
+        pieces: list[Piece] = []
+        while True:
+            written = self._held[: self._syntax.begin(self._held, is_first=self._is_first)].rstrip()
+            if written:
+                pieces.append(self._text(len(written)))
+            rest = self._held.lstrip()
+            if not rest:
+                return pieces
+            read = self._syntax.read(rest, self._offered, is_whole=is_whole)
+            if read is None and not is_end:
+                return pieces
+            if read is None or read is NO_CALL:
+                pieces.append(self._text(len(self._held) - len(rest) + 1))
+                continue
+            pieces += [ToolCall(self._new_id(), call.name, call.arguments) for call in read.calls]
+            self._held, self._follows_call = rest[read.length :], True
+
+    def _text(self, length: int) -> TextPiece:
+        """So much of what is held, as content."""
+        text, self._held = self._held[:length], self._held[length:]
+        text = text.lstrip() if self._follows_call else text
+        self._is_first = self._follows_call = False
+        return TextPiece(text)
+
+
+_DECODER = json.JSONDecoder(strict=False)  # models write line breaks into strings
+
+
+def read_json(text: str, start: int = 0) -> tuple[Any, int] | None:
+    """The JSON value that begins there, and where it ends; None for none, or for one that is not whole."""
+    start += len(text[start:]) - len(text[start:].lstrip())
+    try:
+        return _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_call(value: Any) -> Call | None:
+    """The call that a JSON value describes, with its arguments or parameters; None for another value."""
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
+        return None
+    return make_call(value["name"], value.get("arguments", value.get("parameters", {})))
+
+
+def make_call(name: str, arguments: Any) -> Call | None:
+    """None for arguments that are no JSON object, or cannot be sent."""
+    if not isinstance(arguments, dict):
+        return None
+    try:
+        call = Call(name, json.dumps(arguments, ensure_ascii=False, allow_nan=False))
+        (call.name + call.arguments).encode()  # half a surrogate pair cannot be sent
+    except ValueError:
+        return None
+    return call

@@ -1,0 +1,34 @@
+"""Calls as Hermes and Qwen write them: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. Pure.
+
+Source: the function calling format of Hermes 2 Pro (Nous Research), in the chat templates of Qwen 2.5 and 3.
+"""
+
+from collections.abc import Collection
+
+from client.endpoint.answer_parsers.calls import NO_CALL, ReadCalls, as_call, read_json
+from client.endpoint.answer_parsers.pieces import first_begin
+
+_BEGIN, _END = "<tool_call>", "</tool_call>"
+
+
+class Hermes:
+    name = "hermes"
+    marks = (_BEGIN, _END)
+
+    def begin(self, text: str, *, is_first: bool) -> int:
+        return first_begin(text, _BEGIN)
+
+    def read(self, text: str, offered: Collection[str], *, is_whole: bool) -> ReadCalls | None:
+        if not text.startswith(_BEGIN) or not (is_whole or _END in text):
+            return None
+        found = read_json(text, len(_BEGIN))
+        if found is None:
+            return None
+        value, end = found
+        call = as_call(value)
+        rest = text[end:].lstrip()
+        is_closed = rest.startswith(_END)
+        if call is not None and (is_closed or (is_whole and not rest)):
+            return ReadCalls((call,), len(text) - len(rest) + is_closed * len(_END))
+        may_be_closed = call is not None and not is_whole and _END.startswith(rest)
+        return None if may_be_closed else NO_CALL

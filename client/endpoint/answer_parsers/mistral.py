@@ -1,0 +1,38 @@
+"""Calls as Mistral's models write them: `[TOOL_CALLS]` and a list of objects with a name and arguments, or, since
+version 11 of their tokenizers, `[TOOL_CALLS]name[ARGS]{...}` for each call, `[CALL_ID]id` behind the name or not. Pure.
+
+Source: the instruct tokenizers of mistral-common.
+"""
+
+import re
+from collections.abc import Collection
+
+from client.endpoint.answer_parsers.calls import NO_CALL, ReadCalls, as_call, make_call, read_json
+from client.endpoint.answer_parsers.pieces import first_begin
+
+_BEGIN, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
+
+_NAMED = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\]")
+
+
+class Mistral:
+    name = "mistral"
+    marks = (_BEGIN, _ID, _ARGUMENTS)
+
+    def begin(self, text: str, *, is_first: bool) -> int:
+        return first_begin(text, _BEGIN)
+
+    def read(self, text: str, offered: Collection[str], *, is_whole: bool) -> ReadCalls | None:
+        if not text.startswith(_BEGIN):
+            return None
+        named = _NAMED.match(text, len(_BEGIN))
+        found = read_json(text, len(_BEGIN) if named is None else named.end())
+        if found is None:
+            return None
+        value, end = found
+        if named is not None:
+            calls = [make_call(named[1], value)]
+        else:
+            calls = [as_call(each) for each in (value if isinstance(value, list) else [value])]
+        known = tuple(call for call in calls if call is not None)
+        return ReadCalls(known, end) if known and len(known) == len(calls) else NO_CALL

@@ -1,0 +1,68 @@
+"""Splits reasoning from the rest of an answer: what stands between `<think>` and `</think>`. Pure.
+
+Blanks at the ends of the reasoning, and line breaks before what follows, belong to the marks.
+"""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from client.endpoint.answer_parsers.pieces import AnswerParser, Piece, TextPiece, first_begin
+
+BEGIN, END = "<think>", "</think>"
+
+
+class _Place(Enum):
+    BEFORE = auto()
+    INSIDE = auto()
+    BEHIND = auto()
+    CONTENT = auto()
+
+
+class Thinking:
+    def __init__(self, content: AnswerParser, *, is_inside: bool):
+        """`content` parses what is no reasoning; `is_inside`: the prompt ends with the mark where reasoning begins."""
+        self._content = content
+        self._place = _Place.INSIDE if is_inside else _Place.BEFORE
+        self._held = ""
+        self._has_thought = False
+
+    def feed(self, text: str) -> Sequence[Piece]:
+        if self._place is _Place.CONTENT:
+            return self._content.feed(text)
+        self._held += text
+        if self._place is _Place.BEFORE:
+            self._look_for_beginning()
+        pieces: list[Piece] = []
+        if self._place is _Place.INSIDE:
+            pieces += self._thoughts()
+        if self._place is _Place.BEHIND:
+            self._held = self._held.lstrip("\n")
+        if self._held and self._place in (_Place.BEHIND, _Place.CONTENT):
+            self._place, held, self._held = _Place.CONTENT, self._held, ""
+            pieces += self._content.feed(held)
+        return pieces
+
+    def end(self, *, is_cut: bool) -> Sequence[Piece]:
+        held, self._held = self._held, ""
+        if self._place is _Place.INSIDE:
+            thought = held.rstrip()
+            return [TextPiece(thought, is_reasoning=True)] if thought else []
+        return [*self._content.feed(held), *self._content.end(is_cut=is_cut)]
+
+    def _look_for_beginning(self) -> None:
+        start = self._held.lstrip()
+        if start.startswith(BEGIN):
+            self._place, self._held = _Place.INSIDE, start[len(BEGIN) :]
+        elif not BEGIN.startswith(start):
+            self._place = _Place.CONTENT
+
+    def _thoughts(self) -> list[TextPiece]:
+        if not self._has_thought:
+            self._held = self._held.lstrip()
+        end = first_begin(self._held, END)
+        thought = self._held[:end].rstrip()
+        is_over = self._held.startswith(END, end)
+        self._held = self._held[end + len(END) :] if is_over else self._held[len(thought) :]
+        self._place = _Place.BEHIND if is_over else _Place.INSIDE
+        self._has_thought |= bool(thought)
+        return [TextPiece(thought, is_reasoning=True)] if thought else []

@@ -1,0 +1,176 @@
+"""Ollama's requests and responses, for `/api/chat` and `/api/generate`. Pure: JSON values in, the request that OpenAI's
+form would be, and objects out.
+
+An Ollama request is rewritten as the OpenAI request that asks for the same, so that both have the same meanings, limits
+and faults. It may not know tokenizers, sessions or HTTP.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from client.endpoint.answer_parsers.pieces import Piece, ToolCall
+from client.endpoint.faults import wrong
+from client.endpoint.openai_requests import CompletionRequest, read_chat, read_completion
+from client.endpoint.openai_responses import FinishedAnswer
+from common.protocol.sampling import Sampling
+
+_LATEST = ":latest"
+"""A tag that Ollama's clients may append to a model's name."""
+
+_OPTIONS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "repeat_penalty": "repetition_penalty",
+    "seed": "seed",
+    "stop": "stop",
+    "num_predict": "max_tokens",
+}
+"""Ollama's names of options, and OpenAI's."""
+
+_UNSUPPORTED = ("format", "images", "suffix", "template", "context")
+
+
+def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
+    """Raises FaultError for what is no request for a chat, or asks for something unsupported."""
+    fields = _fields(body)
+    messages = fields.get("messages")
+    asked = {**_shared(fields), "messages": _messages(messages) if isinstance(messages, list) else messages}
+    return read_chat({**asked, **_thinking(fields), "tools": fields.get("tools")}, defaults)
+
+
+def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
+    """As `read_ollama_chat`, for one prompt, which goes through the chat template unless it is `raw`."""
+    fields = _fields(body)
+    prompt = fields.get("prompt", "")
+    if fields.get("raw"):
+        asked = {**_shared(fields), "prompt": prompt}
+        read = read_completion(asked, defaults)
+        return read if "max_tokens" in asked else replace(read, max_new_tokens=None)
+    system = [{"role": "system", "content": fields["system"]}] if fields.get("system") else []
+    messages = [*system, {"role": "user", "content": prompt}]
+    return read_chat({**_shared(fields), **_thinking(fields), "messages": messages}, defaults)
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaBuilder:
+    """Builds the objects of one answer; `is_chat` or generated text; `prompt_tokens` are those of its prompt."""
+
+    model: str
+    is_chat: bool
+    prompt_tokens: int
+
+    def piece(self, piece: Piece, created: str) -> dict[str, Any]:
+        if isinstance(piece, ToolCall):
+            return self._part(created, "", calls=[piece])
+        if piece.is_reasoning:
+            return self._part(created, "", thinking=piece.text)
+        return self._part(created, piece.text)
+
+    def closing(self, answer: FinishedAnswer, created: str, nanoseconds: int) -> dict[str, Any]:
+        """The last object of a stream; `nanoseconds` is the time that all took."""
+        return {**self._part(created, ""), **self._ending(answer, nanoseconds)}
+
+    def whole(self, answer: FinishedAnswer, created: str, nanoseconds: int) -> dict[str, Any]:
+        part = self._part(created, answer.text, thinking=answer.reasoning, calls=answer.calls)
+        return {**part, **self._ending(answer, nanoseconds)}
+
+    def _part(
+        self, created: str, text: str, *, thinking: str = "", calls: list[ToolCall] | None = None
+    ) -> dict[str, Any]:
+        common = {"model": self.model, "created_at": created, "done": False}
+        more: dict[str, Any] = {"thinking": thinking} if thinking else {}
+        if not self.is_chat:
+            return {**common, "response": text, **more}
+        if calls:
+            functions = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in calls]
+            more["tool_calls"] = [{"function": function} for function in functions]
+        return {**common, "message": {"role": "assistant", "content": text, **more}}
+
+    def _ending(self, answer: FinishedAnswer, nanoseconds: int) -> dict[str, Any]:
+        return {
+            "done": True,
+            "done_reason": "length" if answer.reason == "length" else "stop",
+            "total_duration": nanoseconds,
+            "prompt_eval_count": self.prompt_tokens,
+            "eval_count": answer.tokens,
+        }
+
+
+def tags(contexts: Mapping[str, int], created: str) -> dict[str, Any]:
+    """The list of models; their files are elsewhere, so that sizes are 0 and digests empty."""
+    return {
+        "models": [
+            {"name": name, "model": name, "modified_at": created, "size": 0, "digest": "", "details": {}}
+            for name in contexts
+        ]
+    }
+
+
+def _fields(body: Any) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise wrong(None, "the body must be a JSON object")
+    for name in _UNSUPPORTED:
+        if body.get(name):
+            raise wrong(name, f"'{name}' is not supported here; leave it out", "unsupported_parameter")
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:
+    options = fields.get("options", {})
+    if not isinstance(options, dict):
+        raise wrong("options", "'options' must be an object")
+    asked = {openai: options[ollama] for ollama, openai in _OPTIONS.items() if ollama in options}
+    if isinstance(asked.get("max_tokens"), int) and asked["max_tokens"] < 0:
+        del asked["max_tokens"]  # no limit
+    if "model" in fields:
+        model = fields["model"]
+        asked["model"] = model.removesuffix(_LATEST) if isinstance(model, str) else model
+    return {**asked, "stream": fields.get("stream", True)}
+
+
+def _thinking(fields: Mapping[str, Any]) -> dict[str, Any]:
+    value = fields.get("think")
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {"reasoning_effort": value}
+    return {"chat_template_kwargs": {"enable_thinking": value}}
+
+
+def _messages(messages: list[Any]) -> list[Any]:
+    """With the ids of calls that OpenAI's form wants: results follow their calls in the same order."""
+    waiting: list[str] = []
+    made = 0
+    read = []
+    for message in messages:
+        if isinstance(message, dict) and message.get("images"):
+            raise wrong("images", "'images' is not supported here; leave it out", "unsupported_parameter")
+        if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
+            calls = []
+            for call in message["tool_calls"]:
+                waiting.append(f"call_{made}")
+                made += 1
+                calls.append(_call(call, waiting[-1]))
+            message = {**message, "tool_calls": calls}
+        if isinstance(message, dict) and message.get("role") == "tool":
+            message = {"name": message.get("tool_name"), "tool_call_id": waiting.pop(0) if waiting else "", **message}
+        if isinstance(message, dict) and "thinking" in message:
+            message = {**message, "reasoning_content": message["thinking"]}
+        read.append(message)
+    return read
+
+
+def _call(call: Any, made_id: str) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return call
+    arguments = function.get("arguments", {})
+    return {
+        "id": made_id,
+        "type": "function",
+        "function": {**function, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)},
+    }

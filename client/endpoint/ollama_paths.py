@@ -1,0 +1,100 @@
+"""Ollama's paths, for apps that speak its API alone: `/api/chat`, `/api/generate`, `/api/tags`, `/api/version`.
+
+Knows HTTP and the service. It may not know sessions or text.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from secrets import randbits
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from client.endpoint.answers import Answers, Event, HeldAnswers
+from client.endpoint.app import read_json, unless_disconnected
+from client.endpoint.faults import FaultError, internal
+from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, tags
+from client.endpoint.openai_requests import CompletionRequest
+from client.endpoint.openai_responses import FinishedAnswer
+from client.endpoint.served_models import ServedModels
+from client.endpoint.sse import EventStream
+from common.protocol.sampling import Sampling
+
+_NDJSON = "application/x-ndjson"
+
+
+class OllamaPaths:
+    def __init__(self, models: ServedModels, defaults: Sampling):
+        self._models = models
+        self._defaults = defaults
+        self._began = _now()
+        self._held = HeldAnswers()
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/api/chat", self._chat, methods=["POST"]),
+            Route("/api/generate", self._generate, methods=["POST"]),
+            Route("/api/tags", self._list_models),
+            Route("/api/version", _tell_version),
+        ]
+
+    async def _chat(self, request: Request) -> ASGIApp:
+        return await self._answer(request, read_ollama_chat, is_chat=True)
+
+    async def _generate(self, request: Request) -> ASGIApp:
+        return await self._answer(request, read_ollama_generate, is_chat=False)
+
+    async def _answer(
+        self, http: Request, read: Callable[[Any, Sampling], CompletionRequest], *, is_chat: bool
+    ) -> ASGIApp:
+        began_ns = time.monotonic_ns()
+        request = read(await read_json(http), replace(self._defaults, seed=randbits(64)))
+        service = self._models.find(request.model)
+        choices = await asyncio.to_thread(service.choices, request)
+        builder = OllamaBuilder(request.model, is_chat, len(choices[0].prompt.tokens))
+        answers = self._held.begin(service, choices)
+        try:
+            if request.stream:
+                first = await unless_disconnected(http, answers.next())
+                return EventStream(_lines(builder, first, answers, began_ns), answers.cancel, media_type=_NDJSON)
+            (answer,) = await unless_disconnected(http, answers.all())
+            return JSONResponse(builder.whole(answer, _now(), time.monotonic_ns() - began_ns))
+        except BaseException:
+            answers.cancel()
+            raise
+
+    async def _list_models(self, _: Request) -> Response:
+        return JSONResponse(tags(self._models.contexts, self._began))
+
+
+async def _tell_version(_: Request) -> Response:
+    return JSONResponse({"version": version("outrider")})
+
+
+async def _lines(builder: OllamaBuilder, first: Event, answers: Answers, began_ns: int) -> AsyncIterator[bytes]:
+    event = first[1]
+    try:
+        while not isinstance(event, FinishedAnswer):
+            yield _line(builder.piece(event, _now()))
+            _, event = await answers.next()
+        yield _line(builder.closing(event, _now(), time.monotonic_ns() - began_ns))
+    except FaultError as error:
+        yield _line({"error": error.fault.body()["error"]["message"]})
+    except Exception as error:  # the client must be told that no more will come
+        yield _line({"error": internal(error).body()["error"]["message"]})
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

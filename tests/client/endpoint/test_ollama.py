@@ -1,0 +1,133 @@
+"""Ollama's requests ask for what OpenAI's would, and answers have Ollama's shape."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from client.endpoint.answer_parsers.pieces import TextPiece, ToolCall
+from client.endpoint.faults import FaultError
+from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, tags
+from client.endpoint.openai_requests import read_chat, read_completion
+from client.endpoint.openai_responses import FinishedAnswer
+from common.protocol.sampling import Sampling
+
+DEFAULTS = Sampling(temperature=0.3, top_k=4, seed=11)
+MESSAGES = [{"role": "user", "content": "Hi"}]
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {}}}
+ANSWER = FinishedAnswer(
+    (TextPiece("so", is_reasoning=True), TextPiece("Yes"), ToolCall("id", "add", '{"a": 1}')), "tool_calls", 7
+)
+
+
+def openai_chat(**fields):
+    return read_chat({"model": "m", "messages": MESSAGES, "stream": True, **fields}, DEFAULTS)
+
+
+def test_a_chat_asks_for_what_openais_would():
+    options = {"temperature": 1, "repeat_penalty": 1.5, "num_predict": 5, "stop": ["x"], "seed": 3, "num_ctx": 2048}
+    body = {"model": "m:latest", "messages": MESSAGES, "options": options, "tools": [TOOL], "keep_alive": "5m"}
+    theirs = {"temperature": 1, "repetition_penalty": 1.5, "max_tokens": 5, "stop": ["x"], "seed": 3, "tools": [TOOL]}
+    assert read_ollama_chat(body, DEFAULTS) == openai_chat(**theirs)
+    assert read_ollama_chat({"model": "m", "messages": MESSAGES, "stream": False}, DEFAULTS) == openai_chat(
+        stream=False
+    )
+    assert (
+        read_ollama_chat({"model": "m", "messages": MESSAGES, "options": {"num_predict": -1}}, DEFAULTS)
+        == openai_chat()
+    )
+
+
+def test_thinking_is_a_variable_of_the_template():
+    asked = read_ollama_chat({"model": "m", "messages": MESSAGES, "think": False}, DEFAULTS)
+    assert asked.variables == {"enable_thinking": False}
+    asked = read_ollama_generate({"model": "m", "prompt": "Hi", "think": "low"}, DEFAULTS)
+    assert asked.variables == {"reasoning_effort": "low"}
+
+
+def test_results_are_those_of_the_calls_before_them():
+    call = {"function": {"name": "add", "arguments": {"a": 1}}}
+    results = [{"role": "tool", "tool_name": "add", "content": str(number)} for number in (1, 2)]
+    history = [*MESSAGES, {"role": "assistant", "thinking": "so", "tool_calls": [call, call]}, *results]
+    *_, called, first, second = read_ollama_chat({"model": "m", "messages": history}, DEFAULTS).messages
+    assert called["reasoning_content"] == "so"
+    assert [each["id"] for each in called["tool_calls"]] == [first["tool_call_id"], second["tool_call_id"]]
+    assert called["tool_calls"][0]["function"] == {"name": "add", "arguments": {"a": 1}}
+    assert first["name"] == "add"
+
+
+def test_a_prompt_goes_through_the_template_unless_it_is_raw():
+    body = {"model": "m", "prompt": "Hi", "system": "Be brief."}
+    messages = [{"role": "system", "content": "Be brief."}, *MESSAGES]
+    assert read_ollama_generate(body, DEFAULTS) == openai_chat(messages=messages)
+    raw = read_ollama_generate({**body, "raw": True}, DEFAULTS)
+    assert (raw.prompts, raw.max_new_tokens) == (("Hi",), None)
+    raw = read_ollama_generate({**body, "raw": True, "options": {"num_predict": 3}}, DEFAULTS)
+    theirs = {"model": "m", "prompt": "Hi", "max_tokens": 3, "stream": True}
+    assert raw == read_completion(theirs, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ({"model": "m"}, "messages"),
+        ({"messages": MESSAGES}, "model"),
+        ({"model": "m", "messages": MESSAGES, "format": "json"}, "format"),
+        ({"model": "m", "messages": [{**MESSAGES[0], "images": ["x"]}]}, "images"),
+        ({"model": "m", "messages": MESSAGES, "options": 3}, "options"),
+        ({"model": "m", "messages": MESSAGES, "options": {"top_k": "x"}}, "top_k"),
+    ],
+)
+def test_what_cannot_be_is_named(body, parameter):
+    with pytest.raises(FaultError) as refused:
+        read_ollama_chat(body, DEFAULTS)
+    assert refused.value.fault.parameter == parameter
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(
+    ["model", "messages", "prompt", "options", "tools", "think", "system", "raw", "role", "tool_calls"]
+)
+
+
+@given(JSON | st.dictionaries(NAMES, JSON), st.sampled_from([read_ollama_chat, read_ollama_generate]))
+@settings(max_examples=40)
+def test_any_json_is_a_request_or_a_fault(body, read):
+    status = None
+    try:
+        asked = read(body, DEFAULTS)
+    except FaultError as error:
+        status = error.fault.status
+    assert status == 400 or asked.model == body["model"].removesuffix(":latest")
+
+
+def test_a_stream_adds_up_to_the_whole():
+    builder = OllamaBuilder("m", is_chat=True, prompt_tokens=3)
+    whole = builder.whole(ANSWER, "now", 9)
+    call = {"function": {"name": "add", "arguments": {"a": 1}}}
+    assert whole["message"] == {"role": "assistant", "content": "Yes", "thinking": "so", "tool_calls": [call]}
+    parts = [builder.piece(piece, "now")["message"] for piece in ANSWER.pieces]
+    assert [part.get("thinking", part["content"]) for part in parts[:2]] == ["so", "Yes"]
+    assert parts[2]["tool_calls"] == [call]
+    end = builder.closing(ANSWER, "now", 9)
+    assert end == {**whole, "message": {"role": "assistant", "content": ""}}
+    assert (end["done"], end["done_reason"], end["prompt_eval_count"], end["eval_count"]) == (True, "stop", 3, 7)
+
+
+def test_generated_text_is_a_response():
+    builder = OllamaBuilder("m", is_chat=False, prompt_tokens=3)
+    cut = FinishedAnswer((TextPiece("Yes"),), "length", 7)
+    assert builder.piece(TextPiece("Yes"), "now") == {
+        "model": "m",
+        "created_at": "now",
+        "done": False,
+        "response": "Yes",
+    }
+    assert (builder.whole(cut, "now", 9)["response"], builder.whole(cut, "now", 9)["done_reason"]) == ("Yes", "length")
+
+
+def test_models_are_listed_by_name():
+    assert [each["model"] for each in tags({"a": 1, "b": 2}, "now")["models"]] == ["a", "b"]

@@ -117,7 +117,7 @@ async def test_a_connection_that_carries_nothing_and_is_not_the_newest_is_closed
 
 
 class Recording(OutriderService):
-    """Ends every stream at once; records the session that its header names."""
+    """Ends every stream after its first message; records the session that its header names."""
 
     def __init__(self):
         self.sessions = []
@@ -131,10 +131,11 @@ class Recording(OutriderService):
     @asynccontextmanager
     async def generate(self, messages, metadata):
         self.sessions.append(dict(metadata).get(SESSION_HEADER))
-        yield ended()
+        yield ended(messages)
 
 
-async def ended():
+async def ended(messages):
+    await anext(messages)
     return
     yield
 

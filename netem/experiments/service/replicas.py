@@ -187,9 +187,9 @@ async def _kill(
 
 def uneven(held: Sequence[Sequence[int]]) -> float:
     """By how much the mean number of sessions of a replica differs at most from that of all, as a part of it."""
-    means = [sum(each) / len(held) for each in zip(*held, strict=True)]
+    means: list[float] = [sum(each) / len(held) for each in zip(*held, strict=True)]
     mean = sum(means) / len(means)
-    return max([abs(each - mean) for each in means]) / mean
+    return max(abs(each - mean) for each in means) / mean
 
 
 def make_report(phases: dict[str, Phase], kills: int) -> Report:

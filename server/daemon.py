@@ -46,7 +46,8 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
     running = [asyncio.create_task(target.engine.run()) for target in parts.targets]
     if lead is not None:
         running.append(asyncio.create_task(lead.watch()))
-    membership = [] if parts.fleet is None else [asyncio.create_task(parts.fleet.run())]
+    if parts.fleet is not None:
+        membership = asyncio.create_task(parts.fleet.run())
     asked_to_stop = _on_signals()
     _say(f"ready on {parts.address}")
     if parts.metrics is not None:
@@ -54,14 +55,15 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
     note("serving", str(parts.ceiling), address=str(parts.address), **parts.ceiling.as_dict())
 
     stopping = asyncio.create_task(asked_to_stop.wait())
-    await asyncio.wait((*running, *membership, stopping), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
     held = [_held(target.engine.sessions) for target in parts.targets]
-    for each in membership:
-        each.cancel()
+    is_asked_to = stopping.done()
+    asked_to_stop.clear()  # before the fleet is left: a store may take its time, and the second signal may come then
     if parts.fleet is not None:
+        membership.cancel()
+        await asyncio.gather(membership, return_exceptions=True)
         await parts.fleet.leave()
-    if stopping.done():
-        asked_to_stop.clear()
+    if is_asked_to:
         await _drain(parts, options.drain_seconds, asked_to_stop, running)
     for each in running:
         each.cancel()
@@ -72,7 +74,7 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
     for target, held_then in zip(parts.targets, held, strict=True):
         summary = {"model": target.model, **target.engine.counters.summary(), "held": held_then}
         _say(f"summary {json.dumps(summary)}")
-    for ended in await asyncio.gather(*running, *membership, return_exceptions=True):
+    for ended in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(ended, Exception):
             raise ended
 

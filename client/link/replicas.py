@@ -244,5 +244,8 @@ class _Inquiry:
                 raise
             self._failure = self._failure or error
             return False
+        before = self.answered.pop(address, None)
         self.answered[address] = Replica(access, connection, description)
+        if before is not None:  # of an earlier round, when it was no replica
+            await before.connection.close()
         return True

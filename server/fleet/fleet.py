@@ -12,6 +12,7 @@ from typing import Protocol
 
 from common.address import Address
 from common.protocol.errors import MisuseError, OutriderError
+from server.fault_isolation import describe_error
 from server.fleet.members import Member, alike, read_member, sessions_elsewhere
 from server.sessions.quotas import BucketUse, Quotas
 
@@ -101,9 +102,10 @@ class Fleet:
         try:
             found = await self._store.exchange(own.id, own.record(), uses)
             members = [read_member(member, record) for member, record in found.members.items()]
-        except (StoreError, ValueError) as error:
+        # Whatever a store holds, it ends no server.
+        except Exception as error:
             self._quotas.keep()
-            self._note_lost(str(error))
+            self._note_lost(str(error) if isinstance(error, OutriderError | ValueError) else describe_error(error))
             return []
         except asyncio.CancelledError:
             self._quotas.keep()

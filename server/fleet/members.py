@@ -11,6 +11,7 @@ from typing import Any
 
 from common.address import Address, parse_destination
 from common.protocol.errors import MisuseError
+from common.protocol.plain import is_plain
 from common.rpc.description import TargetIdentity
 
 
@@ -47,8 +48,10 @@ def read_member(identity: str, record: str) -> Member:
         fields = json.loads(record)
         targets = tuple(_identity(*each) for each in fields["targets"])
         sessions = {str(client): int(count) for client, count in fields["sessions"].items()}
+        if not is_plain(fields["address"]):
+            raise ValueError
         return Member(identity, parse_destination(fields["address"]), targets, sessions)
-    except (MisuseError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (MisuseError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError("no replica of this release wrote this") from error
 
 

@@ -39,7 +39,8 @@ class ChildRanks:
     def _start(self, rank: int, ranks: int, device: str) -> "subprocess.Popen[bytes]":
         known = {RANK: rank, RANKS: ranks, LOCAL_RANK: rank, LOCAL_RANKS: ranks}
         return subprocess.Popen(
-            (sys.executable, "-m", die_with_parent.__name__, str(_FOLLOWER), device, self.store),
+            # -P: nothing is imported from where the operator happens to be.
+            (sys.executable, "-P", "-m", die_with_parent.__name__, str(_FOLLOWER), device, self.store),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env={**os.environ, **{name: str(number) for name, number in known.items()}},

@@ -128,8 +128,7 @@ class Lead:
 
     async def watch(self) -> None:
         """Looks after the other ranks while the daemon serves. Ends by RanksBrokenError when one is gone."""
-        with self.telling(Serve()):
-            self.group.expect_answers_soon()
+        await asyncio.to_thread(self._serve)
         while self._lost is None:
             await asyncio.sleep(_BEAT_S)
             busy_since = self._busy_since
@@ -138,6 +137,10 @@ class Lead:
             elif time.monotonic() - busy_since > SILENCE_S + _GRACE_S:
                 self._lose("a rank of the target hangs; start the server again")
         raise self._lost
+
+    def _serve(self) -> None:
+        with self.telling(Serve()):
+            self.group.expect_answers_soon()
 
     def _beat(self) -> None:
         with self.telling(Beat()):

@@ -19,9 +19,11 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
 from common.rpc.errors import LinkError
 from common.rpc.stub import connect
+from server.fleet.redis_store import RedisStore
 from tests.daemon import outriderd
 from tests.programs import Program
 from tests.server.client_turn import play
+from tests.server.fleet.stores import real_store
 from tests.server.harness import new_session
 from tests.server.proposers import nothing
 
@@ -56,6 +58,30 @@ async def test_it_drains_at_the_first_signal(target: Path) -> None:
     word, summary = lines[-1].split(" ", 1)
     counters = json.loads(summary)
     assert (word, counters["committed_tokens"], counters["recomputed_tokens"]) == ("summary", 60, 0)
+
+
+async def test_a_replica_leaves_its_fleet_and_then_drains(target: Path, tmp_path: Path) -> None:
+    shared, tokens = real_store(tmp_path), 80
+    options = ("--pace-pass", "20ms", "--fleet-store", shared.url)
+    other = RedisStore(shared.url)
+    try:
+        async with daemon(target, *options) as (process, address), connect(address) as connection:
+            session, stream = await new_session(connection), connection.generate()
+            playing = asyncio.create_task(play(session, stream, session.open([5, 6], Settings(tokens)), nothing))
+            while len((await other.exchange("other", "", {})).members) < 2:
+                await asyncio.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            while len((await other.exchange("other", "", {})).members) == 2:
+                assert not playing.done()
+                await asyncio.sleep(0.01)
+            assert not playing.done()
+            with suppress(LinkError):  # as above
+                await playing
+            assert len(session.answer) == tokens
+            await last_words(process)
+    finally:
+        await other.leave("other")
+        shared.end()
 
 
 async def test_health_says_when_it_drains(target: Path) -> None:

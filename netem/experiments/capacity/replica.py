@@ -118,7 +118,9 @@ class _Clients:
             await asyncio.sleep(self._ends_s)
             for client in clients:
                 client.cancel()
-            await asyncio.gather(*clients, return_exceptions=True)
+            for ended in await asyncio.gather(*clients, return_exceptions=True):
+                if isinstance(ended, Exception):  # a client that fails makes room for the others
+                    raise ended
             counters = engine.counters
         links = {
             name: LinkGaps(self._tokens[name], sum(self._gaps[name]), self._gaps[name])

@@ -25,6 +25,7 @@ from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.description import ServerDescription
 from common.rpc.errors import LinkError
 from common.rpc.service import OutriderService, register
+from common.rpc.stub import Connection
 
 LOOKUP = make_manifest("lookup", "lookup", "f", [])
 OTHER_TARGET = {"fingerprint": "g", "bundles": (make_manifest("lookup", "lookup", "g", []),)}
@@ -200,6 +201,34 @@ async def test_another_replica_is_not_used_where_it_is_none_and_is_named(caplog)
             f"{stranger.address} is not used in place of {own.address}: the target demo (f) is not demo (g)"
             in caplog.text
         )
+
+
+async def test_a_server_that_is_asked_again_and_again_leaves_no_connection_behind(monkeypatch) -> None:
+    for pause in ("_HEAD_START_S", "_ROUND_PAUSE_S"):
+        monkeypatch.setattr(replicas, pause, 0.01)
+    opened, connect = list[Connection](), Access.connect
+    closed, close = list[Connection](), Connection.close
+
+    def noted(access: Access) -> Connection:
+        opened.append(connect(access))
+        return opened[-1]
+
+    async def closing(connection: Connection) -> None:
+        closed.append(connection)
+        await close(connection)
+
+    monkeypatch.setattr(Access, "connect", noted)
+    monkeypatch.setattr(Connection, "close", closing)
+    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
+    async with silent, fleet(0.5) as (stranger,):
+        own = Address("127.0.0.1", silent.sockets[0].getsockname()[1])
+        expected = replace(SAID, **OTHER_TARGET)
+        dialling = asyncio.create_task(dial_replica(Access(own, others=(stranger.address,)), expected))
+        while stranger.asked < 4:
+            await asyncio.sleep(0.01)
+        dialling.cancel()
+        await asyncio.gather(dialling, return_exceptions=True)
+    assert set(opened) == set(closed)
 
 
 async def test_without_any_replica_dialling_fails_as_that_of_one_server() -> None:

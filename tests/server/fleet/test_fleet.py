@@ -143,6 +143,18 @@ async def test_after_a_long_outage_a_client_makes_up_for_a_minute_and_no_more(st
     assert refused.value.retry_after <= 66
 
 
+async def test_what_nobody_expects_of_a_store_ends_no_server(store, caplog, monkeypatch) -> None:
+    async def failed(*said):
+        raise RuntimeError
+
+    monkeypatch.setattr(store, "exchange", failed)
+    first = Replica(store, 1)
+    with caplog.at_level(logging.WARNING):
+        await exchanged(first, times=2)
+    assert len([text for text in caplog.messages if text.startswith("RuntimeError in test_fleet.py:")]) == 1
+    assert first.asks(20) == 10
+
+
 async def test_a_store_that_holds_what_is_not_ours_counts_as_gone(store, caplog) -> None:
     first = Replica(store, 1)
     store.records["9"] = "{}"

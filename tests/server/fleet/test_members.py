@@ -35,9 +35,12 @@ def record(**changes: object) -> str:
         *("", "7", "null", "{}", "[" * 100_000),
         record(address="nowhere"),
         record(address=7),
+        record(address="a\nb:7070"),
+        record(address="a" * 300 + ":7070"),
         record(targets=[[1, 2]]),
         record(targets=[["m", "f", ["a"]]]),
         record(sessions={"alice": "many"}),
+        record(sessions={"alice": float("inf")}),
         record(sessions=["alice"]),
     ],
 )

@@ -55,6 +55,16 @@ def test_one_that_ends_before_is_named(sentences: "queue.Queue[str]") -> None:
         assert sentences.get(timeout=ENDING_S) == "rank 2 of the target ended by SIGKILL; start the server again"
 
 
+def test_nothing_is_imported_from_the_working_directory(
+    idle_follower: Path, sentences: "queue.Queue[str]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle_follower.write_text("raise SystemExit(0)\n")
+    (idle_follower.parent / "common.py").write_text("raise SystemExit(7)\n")
+    monkeypatch.chdir(idle_follower.parent)
+    with closing(ChildRanks(2, "cpu", sentences.put)):
+        assert "with exit code 0" in sentences.get(timeout=ENDING_S)
+
+
 def test_they_end_when_rank_0_is_killed(idle_follower: Path) -> None:
     code = (
         "import pathlib, sys, time; from server.ranks import launch; launch._FOLLOWER = pathlib.Path(sys.argv[1]); "

@@ -1,5 +1,7 @@
 """A target that is divided between two ranks computes what one process computes: passes, moved slots, draft state."""
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -92,6 +94,34 @@ def test_two_ranks_compute_what_one_process_computes(family: str, tmp_path: Path
         # Exporters give float32.
         assert torch.allclose(states[name], state, rtol=1e-6, atol=1e-6), name
     assert weights_bytes < 0.6 * alone.weights_bytes
+
+
+class SlowGroup:
+    """Other ranks that are still busy when they are told that everything is loaded."""
+
+    def __init__(self) -> None:
+        self.is_free = threading.Event()
+        self.were_free_in_time = list[bool]()
+
+    def send(self, numbers: object) -> None:
+        self.were_free_in_time.append(self.is_free.wait(2))
+
+    def expect_answers_soon(self) -> None: ...
+
+    def meet(self) -> None: ...
+
+
+async def test_other_ranks_that_are_busy_do_not_hold_the_event_loop_up() -> None:
+    lead, group = Lead(Place(ranks=2, local=2)), SlowGroup()
+    lead._group = group  # type: ignore[assignment]
+    watching = asyncio.create_task(lead.watch())
+    await asyncio.sleep(0.01)
+    group.is_free.set()
+    while not group.were_free_in_time:
+        await asyncio.sleep(0.01)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert group.were_free_in_time == [True]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
 """One replica: what is answered, and how acceptance and links show in speeds and gaps."""
 
+import asyncio
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
+from client.errors import BrokenOffError
+from netem.experiments.capacity import replica
 from netem.experiments.capacity.measure import AUTO, COLOCATED, EAGER, PATIENT, PLAIN
 from netem.experiments.capacity.replay import Replay
 from netem.experiments.capacity.replica import ReplicaLoad, answer_in_turn, run_replica
@@ -28,6 +32,19 @@ def test_plain_decoding_commits_a_token_a_pass():
     assert run.refused == 0
 
 
+def test_a_client_that_fails_ends_the_run(monkeypatch):
+    asked = count()
+
+    async def failing(*arguments):
+        if next(asked) == 1:
+            raise BrokenOffError("the server could not compute this answer")
+        await asyncio.sleep(LOAD.seconds * 10)
+
+    monkeypatch.setattr(replica, "ask_replayed", failing)
+    with pytest.raises(BrokenOffError, match="could not compute"):
+        run_replica(Replay(PREDICTABLE), PLAIN, LOAD)
+
+
 def test_what_the_draft_model_covers_is_committed_together():
     plain, unpredictable = speed(PREDICTABLE, PLAIN), speed(UNPREDICTABLE, EAGER)
     assert unpredictable == pytest.approx(plain, rel=0.1)
@@ -36,9 +53,9 @@ def test_what_the_draft_model_covers_is_committed_together():
 
 
 def test_the_server_drafts_only_where_the_system_says_so():
-    assert run_replica(Replay(PREDICTABLE), EAGER, LOAD).counters.assisted_levels == 0
-    assert run_replica(Replay(PREDICTABLE), AUTO, LOAD).counters.assisted_levels > 0
-    assert run_replica(Replay(PREDICTABLE), replace(AUTO, server_drafting=False), LOAD).counters.assisted_levels == 0
+    replay, load = Replay(PREDICTABLE), replace(LOAD, clients=1, seconds=0.3)
+    for system, is_assisted in ((EAGER, False), (AUTO, True), (replace(AUTO, server_drafting=False), False)):
+        assert (run_replica(replay, system, load).counters.assisted_levels > 0) == is_assisted
 
 
 def test_a_long_link_takes_from_the_laptops_drafts_alone():

@@ -41,8 +41,8 @@ _NODES = 7
 """The last tokens of the text, which are also computed one by one and as nodes."""
 
 _NOTICED = 13
-"""Tokens of the pass that shows which layers there are, a prime: a layer that gets a number of rows which it does not
-divide, gets some rows of a pass alone, as experts do."""
+"""Tokens of the pass that shows which layers there are. It is a prime: a layer whose number of rows is no multiple of
+it computes some rows of a pass alone, as experts do."""
 
 RowWise: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 

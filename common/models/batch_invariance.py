@@ -5,20 +5,22 @@ Attention is `exact_attention.py`'s; here are the layers around it. Each kind of
 computes the same rows in calls of many sizes, and packed passes the same text in different pieces, beside other
 sessions and as nodes of a tree. All bits must be equal. Results in few bits hide the order of summation, so linear
 layers are tried with weights for which every sum would be 0 without rounding: what is left is rounding alone. How many
-rows an expert gets is for its router to say, so that experts must do without a multiple.
+rows an expert gets is for its router to say, so that experts must do without a multiple. Grouped kernels compute all
+experts in one call, in which the place of one's rows depends on the others' number; exact passes run one expert after
+another ("eager"), whose products can be measured.
 
 It may not know families, options or who asks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 from torch.nn.functional import linear
+from transformers import PreTrainedModel
 
-from common.models.decoder import CausalLm
 from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.models.page_tasks import PAGE
@@ -38,6 +40,10 @@ _TEXT = PAGE + 8
 _NODES = 7
 """The last tokens of the text, which are also computed one by one and as nodes."""
 
+_NOTICED = 13
+"""Tokens of the pass that shows which layers there are. It is a prime: a layer whose number of rows is no multiple of
+it computes some rows of a pass alone, as experts do."""
+
 RowWise: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -52,12 +58,17 @@ class _Probe:
 
 
 @torch.inference_mode()
-def row_multiple(model: CausalLm) -> int | None:
-    """The first of `MULTIPLES` with which all agrees; `None` where none does. Passes take over the model."""
+def row_multiple(model: PreTrainedModel) -> int | None:
+    """The first of `MULTIPLES` with which all agrees; `None` where none does. Passes take over the model.
+
+    Where there is one, the model's experts stay as they were measured: eager."""
+    experts = model.get_experts_implementation()
+    model.set_experts_implementation("eager")
     probes = list(_probes(model))
     for multiple in MULTIPLES:
         if all(_is_row_wise(probe, multiple) for probe in probes) and _passes_agree(model, multiple):
             return multiple
+    model.set_experts_implementation(experts)
     return None
 
 
@@ -77,9 +88,10 @@ def is_row_wise(compute: RowWise, rows: torch.Tensor, multiple: int) -> bool:
     return True
 
 
-def _probes(model: CausalLm) -> Iterator[_Probe]:
+def _probes(model: PreTrainedModel) -> Iterator[_Probe]:
     """One for each kind and shape of the model's row-wise layers, and of its experts' matrices."""
     found: dict[tuple[Any, ...], _Probe] = {}
+    any_count: set[tuple[Any, ...]] = set()
     generator = torch.Generator().manual_seed(0)
 
     def random(*shape: int) -> torch.Tensor:
@@ -92,6 +104,8 @@ def _probes(model: CausalLm) -> Iterator[_Probe]:
         if leaving.shape[:-1] != rows.shape[:-1]:
             return
         kind = type(module), rows.shape[-1], leaving.shape[-1], rows.dtype
+        if rows.shape[:-1].numel() % _NOTICED:
+            any_count.add(kind)
         if kind in found:
             return
         if type(module) is nn.Linear and type(module.weight) is nn.Parameter:
@@ -103,17 +117,19 @@ def _probes(model: CausalLm) -> Iterator[_Probe]:
             inputs[::_OUTLIERS_APART] *= _OUTLIER
             found[kind] = _Probe(module, inputs.to(rows))
 
+    packed = PackedModel(model, _NOTICED)
     hooks = [each.register_forward_hook(notice) for each in model.modules() if not list(each.children())]
     try:
-        PackedModel(model, 1).forward([Segment([0], [0], [-1], (), [0])])
+        chain = range(_NOTICED)
+        packed.forward([Segment(_text(model, _NOTICED), chain, range(-1, _NOTICED - 1), wanted=chain)])
     finally:
         for hook in hooks:
             hook.remove()
-    yield from found.values()
+    yield from (replace(probe, any_count=kind in any_count) for kind, probe in found.items())
     yield from _mixture_probes(model, random)
 
 
-def _mixture_probes(model: CausalLm, random: Callable[..., torch.Tensor]) -> Iterator[_Probe]:
+def _mixture_probes(model: PreTrainedModel, random: Callable[..., torch.Tensor]) -> Iterator[_Probe]:
     """Of mixtures of experts, one for each shape of a matrix. Experts' are parameters of three dimensions, which some
     families store transposed; those of routers belong to no linear layer."""
     experts: dict[torch.Size, nn.Parameter] = {}
@@ -149,11 +165,10 @@ def _cancelling(weight: torch.Tensor, random: Callable[..., torch.Tensor]) -> tu
     return weights.to(weight), rows.to(weight)
 
 
-def _passes_agree(model: CausalLm, multiple: int) -> bool:
+def _passes_agree(model: PreTrainedModel, multiple: int) -> bool:
     """Whether the logits of a text's last tokens are the same however the text is computed."""
     packed = PackedModel(model, 2 * _TEXT + 40, backend=ExactAttention(), row_multiple=multiple)
-    vocabulary = int(model.config.vocab_size)
-    text = [(1009 * index + 97) % vocabulary for index in range(_TEXT)]
+    text = _text(model, _TEXT)
     read = _TEXT - _NODES
     results = [
         _in_pieces(packed, text, [read, *[1] * _NODES]),
@@ -162,6 +177,11 @@ def _passes_agree(model: CausalLm, multiple: int) -> bool:
         _as_nodes(packed, text),
     ]
     return all(torch.equal(result, results[0]) for result in results[1:])
+
+
+def _text(model: PreTrainedModel, length: int) -> list[int]:
+    vocabulary = int(model.config.vocab_size)
+    return [(1009 * index + 97) % vocabulary for index in range(length)]
 
 
 def _in_pieces(packed: PackedModel, text: Sequence[int], pieces: Sequence[int], beside: int = 0) -> torch.Tensor:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import accumulate, islice, repeat
+from typing import Protocol
 
 from server.passes.pass_cost import NO_WORK, PassWork, session_work
 
@@ -37,6 +38,11 @@ Cost = Callable[[PassWork], float]
 """Seconds of a pass that computes so much."""
 
 
+class PassBound(Protocol):
+    def __call__(self, shares: Sequence[int], nodes: PassWork = NO_WORK, /) -> bool:
+        """Whether those that decode can wait for a pass with these shares, and so many nodes besides."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassPrices:
     """optimistic: low for sizes that were not seen for a while, so that wider passes are tried; it chooses nodes.
@@ -45,7 +51,7 @@ class PassPrices:
 
     optimistic: Cost
     measured: Cost
-    is_measured: Callable[[int], bool] = lambda tokens: True
+    is_measured: Callable[[int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,6 @@ def schedule(
         most_s = MAX_SLOWDOWN * prices.measured(decoding) if is_known else 0.0
 
     def is_short(shares: Sequence[int], nodes: PassWork = NO_WORK) -> bool:
-        """Whether those that decode can wait for a pass with these shares, and so many nodes besides."""
         parts = (session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True))
         return prices.measured(sum(parts, nodes)) <= most_s
 
@@ -105,9 +110,7 @@ def schedule(
     return share(_within_verify_budget(demands, room, prices.optimistic, probabilities), budget, is_short)
 
 
-def share(
-    demands: Sequence[Demand], budget: int, is_short: Callable[[Sequence[int]], bool] = lambda shares: True
-) -> list[int]:
+def share(demands: Sequence[Demand], budget: int, is_short: PassBound) -> list[int]:
     """The tokens that each demand gets of a pass of `budget` tokens; 0 where it waits for another pass.
 
     Decoding goes first, root and nodes, up to what is left for prompts; prompts fill the rest, as far as the pass
@@ -175,7 +178,7 @@ def node_budgets(
     return counts
 
 
-def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: Callable[..., bool]) -> int:
+def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: PassBound) -> int:
     """How many nodes fit into the budget. Where prompts wait, they fit into a pass that `is_short` and has all but one
     part in `PROMPT_PART` of the tokens that prompts would get without nodes."""
     nodes, roots = _nodes_work(demands), sum(each.decodes for each in demands)

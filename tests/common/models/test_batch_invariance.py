@@ -9,6 +9,9 @@ from torch import nn
 
 from common.models.batch_invariance import MULTIPLES, is_row_wise, row_multiple
 from common.models.checkpoint import load_causal_lm
+from common.models.exact_attention import ExactAttention
+from common.models.packed import PackedModel
+from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 
 
@@ -38,6 +41,54 @@ def test_a_model_whose_rows_share_a_scale_has_no_multiple(checkpoint: Callable[.
     model = load_causal_lm(checkpoint("llama", layers=2), dtype=dtype)
     model.model.layers[1].mlp.act_fn = _SharedScale()
     assert row_multiple(model) is None
+
+
+@pytest.fixture
+def grouped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each call of the grouped kernel, which transformers takes for experts where it may choose."""
+    rows: list[int] = []
+    kernel = torch.nn.functional.grouped_mm
+
+    def counted(entering: torch.Tensor, *others: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        rows.append(len(entering))
+        return kernel(entering, *others, **named)
+
+    monkeypatch.setattr(torch.nn.functional, "grouped_mm", counted)
+    return rows
+
+
+@pytest.mark.parametrize("family", ["qwen3-moe", "gpt-oss"])
+@pytest.mark.parametrize("is_exact", [True, False], ids=["exact", "without a multiple"])
+@torch.inference_mode()
+def test_experts_run_as_they_were_measured(tmp_path: Path, grouped: list[int], family: str, is_exact: bool) -> None:
+    """One after another, as the probes compute them; all in one call where no multiple is found."""
+    directory = make_family_checkpoint(tmp_path / family, FAMILIES[family])
+    model = load_causal_lm(directory, dtype=torch.bfloat16)
+    model(torch.tensor([[1, 2, 3]]))
+    assert grouped
+    grouped.clear()
+    if not is_exact:
+        model.model.norm = _SharedScale()
+    multiple = row_multiple(model)
+    assert (multiple is not None) == is_exact
+    packed = PackedModel(model, 8, backend=ExactAttention(), row_multiple=multiple or 1)
+    packed.forward([Segment([1, 2, 3], range(3), range(-1, 2))])
+    assert (not grouped) == is_exact
+
+
+def test_an_activation_of_experts_gets_any_number_of_rows(tmp_path: Path) -> None:
+    """Here it is right in pairs of rows alone, which every pass has with a multiple of 4."""
+
+    class InPairs(nn.Module):
+        def forward(self, entering: torch.Tensor) -> torch.Tensor:
+            return entering + torch.arange(len(entering))[:, None].ge(len(entering) // 2 * 2).to(entering)
+
+    model = load_causal_lm(make_family_checkpoint(tmp_path / "moe", FAMILIES["qwen3-moe"]), dtype=torch.bfloat16)
+    for layer in model.model.layers:
+        layer.mlp.experts.act_fn = InPairs()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("common.models.batch_invariance._passes_agree", lambda *_: True)
+        assert row_multiple(model) is None
 
 
 @pytest.mark.parametrize(("family", "found"), [("llama", 4), ("qwen3-moe", None), ("gpt-oss", None)])

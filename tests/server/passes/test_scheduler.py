@@ -6,14 +6,20 @@ from dataclasses import dataclass, replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from server.passes import scheduler
 from server.passes.pass_cost import NO_WORK, PassCost, PassWork, session_work
-from server.passes.scheduler import LEAST_CHUNK, MAX_SLOWDOWN, PROMPT_PART, Demand, PassPrices, schedule, share
+from server.passes.scheduler import LEAST_CHUNK, MAX_SLOWDOWN, PROMPT_PART, Demand, PassPrices, schedule
 
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
 
 
 SHORT_PROMPTS = st.lists(st.builds(Demand, st.integers(2, 4), st.just(0), st.integers(0, 5)), min_size=8, max_size=12)
 """With a budget of a token or two for each, the oldest prompt's own part is all that it asks for."""
+
+
+def share(demands: Sequence[Demand], budget: int) -> list[int]:
+    """Nobody minds how long the pass takes."""
+    return scheduler.share(demands, budget, lambda shares, nodes=NO_WORK: True)
 
 
 @example(([Demand(2, 0, 0), *[Demand(50, 0, 0)] * 7], 8))
@@ -104,7 +110,8 @@ def certain(demands: Sequence[Demand], index: int) -> list[float]:
 def planned(
     demands: Sequence[Demand], costs: Costs, budget: int = 512, decoding_later: Sequence[int] = ()
 ) -> list[int]:
-    return schedule(demands, budget, PassPrices(costs, costs), lambda index: certain(demands, index), decoding_later)
+    prices = PassPrices(costs, costs, is_measured=lambda tokens: True)
+    return schedule(demands, budget, prices, lambda index: certain(demands, index), decoding_later)
 
 
 def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:

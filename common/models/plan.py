@@ -134,7 +134,7 @@ def plan_pass(segments: Sequence[PassInput], limits: PlanLimits) -> PassPlan:
                 range_bounds=range_bounds[first_bound:bound] - start,
                 past=len(past),
                 # numpy would iterate over a range.
-                wanted=np.arange(asked.start, asked.stop)
+                wanted=np.arange(asked.start, asked.stop, asked.step)
                 if type(asked) is range
                 else np.asarray(asked, dtype=np.int64),
                 ancestry=trace(parents.tolist() if isinstance(parents, np.ndarray) else parents),

@@ -23,6 +23,11 @@ def test_positions_follow_past_and_depth() -> None:
     assert plan.wanted_rows.tolist() == [3, 1]
 
 
+def test_every_second_row_may_be_wanted() -> None:
+    segment = Segment(tokens=[1] * 7, slots=range(7), parents=range(-1, 6), wanted=range(0, 7, 2))
+    assert plan_pass([decode(3, 20), segment], LIMITS).wanted_rows.tolist() == [1, 3, 5, 7]
+
+
 def test_slots_that_follow_one_another_are_written_as_ranges() -> None:
     first, second = (Segment(tokens=[1] * 5, slots=range(n, n + 5), parents=range(-1, 4)) for n in (10, 30))
     assert plan_pass([first, second], LIMITS).attention.written_ranges == [(0, 10, 5), (5, 30, 5)]

@@ -27,7 +27,7 @@ from server.fault_isolation import FatalError, describe_error
 from server.models.memory_needed import check_memory
 from server.models.state_needs import StateNeeds
 from server.passes.batch import PassOutcome
-from server.sessions.refusal import RefusalError, RefusalReason
+from server.refusal import RefusalError, RefusalReason
 
 _log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ from server.passes.pass_cost import PassCost
 from server.passes.scheduler import PassPrices, schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
 from server.passes.state_export import StateExport, claim_exports
+from server.refusal import RefusalError, RefusalReason
 from server.sessions.accounting import Accounting
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
@@ -28,7 +29,6 @@ from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.late_frames import comes_late, reading_units
 from server.sessions.quotas import Quotas
 from server.sessions.reclaim import SlotReclaim
-from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.registry import SessionRegistry
 from server.sessions.shared_prefixes import SharedPrefixes
 

@@ -18,7 +18,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.tree import Node
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.passes.target import Target, load_target
-from server.sessions.refusal import RefusalError, RefusalReason
+from server.refusal import RefusalError, RefusalReason
 
 
 class Scripted:

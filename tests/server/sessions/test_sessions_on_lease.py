@@ -8,7 +8,7 @@ import pytest
 
 from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, FailureCode, Finished, FromServer, Open, Opened, Settings
-from server.sessions.refusal import RefusalError, RefusalReason
+from server.refusal import RefusalError, RefusalReason
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.clients_of_sessions import (
     CAPACITY,

@@ -148,6 +148,31 @@ def test_a_device_without_memory_for_all_computes_each_alone(error: Exception) -
     assert len(model.held) == 2
 
 
+class FullPool(Scripted):
+    """Its device has no memory to move the path of more than one session; it knows which logits are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[weakref.ref[torch.Tensor]] = []
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        if len(targets) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def forward(self, segments: Sequence[PassInput]) -> SimpleNamespace:
+        assert not any(reference() is not None for reference in self.held), "the logits of the failed pass are held"
+        logits = super().forward(segments).logits.float()
+        self.held.append(weakref.ref(logits))
+        return SimpleNamespace(logits=logits)
+
+
+def test_a_pass_that_fails_after_its_forward_holds_no_logits_while_it_is_run_again() -> None:
+    model = FullPool()
+    cases = [case(1, 2, wanted=[0, 1]), case(3, 4, wanted=[0, 1])]
+    assert Target(model).verify(cases) == [[2, 3], [4, 5]]  # type: ignore[arg-type]
+    assert model.passes == 3
+
+
 def test_a_target_whose_passes_do_not_agree_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = make_family_checkpoint(tmp_path / "target", FAMILIES["cohere"])
     options = {"device": "cpu", "dtype": "float32", "capacity": 16, "threads": 0}

@@ -71,7 +71,7 @@ class Target:
         except Exception as error:
             _log.error("a pass of %d sessions failed: %s", len(scheduled), describe_error(error))
             fault = _fault_of(error)
-        # Not in the handler: the error holds the frames of the failed pass, and what it has allocated may be needed now.
+        # Not in the handler: the error holds the frames of the failed pass, and so what it has allocated.
         if len(scheduled) == 1:
             return [fault]
         return [self.verify([each])[0] for each in scheduled]

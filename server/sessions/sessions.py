@@ -219,9 +219,10 @@ class Sessions:
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.work, now - batch.began)
         isolation = self._isolation("after its pass")
-        for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
+        for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
             entry.in_pass = False
             kept = 0
+            outcome = entry.out_of_memory(len(scheduled), told, now) if isinstance(told, RefusalError) else told
             with isolation(entry):
                 result: PassResult | None = None
                 try:
@@ -231,7 +232,8 @@ class Sessions:
                             if isinstance(outcome, RefusalError):
                                 self._accounting.refused(entry.session.id, entry.client, outcome)
                             self.fail(entry.listener, outcome)
-                    elif self._registry.holds(entry):
+                    elif outcome is not None and self._registry.holds(entry):
+                        entry.pass_fitted()
                         result = entry.session.complete(scheduled, outcome, now)
                         self._accounting.verified(entry, scheduled, result, now)
                         # The target has moved the K/V of the accepted path behind the chain's.
@@ -352,18 +354,19 @@ class Sessions:
         """The tokens of each due session in the next pass."""
         budget = min(self._limits.pass_tokens, self._pool.free)
         isolation = self._isolation(_BEFORE_PASS)
+        demands = [entry.demand for entry in due]
 
         def probabilities(index: int) -> list[float]:
             session = due[index].session
             with isolation(due[index]):
-                return commit_probabilities(session.tree, session.acceptance.max_acceptance)
+                return commit_probabilities(session.tree, session.acceptance.max_acceptance)[: demands[index].nodes]
             return []
 
         here = set(due)
         decoding_later = [each for each in self._registry.entries if each not in here and each.recently_decoded(now)]
         prices = PassPrices(self._cost.estimate, self._cost.measured, self._cost.is_measured)
         contexts = [each.session.processed for each in decoding_later]
-        return schedule([entry.demand for entry in due], budget, prices, probabilities, contexts)
+        return schedule(demands, budget, prices, probabilities, contexts)
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

@@ -11,7 +11,7 @@ import torch
 from common.models.errors import CheckpointError
 from common.models.segment import PassInput
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode
+from common.protocol.messages import FailureCode, Settings
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
@@ -19,6 +19,8 @@ from common.protocol.tree import Node
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.passes.target import Target, load_target
 from server.refusal import RefusalError, RefusalReason
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import CAPACITY, SERVING_LIMITS, TERMS, Client
 
 
 class Scripted:
@@ -146,6 +148,25 @@ def test_a_device_without_memory_for_all_computes_each_alone(error: Exception) -
     assert (refused.reason, refused.code) == (RefusalReason.MEMORY, FailureCode.OVERLOADED)
     assert refused.retry_after > 0
     assert len(model.held) == 2
+
+
+def test_a_prompt_that_does_not_fit_is_computed_in_smaller_parts() -> None:
+    sessions = Sessions(TERMS, SERVING_LIMITS, CAPACITY)
+    long, short = Client(sessions, "long"), Client(sessions, "short")
+    long.open([1, 2] * 15, Settings(max_new_tokens=4))
+    short.open([3], Settings(max_new_tokens=2))
+    target = Target(Narrow(10, MemoryError()))  # type: ignore[arg-type]
+    passes = 0
+    while not (long.done and short.done):
+        batch = sessions.plan(0.0)
+        assert batch is not None
+        sessions.complete(batch, target.verify(batch.scheduled), 0.0)
+        long.hear()
+        short.hear()
+        passes += 1
+    assert (long.session.answer, short.session.answer) == ([3, 4, 5, 6], [4, 5])
+    assert sessions.counters.failures == 0
+    assert passes < 16
 
 
 class FullPool(Scripted):

@@ -354,19 +354,18 @@ class Sessions:
         """The tokens of each due session in the next pass."""
         budget = min(self._limits.pass_tokens, self._pool.free)
         isolation = self._isolation(_BEFORE_PASS)
-        demands = [entry.demand for entry in due]
 
         def probabilities(index: int) -> list[float]:
             session = due[index].session
             with isolation(due[index]):
-                return commit_probabilities(session.tree, session.acceptance.max_acceptance)[: demands[index].nodes]
+                return commit_probabilities(session.tree, session.acceptance.max_acceptance)
             return []
 
         here = set(due)
         decoding_later = [each for each in self._registry.entries if each not in here and each.recently_decoded(now)]
         prices = PassPrices(self._cost.estimate, self._cost.measured, self._cost.is_measured)
         contexts = [each.session.processed for each in decoding_later]
-        return schedule(demands, budget, prices, probabilities, contexts)
+        return schedule([entry.demand for entry in due], budget, prices, probabilities, contexts)
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

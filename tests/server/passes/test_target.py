@@ -158,6 +158,7 @@ def test_a_prompt_that_does_not_fit_is_computed_in_smaller_parts() -> None:
     target = Target(Narrow(10, MemoryError()))  # type: ignore[arg-type]
     passes = 0
     while not (long.done and short.done):
+        assert passes < 16
         batch = sessions.plan(0.0)
         assert batch is not None
         sessions.complete(batch, target.verify(batch.scheduled), 0.0)
@@ -166,7 +167,6 @@ def test_a_prompt_that_does_not_fit_is_computed_in_smaller_parts() -> None:
         passes += 1
     assert (long.session.answer, short.session.answer) == ([3, 4, 5, 6], [4, 5])
     assert sessions.counters.failures == 0
-    assert passes < 16
 
 
 class FullPool(Scripted):

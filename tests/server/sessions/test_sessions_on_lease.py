@@ -154,6 +154,7 @@ def test_an_answer_without_memory_for_one_token_ends_when_that_is_told_twice(
     sizes: list[int] = []
     for _ in range(2):
         while client.failed is None:
+            assert len(sizes) < 20
             batch = sessions.plan(0.0)
             assert batch is not None
             sizes.append(batch.work.tokens)
@@ -182,6 +183,7 @@ def test_the_nodes_of_an_answer_give_way_to_its_device(sessions: Sessions) -> No
             client.draft(guessing(VOCAB, 1))
         batch = sessions.plan(0.0)
         assert batch is not None
+        assert len(sizes) < 100
         sizes.append(batch.work.tokens)
         fits = sizes[-1] <= 9
         sessions.complete(batch, fake_target.verify(batch.scheduled) if fits else [NO_MEMORY], 0.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.protocol.messages import FailureCode, FinishReason
-from server.sessions.refusal import RefusalReason
+from server.refusal import RefusalReason
 
 
 @dataclass(frozen=True, slots=True)

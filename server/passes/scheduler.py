@@ -217,9 +217,8 @@ def _within_verify_budget(
     are_cut = len(decoding) == len(demands) or nodes.tokens <= room
     if are_cut and cost(roots + _part_of(nodes, min(nodes.tokens, room))) <= _FREE * cost(roots):
         return list(demands)
-    counts = node_budgets(
-        [probabilities(index) for index in decoding], [demands[index].context for index in decoding], room, cost
-    )
+    asked = [probabilities(index)[: demands[index].nodes] for index in decoding]
+    counts = node_budgets(asked, [demands[index].context for index in decoding], room, cost)
     budgeted = list(demands)
     for index, count in zip(decoding, counts, strict=True):
         budgeted[index] = replace(demands[index], nodes=max(count, demands[index].min_nodes))

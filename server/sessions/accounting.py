@@ -9,10 +9,10 @@ from common.protocol.messages import Commit, FailureCode, Finished, FromServer
 from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
 from server import events
 from server.events import EventListener
+from server.refusal import RefusalError
 from server.sessions.counters import Counters
 from server.sessions.entry import AnswerMeter, MessageSink, SessionEntry
 from server.sessions.quotas import Quotas
-from server.sessions.refusal import RefusalError
 from server.sessions.retry_after import RetryAfterEstimator
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from common.protocol.messages import Settings
 from server.passes.scheduler import max_decoding_sessions
+from server.refusal import RefusalError, RefusalReason
 from server.sessions.entry import SessionEntry
 from server.sessions.quotas import Quotas
-from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.retry_after import RetryAfterEstimator
 from server.sessions.waiting_line import WaitingLine
 

@@ -26,9 +26,18 @@ class ComputedTokens:
     def add(self, scheduled: ScheduledTokens, committed: Sequence[int]) -> None:
         """A pass computed the chain, and what its nodes carried of the `committed` tokens.
 
-        Found by the rows of the pass, so that it does not repeat a mistake in what the session says of its nodes.
+        Found by a walk of its own over the rows of the pass, parents first, so that it does not repeat a mistake of the
+        one that says whose K/V are kept.
         """
-        computed = [*scheduled.chain, *committed[: len(scheduled.path(committed))]]
+        computed = list(scheduled.chain)
+        if scheduled.verify_input is not None:
+            rows = enumerate(zip(scheduled.verify_input.parents, scheduled.verify_input.tokens, strict=True))
+            end = 0
+            for token in committed:
+                end = next((row for row, (parent, own) in rows if (parent, own) == (end, token)), 0)
+                if not end:
+                    break
+                computed.append(token)
         if self._tokens[scheduled.start : scheduled.start + len(computed)] != computed:
             self._tokens[scheduled.start :] = computed
 

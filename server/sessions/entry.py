@@ -3,13 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from common.protocol.messages import FromServer, StateRequest
+from common.protocol.errors import PeerError
+from common.protocol.messages import FailureCode, FromServer, StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
 from server.events import TokensCommitted
 from server.passes.scheduler import Demand
 from server.passes.sequence import HeldSequence
 from server.passes.server_drafting import ServerDrafter
+from server.refusal import RefusalError
 from server.sessions.computed_tokens import ComputedTokens
 from server.sessions.late_frames import LateFrames
 
@@ -20,6 +22,8 @@ it, and a client whose token got a new secret still can."""
 _RECENT_S = 1.0
 """An answer without a token for longer has a client that is not there, or over whose link one pass makes no
 difference."""
+
+_NOT_ONE_TOKEN = "the server's device has no memory for even one more token of this answer; shorten the prompt"
 
 
 class MessageSink(Protocol):
@@ -69,7 +73,7 @@ class SessionEntry:
     served: int  # the number of the last pass that it took part in
     state_request: StateRequest | None  # the draft state that it is sent
     last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions
-    active: float = 0.0  # when it last got a stream, a request, a token or draft state, in seconds
+    active: float = 0.0  # when it last got a stream, a request, a token, draft state or a refusal, in seconds
     late_frames: LateFrames = field(default_factory=LateFrames)
     computed: ComputedTokens = field(default_factory=ComputedTokens)
     meter: AnswerMeter | None = None  # of the answer that is being made
@@ -80,6 +84,7 @@ class SessionEntry:
     awaits_first_pass: bool = True  # no pass has computed anything for the request of its newest stream
     last_drafted_level: int = 0  # the number of its last level drafted here, among those of all sessions
     last_drafted_turn: int = -1
+    most_tokens: int | None = None  # of a pass, since the device had no memory for more; 0: not even for one
 
     @property
     def client(self) -> str:
@@ -96,7 +101,12 @@ class SessionEntry:
         # not depend on what was drawn for it.
         group = len(tree.root.children) if tree.grouped else 0
         held = self.session.processed
-        return Demand(tree.frontier - held, len(tree), self.served, group, held, self.asked)
+        chain, nodes = tree.frontier - held, len(tree)
+        if self.most_tokens is not None:
+            most = max(1, self.most_tokens)
+            nodes = min(nodes, max(0, most - chain))
+            chain, group = min(chain, most), min(group, nodes)
+        return Demand(chain, nodes, self.served, group, held, self.asked)
 
     @property
     def asked(self) -> float:
@@ -126,6 +136,20 @@ class SessionEntry:
     @property
     def is_running(self) -> bool:
         return self.session.state is not ServerState.FINISHED
+
+    def out_of_memory(self, tokens: int, refusal: RefusalError, now: float) -> PeerError | None:
+        """The device had no memory for a pass of so many of its tokens. What ends its stream; None where it is given
+        half as many first. A session for which there is none for a single token, twice in a row, ends for good."""
+        was_told, self.most_tokens = self.most_tokens == 0, tokens // 2
+        if tokens > 1:
+            return None
+        self.active = now
+        return PeerError(_NOT_ONE_TOKEN, FailureCode.INTERNAL) if was_told else refusal
+
+    def pass_fitted(self) -> None:
+        """A pass of its tokens was computed: after a shortage it may have one more in the next."""
+        if self.most_tokens is not None:
+            self.most_tokens += 1
 
     def park(self) -> None:
         """Gives back the K/V of a finished session, which a next turn computes again."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from server.sessions.refusal import RefusalError, RefusalReason
+from server.refusal import RefusalError, RefusalReason
 
 
 @dataclass(frozen=True, slots=True)

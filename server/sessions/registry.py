@@ -13,12 +13,12 @@ from common.protocol.prefix import common_prefix
 from common.protocol.scheduled_tokens import Replies
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
+from server.refusal import RefusalError
 from server.sessions.accounting import Accounting
 from server.sessions.admission import Admission, ServingLimits
 from server.sessions.entry import MessageSink, SessionEntry, SessionKey
 from server.sessions.leases import Leases
 from server.sessions.quotas import Quotas
-from server.sessions.refusal import RefusalError
 from server.sessions.shared_prefixes import SharedPrefixes
 
 

@@ -21,6 +21,7 @@ from server.passes.pass_cost import PassCost
 from server.passes.scheduler import PassPrices, schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
 from server.passes.state_export import StateExport, claim_exports
+from server.refusal import RefusalError, RefusalReason
 from server.sessions.accounting import Accounting
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
@@ -28,7 +29,6 @@ from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.late_frames import comes_late, reading_units
 from server.sessions.quotas import Quotas
 from server.sessions.reclaim import SlotReclaim
-from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.registry import SessionRegistry
 from server.sessions.shared_prefixes import SharedPrefixes
 
@@ -219,9 +219,10 @@ class Sessions:
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.work, now - batch.began)
         isolation = self._isolation("after its pass")
-        for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
+        for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
             entry.in_pass = False
             kept = 0
+            outcome = entry.out_of_memory(len(scheduled), told, now) if isinstance(told, RefusalError) else told
             with isolation(entry):
                 result: PassResult | None = None
                 try:
@@ -231,7 +232,8 @@ class Sessions:
                             if isinstance(outcome, RefusalError):
                                 self._accounting.refused(entry.session.id, entry.client, outcome)
                             self.fail(entry.listener, outcome)
-                    elif self._registry.holds(entry):
+                    elif outcome is not None and self._registry.holds(entry):
+                        entry.pass_fitted()
                         result = entry.session.complete(scheduled, outcome, now)
                         self._accounting.verified(entry, scheduled, result, now)
                         # The target has moved the K/V of the accepted path behind the chain's.

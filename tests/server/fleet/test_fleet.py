@@ -9,8 +9,8 @@ from common.address import Address
 from common.protocol.errors import MisuseError
 from server.fleet.fleet import Fleet
 from server.fleet.members import Member
+from server.refusal import RefusalError
 from server.sessions.quotas import Allowance, Quotas
-from server.sessions.refusal import RefusalError
 from tests.server.fleet.stores import SharedMemory
 from tests.server.fleet.test_members import FIRST, TARGET
 

@@ -11,14 +11,16 @@ import torch
 from common.models.errors import CheckpointError
 from common.models.segment import PassInput
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode
+from common.protocol.messages import FailureCode, Settings
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.tree import Node
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.passes.target import Target, load_target
-from server.sessions.refusal import RefusalError, RefusalReason
+from server.refusal import RefusalError, RefusalReason
+from server.sessions.sessions import Sessions
+from tests.server.clients_of_sessions import CAPACITY, SERVING_LIMITS, TERMS, Client
 
 
 class Scripted:
@@ -146,6 +148,50 @@ def test_a_device_without_memory_for_all_computes_each_alone(error: Exception) -
     assert (refused.reason, refused.code) == (RefusalReason.MEMORY, FailureCode.OVERLOADED)
     assert refused.retry_after > 0
     assert len(model.held) == 2
+
+
+def test_a_prompt_that_does_not_fit_is_computed_in_smaller_parts() -> None:
+    sessions = Sessions(TERMS, SERVING_LIMITS, CAPACITY)
+    long, short = Client(sessions, "long"), Client(sessions, "short")
+    long.open([1, 2] * 15, Settings(max_new_tokens=4))
+    short.open([3], Settings(max_new_tokens=2))
+    target = Target(Narrow(10, MemoryError()))  # type: ignore[arg-type]
+    passes = 0
+    while not (long.done and short.done):
+        assert passes < 16
+        batch = sessions.plan(0.0)
+        assert batch is not None
+        sessions.complete(batch, target.verify(batch.scheduled), 0.0)
+        long.hear()
+        short.hear()
+        passes += 1
+    assert (long.session.answer, short.session.answer) == ([3, 4, 5, 6], [4, 5])
+    assert sessions.counters.failures == 0
+
+
+class FullPool(Scripted):
+    """Its device has no memory to move the path of more than one session; it knows which logits are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[weakref.ref[torch.Tensor]] = []
+
+    def move(self, sources: list[int], targets: list[int]) -> None:
+        if len(targets) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def forward(self, segments: Sequence[PassInput]) -> SimpleNamespace:
+        assert not any(reference() is not None for reference in self.held), "the logits of the failed pass are held"
+        logits = super().forward(segments).logits.float()
+        self.held.append(weakref.ref(logits))
+        return SimpleNamespace(logits=logits)
+
+
+def test_a_pass_that_fails_after_its_forward_holds_no_logits_while_it_is_run_again() -> None:
+    model = FullPool()
+    cases = [case(1, 2, wanted=[0, 1]), case(3, 4, wanted=[0, 1])]
+    assert Target(model).verify(cases) == [[2, 3], [4, 5]]  # type: ignore[arg-type]
+    assert model.passes == 3
 
 
 def test_a_target_whose_passes_do_not_agree_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Tokens that the target has computed before are noticed when they are scheduled again."""
 
+import pytest
+
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
@@ -32,6 +34,14 @@ def test_what_was_computed_counts_even_where_its_slot_was_lost() -> None:
     computed = ComputedTokens()
     computed.add(with_nodes(0, 5, 6, 7, 9), [6, 7, 8])
     assert computed.count_repeats(chain(1, 6, 7, 8)) == 2
+
+
+def test_a_mistake_in_whose_slots_are_kept_hides_no_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScheduledTokens, "path", lambda scheduled, tokens: ())
+    computed, rows = ComputedTokens(), (5, 6, 7, 8, 9, 6)
+    tree = VerifyInput("greedy", LIKELIEST, 1, rows, (-1, 0, 0, 1, 2, 3))
+    computed.add(ScheduledTokens(0, rows[:1], (), tree, 0), [7, 9, 6])
+    assert computed.count_repeats(chain(1, 7, 9, 6)) == 2
 
 
 def test_a_root_that_is_computed_again_for_its_logits_is_no_repeat() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import FailureCode
+from server.refusal import RefusalError, RefusalReason
 from server.sessions.quotas import Allowance, Bucket, Quotas
-from server.sessions.refusal import RefusalError, RefusalReason
 
 
 def refusal(quotas: Quotas, client: str, now: float) -> RefusalError | None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import FailureCode, Settings
+from server.refusal import RefusalReason
 from server.sessions.quotas import Allowance, Quotas
-from server.sessions.refusal import RefusalReason
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.fake_target import FakeTarget, decode

@@ -1,4 +1,5 @@
-"""Refusals: why a request is not served now though it may be later, as data for clients, logs and metrics."""
+"""Refusals: why a request is not served now though it may be later, as data for clients, logs and metrics. It may not
+know who refuses: sessions, passes or quotas."""
 
 from enum import StrEnum
 

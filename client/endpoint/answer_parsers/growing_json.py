@@ -50,7 +50,7 @@ class GrowingJson:
         self._position = start  # up to where brackets are counted
         self._depth = 0
         self._is_in_string = False
-        self._is_broken = False
+        self._is_broken: bool = False
 
     def _may_be_whole(self, text: str) -> bool:
         """Whether the bracket that is the first has been closed."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from client.endpoint import parameters
 from client.endpoint.answer_parsers.pieces import Piece, ToolCall
 from client.endpoint.faults import wrong
 from client.endpoint.openai_requests import CompletionRequest, read_chat, read_completion
@@ -45,7 +46,7 @@ def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
 def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
     """As `read_ollama_chat`, for one prompt, which goes through the chat template unless it is `raw`."""
     fields = _fields(body)
-    prompt = fields.get("prompt", "")
+    prompt = parameters.text("prompt", fields.get("prompt", ""))
     if fields.get("raw"):
         asked = {**_shared(fields), "prompt": prompt}
         read = read_completion(asked, defaults)

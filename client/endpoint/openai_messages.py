@@ -6,6 +6,7 @@ string and null.
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 from client.endpoint.faults import wrong
@@ -30,8 +31,8 @@ def tools(name: str, value: Any) -> tuple[Tool, ...]:
     if not isinstance(value, list):
         raise wrong(name, f"'{name}' must be a list")
     read = tuple(_tool(f"{name}[{index}]", tool) for index, tool in enumerate(value))
-    names = [tool["function"]["name"] for tool in read]
-    for repeated in {each for each in names if names.count(each) > 1}:
+    names = Counter(tool["function"]["name"] for tool in read)
+    for repeated in (each for each, count in names.items() if count > 1):
         raise wrong(name, f"'{name}' has two functions called '{repeated}'; give each its own name")
     return read
 

@@ -218,7 +218,8 @@ class _Inquiry:
             raise self._failure
 
     async def ask(self, addresses: Sequence[Address], seconds: float) -> list[Replica]:
-        """Those of these addresses that answer, within so many seconds and not much later than the first."""
+        """Those of these addresses that answer, within so many seconds and not much later than the first. Raises
+        MisuseError for broken credentials."""
         loop = asyncio.get_running_loop()
         began, tasks = loop.time(), [asyncio.create_task(self._ask(address, seconds)) for address in addresses]
         waiting = set(tasks)
@@ -231,6 +232,9 @@ class _Inquiry:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()  # raises what no other replica would do better, as broken credentials
         return [self.answered[address] for address in addresses if address in self.answered]
 
     async def _ask(self, address: Address, seconds: float) -> bool:

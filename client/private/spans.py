@@ -11,7 +11,7 @@ from common.protocol.errors import MisuseError
 BEGIN, END = "[[private]]", "[[/private]]"
 
 _MARKS = re.compile("|".join(map(re.escape, (BEGIN, END))))
-_MEANT = re.compile(r"\[\[\s*/?\s*private\s*/?\s*\]\]", re.IGNORECASE)
+_MEANT = re.compile(r"\[\[\s*(?:/\s*)?private\s*(?:/\s*)?\]\]", re.IGNORECASE)
 """Matches misspelt marks too."""
 
 

@@ -52,8 +52,8 @@ class Tokenizer(Protocol):
 
     def apply_chat_template(
         self,
-        conversation: list[dict[str, Any]],
-        tools: list[dict[str, Any]] | None = None,
+        conversation: Any,
+        tools: Any = None,
         *,
         add_generation_prompt: bool,
         tokenize: bool,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from client.endpoint.answer_parsers.growing_json import GrowingJson, ReadJson, read_json
 from client.endpoint.answer_parsers.pieces import NewId, Piece, TextPiece, ToolCall
 
 
@@ -41,9 +42,9 @@ class CallSyntax(Protocol):
     def begin(self, text: str, *, is_first: bool) -> int:
         """Where a call begins or may begin, the text's length if nowhere; `is_first`: nothing but calls precedes."""
 
-    def read(self, text: str, offered: Collection[str], *, is_whole: bool) -> ReadCalls | None:
+    def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         """The calls at the beginning of a text; `NO_CALL` if it begins otherwise, None if only more text can tell.
-        `offered` are names of functions; `is_whole`: no more text will come."""
+        `offered` are names of functions, `read_json` reads the text's JSON; `is_whole`: no more text will come."""
 
 
 class CallParser:
@@ -52,6 +53,7 @@ class CallParser:
         self._offered = offered
         self._new_id = new_id
         self._held = ""
+        self._json = GrowingJson()  # of what is held
         self._is_first = True
         self._follows_call = False
 
@@ -74,7 +76,8 @@ class CallParser:
             rest = self._held.lstrip()
             if not rest:
                 return pieces
-            read = self._syntax.read(rest, self._offered, is_whole=is_whole)
+            reader = read_json if is_end else self._json.read
+            read = self._syntax.read(rest, self._offered, reader, is_whole=is_whole)
             if read is None and not is_end:
                 return pieces
             if read is None or read is NO_CALL:
@@ -82,25 +85,15 @@ class CallParser:
                 continue
             pieces += [ToolCall(self._new_id(), call.name, call.arguments) for call in read.calls]
             self._held, self._follows_call = rest[read.length :], True
+            self._json = GrowingJson()
 
     def _text(self, length: int) -> TextPiece:
         """So much of what is held, as content."""
         text, self._held = self._held[:length], self._held[length:]
+        self._json = GrowingJson()
         text = text.lstrip() if self._follows_call else text
         self._is_first = self._follows_call = False
         return TextPiece(text)
-
-
-_DECODER = json.JSONDecoder(strict=False)  # models write line breaks into strings
-
-
-def read_json(text: str, start: int = 0) -> tuple[Any, int] | None:
-    """The JSON value that begins there, and where it ends; None for none, or for one that is not whole."""
-    start += len(text[start:]) - len(text[start:].lstrip())
-    try:
-        return _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return None
 
 
 def as_call(value: Any) -> Call | None:

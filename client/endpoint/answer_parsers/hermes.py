@@ -5,7 +5,8 @@ Source: the function calling format of Hermes 2 Pro (Nous Research), in the chat
 
 from collections.abc import Collection
 
-from client.endpoint.answer_parsers.calls import NO_CALL, ReadCalls, as_call, read_json
+from client.endpoint.answer_parsers.calls import NO_CALL, ReadCalls, as_call
+from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
 
 _BEGIN, _END = "<tool_call>", "</tool_call>"
@@ -18,7 +19,7 @@ class Hermes:
     def begin(self, text: str, *, is_first: bool) -> int:
         return first_begin(text, _BEGIN)
 
-    def read(self, text: str, offered: Collection[str], *, is_whole: bool) -> ReadCalls | None:
+    def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN) or not (is_whole or _END in text):
             return None
         found = read_json(text, len(_BEGIN))

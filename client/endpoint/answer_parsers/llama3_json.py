@@ -7,7 +7,8 @@ Source: Meta's prompt format for JSON based tool calling, in the models' chat te
 
 from collections.abc import Collection
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Call, ReadCalls, as_call, read_json
+from client.endpoint.answer_parsers.calls import NO_CALL, Call, ReadCalls, as_call
+from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
 
 _MARK = "<|python_tag|>"
@@ -23,7 +24,7 @@ class Llama3Json:
             return start
         return first_begin(text, _MARK)
 
-    def read(self, text: str, offered: Collection[str], *, is_whole: bool) -> ReadCalls | None:
+    def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         start = 0
         for mark in (_MARK, ";"):
             if text.startswith(mark):

@@ -7,7 +7,8 @@ Source: the instruct tokenizers of mistral-common.
 import re
 from collections.abc import Collection
 
-from client.endpoint.answer_parsers.calls import NO_CALL, ReadCalls, as_call, make_call, read_json
+from client.endpoint.answer_parsers.calls import NO_CALL, ReadCalls, as_call, make_call
+from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
 
 _BEGIN, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
@@ -22,7 +23,7 @@ class Mistral:
     def begin(self, text: str, *, is_first: bool) -> int:
         return first_begin(text, _BEGIN)
 
-    def read(self, text: str, offered: Collection[str], *, is_whole: bool) -> ReadCalls | None:
+    def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN):
             return None
         named = _NAMED.match(text, len(_BEGIN))

@@ -83,6 +83,12 @@ def test_what_cannot_be_is_named(body, parameter):
     assert refused.value.fault.parameter == parameter
 
 
+@pytest.mark.parametrize("raw", [False, True])
+def test_several_prompts_are_not_generated_from(raw):
+    with pytest.raises(FaultError, match="'prompt' must be a string"):
+        read_ollama_generate({"model": "m", "prompt": ["a", "b"], "raw": raw}, DEFAULTS)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

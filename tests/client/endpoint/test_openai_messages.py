@@ -33,6 +33,20 @@ def test_a_history_of_calls_is_what_templates_read():
     assert list(map(has_tools, read)) == [True, True, False]
 
 
+def test_many_tools_are_not_each_compared_with_all_others():
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+        compared = 0
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+    assert len(tools("tools", [tool(name=Name(f"add_{index}")) for index in range(100)])) == 100
+    assert Name.compared < 100
+
+
 def test_a_call_without_arguments_has_none():
     function = {"name": "look", "arguments": ""}
     read = messages("messages", [{"role": "assistant", "tool_calls": [{"id": "1", "function": function}]}])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.private.spans import BEGIN, END, as_private, before_private, is_in_private, without_marks
+from client.private.spans import BEGIN, END, as_private, before_private, has_marks, is_in_private, without_marks
 from client.text import chat_prompt, chat_tokens, raw_prompt, raw_tokens
 from common.protocol.errors import MisuseError
 from tests.families import make_tokenizer
@@ -48,6 +48,11 @@ def test_spans_that_cannot_be_are_one_sentence(text, says):
         raw_prompt(TOKENIZER, text)
     with pytest.raises(MisuseError):
         chat_prompt(TOKENIZER, [{"role": "user", "content": text}])
+
+
+@pytest.mark.parametrize("text", ["[[" + " " * 1_000_000, "[[private" + " " * 1_000_000])
+def test_blanks_that_go_on_and_on_are_looked_at_once(text):
+    assert not has_marks(text)  # a search that is not linear would take hours
 
 
 def test_a_text_is_private_as_a_whole_unless_it_holds_marks():

@@ -237,7 +237,7 @@ class Sessions:
                         # The target has moved the K/V of the accepted path behind the chain's.
                         kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
                         entry.sequence.keep(scheduled.slots[:kept])
-                        self._prefixes.share(entry)
+                        self._prefixes.share(entry, scheduled)
                 finally:
                     self._pool.give(scheduled.slots[kept:])
                 if result is not None:

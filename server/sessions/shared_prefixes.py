@@ -7,6 +7,7 @@ It may not know streams, time, how passes are run, or what happens when all slot
 from collections.abc import Callable, Collection, Hashable, Mapping
 
 from common.models.slots import SlotPool
+from common.protocol.scheduled_tokens import ScheduledTokens
 from server.passes.prefix_tree import PrefixTree
 from server.passes.sequence import HeldSequence
 from server.sessions.counters import Counters
@@ -64,9 +65,13 @@ class SharedPrefixes:
                     lacked.add(run)
         return [entry for entry in due if entry.to_compute <= 0 or not entry.waits]
 
-    def share(self, entry: SessionEntry) -> None:
-        """Gives what a pass computed for a session to the cache, once that is enough. No pass may be running."""
+    def share(self, entry: SessionEntry, computed: ScheduledTokens) -> None:
+        """Gives what passes computed for a session to the cache, once that is enough; `computed` is what the last one
+        did. No pass may be running."""
         sequence = entry.sequence
         own = len(sequence) - sequence.shared
-        if own >= LEAST_RUN or (own and entry.to_compute <= 0 and sequence.is_followed):
+        # An answer's tokens come one at a time, and as nodes of one token they would never be a range of slots again.
+        is_of_prompt = len(computed.chain) > 1 or computed.verify_input is None
+        ends_prompt = is_of_prompt and entry.to_compute <= 0
+        if own >= LEAST_RUN or (own and ends_prompt and sequence.is_followed):
             sequence.share(entry.session.tree.tokens[sequence.shared : len(sequence)])

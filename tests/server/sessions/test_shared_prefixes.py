@@ -11,9 +11,10 @@ from server.passes.batch import PlannedPass
 from server.passes.prefix_tree import PrefixTree
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
+from server.sessions.shared_prefixes import LEAST_RUN
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass, prompt_of
 from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
-from tests.server.slot_account import check_slots
+from tests.server.slot_account import below, check_slots
 
 LONG = replace(TERMS, context=4096, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
 LIMITS = Limits("f", VOCAB, 4096, 64)
@@ -127,6 +128,15 @@ def test_a_next_turn_that_rewrites_history_leaves_what_others_share() -> None:
     assert first.session.answer == decode(prompt, ANSWER.max_new_tokens, end=-1)
     assert passes.computed - before == 60 + ANSWER.max_new_tokens - 1
     assert passes.answered("third", TRUNK) == 1
+
+
+def test_twins_leave_few_short_nodes_in_the_cache() -> None:
+    """Of a prompt its rest and its last token are short, and nothing of an answer but its end."""
+    passes = Passes()
+    passes.answer(*[passes.open(name, TRUNK, settings=Settings(max_new_tokens=150)) for name in ("first", "second")])
+    lengths = [len(node.tokens) for root in passes.sessions._prefixes.cache._roots.values() for node in below(root)]
+    assert sum(lengths) >= len(TRUNK) + 2 * LEAST_RUN
+    assert sum(length < LEAST_RUN for length in lengths) <= 3
 
 
 def leaves(passes: Passes, client: Client) -> None:

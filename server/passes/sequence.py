@@ -4,7 +4,7 @@ then its own.
 It may not know sessions, trees of tokens, passes or tensors.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -49,6 +49,19 @@ class HeldSequence:
     def place(self) -> Hashable:
         """The same for sequences that share the same positions."""
         return self._cached
+
+    @property
+    def places(self) -> Iterator[Hashable]:
+        """Its place and all before it, for each of which it uses slots of the cache."""
+        node = self._cached
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+    @property
+    def frees_slots(self) -> bool:
+        """Whether slots become available where it gives back all that it holds."""
+        return self._length > self.shared or self._cached.users == 1
 
     @property
     def is_followed(self) -> bool:

@@ -4,6 +4,7 @@ who waits while another session computes the same tokens.
 It may not know streams, time, how passes are run, or what happens when all slots are taken.
 """
 
+import math
 from collections.abc import Callable, Collection, Hashable, Mapping
 
 from common.models.slots import SlotPool
@@ -51,18 +52,22 @@ class SharedPrefixes:
 
     def without_waiting(self, due: Collection[SessionEntry]) -> list[SessionEntry]:
         """Of sessions that lack the same tokens the one that has computed most of them, or whose request came first;
-        the others wait for its K/V. Nobody waits for a session that takes no part in this pass."""
+        the others wait for its K/V, and it is scheduled as if it were the oldest of them. Nobody waits for a session
+        that takes no part in this pass."""
         reading = [entry for entry in due if entry.to_compute > 0]
-        lacked: set[Hashable] = set()
+        leaders: dict[Hashable, SessionEntry] = {}
         for entry in sorted(reading, key=lambda each: (-each.session.processed, each.asked)):
             start, tree = entry.sequence.shared, entry.session.tree
             ahead = tuple(tree.tokens[start : min(start + LEAST_RUN, tree.frontier - 1)])
             token, run = (entry.sequence.place, ahead[0]), (entry.sequence.place, ahead)
-            entry.waits = (token if entry.waits else run) in lacked
-            if not entry.waits:
-                lacked.add(token)
-                if len(ahead) == LEAST_RUN:
-                    lacked.add(run)
+            leader = leaders.get(token if entry.waits else run)
+            entry.waits, entry.waited_for_since = leader is not None, math.inf
+            if leader is not None:
+                leader.waited_for_since = min(leader.waited_for_since, entry.asked)
+                continue
+            leaders.setdefault(token, entry)
+            if len(ahead) == LEAST_RUN:
+                leaders.setdefault(run, entry)
         return [entry for entry in due if entry.to_compute <= 0 or not entry.waits]
 
     def share(self, entry: SessionEntry, computed: ScheduledTokens) -> None:

@@ -9,10 +9,11 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
 from server.passes.batch import PlannedPass
 from server.passes.prefix_tree import PrefixTree
+from server.passes.scheduler import LEAST_CHUNK, PROMPT_PART
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
 from server.sessions.shared_prefixes import LEAST_RUN
-from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass, prompt_of, returned
 from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.slot_account import below, check_slots
 
@@ -35,11 +36,11 @@ class Passes:
         client.open(prompt, settings)
         return client
 
-    def run(self) -> PlannedPass[SessionEntry]:
-        batch = self.sessions.plan(0.0)
+    def run(self, now: float = 0.0) -> PlannedPass[SessionEntry]:
+        batch = self.sessions.plan(now)
         assert batch is not None
         self.computed += sum(len(each.chain) for each in batch.scheduled)
-        self.sessions.complete(batch, self.fake_target.verify(batch.scheduled), 0.0)
+        self.sessions.complete(batch, self.fake_target.verify(batch.scheduled), now)
         return batch
 
     def answer(self, *clients: Client) -> None:
@@ -163,6 +164,27 @@ def test_who_waits_goes_on_where_the_one_that_computes_goes(goes) -> None:
     assert passes.computed <= 72 + (len(TRUNK) - 72) + 3 * 2 + 2 * 5
 
 
+def test_the_oldest_prompt_keeps_its_part_while_it_waits_for_a_newer_one() -> None:
+    passes, prompt = Passes(pass_tokens=LEAST_CHUNK), TRUNK[:100]
+    oldest = passes.open("oldest", prompt)
+    passes.run()
+    passes.sessions.leave(oldest, 0.0)
+    for index in range(12):
+        later = Client(passes.sessions, str(index), limits=LIMITS)
+        later.say(later.session.open(prompt_of(index + 1, 300), ANSWER), 5.0)
+    newest = Client(passes.sessions, "newest", limits=LIMITS)
+    newest.say(newest.session.open(prompt, ANSWER), 10.0)
+    entry = passes.sessions._registry.entry_of(newest)
+    assert entry is not None
+    while len(entry.sequence) <= LEAST_CHUNK:
+        passes.run(now=10.0)
+    oldest = returned(oldest)
+    for _ in range(len(prompt) // (LEAST_CHUNK // PROMPT_PART) + 1 + 1):
+        passes.run(now=10.0)
+    oldest.hear()
+    assert oldest.session.answer
+
+
 def test_nobody_waits_for_a_few_tokens_that_all_prompts_begin_with() -> None:
     passes = Passes()
     for index in range(1, 4):
@@ -189,7 +211,7 @@ def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_stat
     client = Client(passes.sessions, "second", STATE, limits=LIMITS)
     prompt = TRUNK + prompt_of(1, 5)
     client.open(prompt, Settings(max_new_tokens=0))
-    computed = passes.computed
+    computed = passes.sessions.counters.packed_tokens
     for _ in range(200):
         if client.done:
             break
@@ -203,5 +225,5 @@ def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_stat
         for index, token in enumerate(state.payload)
     }
     assert [received[position] for position in range(len(prompt))] == prompt
-    assert passes.computed == computed, "one_pass does not count"
+    assert passes.sessions.counters.packed_tokens - computed == len(prompt) - len(TRUNK)
     assert passes.sessions.counters.prefix_cache_hits == len(TRUNK)

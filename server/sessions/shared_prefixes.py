@@ -40,11 +40,10 @@ class SharedPrefixes:
         waits; returns whether that is anything. The last token is always computed, as a root needs its logits. No pass
         may be running."""
         sequence, session = entry.sequence, entry.session
-        start = sequence.shared
-        if not entry.may_adopt or not sequence.is_cached(session.tree.tokens[start]):
+        if not entry.may_adopt or not sequence.is_cached(session.tree.tokens[sequence.shared]):
             return False
         before = len(sequence)
-        sequence.adopt(session.tree.tokens[start:-1])
+        sequence.adopt(session.tree.tokens, session.tree.frontier - 1)
         session.processed = len(sequence)
         entry.computed.adopt(before, session.tree.tokens[before : len(sequence)])
         self._counters.prefix_cache_hits += len(sequence) - before
@@ -79,4 +78,4 @@ class SharedPrefixes:
         is_of_prompt = len(computed.chain) > 1 or computed.verify_input is None
         ends_prompt = is_of_prompt and entry.to_compute <= 0
         if own >= LEAST_RUN or (own and ends_prompt and sequence.is_followed):
-            sequence.share(entry.session.tree.tokens[sequence.shared : len(sequence)])
+            sequence.share(entry.session.tree.tokens)

@@ -1,5 +1,6 @@
 """Sessions share the K/V of common prefixes: a token is computed once, whoever asks, and answers are the same."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from common.protocol.client_session import Limits
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
+from common.protocol.prefix import common_prefix
+from server.passes import prefix_tree
 from server.passes.batch import PlannedPass
-from server.passes.prefix_tree import PrefixTree
 from server.passes.scheduler import LEAST_CHUNK, PROMPT_PART
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
@@ -193,16 +195,19 @@ def test_nobody_waits_for_a_few_tokens_that_all_prompts_begin_with() -> None:
 
 
 def test_a_prompt_is_looked_up_once_and_again_only_when_there_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    walked: list[int] = []
-    follow = PrefixTree.follow
-    monkeypatch.setattr(
-        PrefixTree, "follow", lambda cache, node, tokens: walked.append(len(tokens)) or follow(cache, node, tokens)
-    )
+    compared: list[int] = []
+
+    def counted(cached: Sequence[int], tokens: Sequence[int]) -> int:
+        compared.append(len(tokens))
+        return common_prefix(cached, tokens)
+
+    monkeypatch.setattr(prefix_tree, "common_prefix", counted)
     passes = Passes(pass_tokens=16)
     clients = [passes.open(str(index), TRUNK + prompt_of(index, 20)) for index in range(1, 5)]
     passes.answer(*clients)
     # Four sessions, each at most once for every run of 64 tokens that became cached, and once when it gives its own.
-    assert len(walked) <= 4 * (220 // 64 + 2 + 3)
+    assert len(compared) <= 4 * (220 // 64 + 2 + 3)
+    assert sum(compared) <= 4 * 2 * 220
 
 
 def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_state_alone_ends() -> None:

@@ -46,15 +46,16 @@ class PrefixTree:
         """Where all sequences of that owner begin, which share nothing with those of others."""
         return self._roots.setdefault(owner, PrefixNode(None, (), (), 0))
 
-    def follow(self, node: PrefixNode, tokens: Sequence[int]) -> tuple[PrefixNode, list[int]]:
-        """A sequence that uses the path to `node` uses what is cached of `tokens`, which come next; returns the node
-        with which its path ends then, and the slots of these tokens."""
+    def follow(self, node: PrefixNode, tokens: Sequence[int], length: int) -> tuple[PrefixNode, list[int]]:
+        """A sequence of these tokens that uses the path to `node` uses what is cached of its first `length`; returns
+        the node with which its path ends then, and the slots from `node` on. Looks at no token but the first behind
+        what is cached."""
         slots: list[int] = []
-        while len(slots) < len(tokens):
-            child = node.children.get(tokens[len(slots)])
+        while node.end < length:
+            child = node.children.get(tokens[node.end])
             if child is None:
                 break
-            same = common_prefix(child.tokens, tokens[len(slots) : len(slots) + len(child.tokens)])
+            same = common_prefix(child.tokens, tokens[node.end : min(child.end, length)])
             node = child if same == len(child.tokens) else self._split(child, same)
             if not node.users:
                 self._idle.pop(node, None)

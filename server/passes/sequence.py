@@ -4,7 +4,7 @@ then its own.
 It may not know sessions, trees of tokens, passes or tensors.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -51,6 +51,19 @@ class HeldSequence:
         return self._cached
 
     @property
+    def places(self) -> Iterator[Hashable]:
+        """Its place and all before it, for each of which it uses slots of the cache."""
+        node = self._cached
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+    @property
+    def frees_slots(self) -> bool:
+        """Whether slots become available where it gives back all that it holds."""
+        return self._length > self.shared or self._cached.users == 1
+
+    @property
     def is_followed(self) -> bool:
         """Whether another sequence shares all that this one shares."""
         return self._cached.users > 1
@@ -82,11 +95,11 @@ class HeldSequence:
         """Whether the cache holds more of the sequence, if `token` is the first that is not shared."""
         return token in self._cached.children
 
-    def adopt(self, tokens: Sequence[int]) -> None:
-        """Shares what the cache holds of `tokens`, which follow those that are shared and may go beyond what is held.
-        Of positions that are held already, its own slots are given back. No pass may be running."""
+    def adopt(self, tokens: Sequence[int], length: int) -> None:
+        """Shares what the cache holds of the first `length` tokens, of which it may hold fewer. `tokens` are those of
+        the whole sequence. Of positions that are held already, its own slots are given back. No pass may be running."""
         start = self.shared
-        self._cached, slots = self._cache.follow(self._cached, tokens)
+        self._cached, slots = self._cache.follow(self._cached, tokens, length)
         held = min(self._length, self.shared) - start
         if held:
             self._pool.give(self._slots[start : start + held].tolist())
@@ -95,13 +108,12 @@ class HeldSequence:
         self.keep(slots[held:])
 
     def share(self, tokens: Sequence[int]) -> None:
-        """Gives all its own slots to the cache; `tokens` are theirs. No pass may be running."""
-        first = self.shared
-        self.adopt(tokens)
+        """Gives all its own slots to the cache; `tokens` are those of the whole sequence. No pass may be running."""
+        self.adopt(tokens, self._length)
         start = self.shared
         if start < self._length:
             own = self._slots[start : self._length].tolist()
-            self._cached = self._cache.add(self._cached, tokens[start - first :], own)
+            self._cached = self._cache.add(self._cached, tokens[start : self._length], own)
 
     def cut(self, length: int) -> None:
         """Gives back the slots of all positions from `length` on. Raises ValueError where fewer are held."""

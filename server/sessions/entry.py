@@ -1,5 +1,6 @@
 """One session and what the server holds for it, as data. It plans and runs no pass, and knows no other session."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,6 +82,7 @@ class SessionEntry:
     drafter: ServerDrafter | None = None
     in_pass: bool = False
     waits: bool = False  # for another session that computes the same tokens
+    waited_for_since: float = math.inf  # when the oldest request came of those that wait for it now, in seconds
     awaits_first_pass: bool = True  # no pass has computed anything for the request of its newest stream
     last_drafted_level: int = 0  # the number of its last level drafted here, among those of all sessions
     last_drafted_turn: int = -1
@@ -106,7 +108,7 @@ class SessionEntry:
             most = max(1, self.most_tokens)
             nodes = min(nodes, max(0, most - chain))
             chain, group = min(chain, most), min(group, nodes)
-        return Demand(chain, nodes, self.served, group, held, self.asked)
+        return Demand(chain, nodes, self.served, group, held, min(self.asked, self.waited_for_since))
 
     @property
     def asked(self) -> float:

@@ -4,7 +4,7 @@ finished sessions, which a next turn computes again; at last running answers fai
 It may not know streams or how passes are planned.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from common.models.slots import SlotPool
 from server.passes.prefix_tree import PrefixTree
@@ -14,12 +14,18 @@ from server.sessions.registry import SessionRegistry
 
 class SlotReclaim:
     def __init__(
-        self, pool: SlotPool, cache: PrefixTree, registry: SessionRegistry, preempt: Callable[[SessionEntry], None]
+        self,
+        pool: SlotPool,
+        cache: PrefixTree,
+        registry: SessionRegistry,
+        pass_tokens: int,
+        preempt: Callable[[SessionEntry], None],
     ):
-        """`preempt` fails a running session."""
+        """A pass computes at most `pass_tokens` tokens. `preempt` fails a running session."""
         self._pool = pool
         self._cache = cache
         self._registry = registry
+        self._pass_tokens = pass_tokens
         self._preempt = preempt
 
     @property
@@ -27,23 +33,44 @@ class SlotReclaim:
         """Slots that are free, or hold only cached prefixes that nobody uses."""
         return self._pool.free + self._cache.evictable
 
-    def make_available(self, wanted: int) -> None:
-        """Makes so many slots available, as far as that is possible without failing a running session; at least one,
-        if any are wanted."""
-        while self.available < wanted and self._registry.leases.drop_oldest():
-            pass
+    def make_available(self, due: Sequence[SessionEntry]) -> None:
+        """Makes the slots for a pass of these sessions available, as far as that is possible without failing a running
+        one; at least one slot, if any session is due. Nobody goes whose slots all belong to others too, who stay."""
+        wanted = self._wanted(due)
+        self._drop_leases(wanted)
         holders = [entry for entry in self._registry.entries if len(entry.sequence)]
         for entry in sorted(holders, key=lambda entry: entry.served):
             if self.available >= wanted:
                 return
             if not entry.is_running:
                 entry.park()
+        self._drop_leases(wanted)
         running = [entry for entry in holders if entry.is_running]
         while not self.available and wanted:
             # The one whose stream was opened last, which may have resumed a long answer.
-            self._preempt(running.pop())
+            alone = [entry for entry in running if entry.sequence.frees_slots]
+            running.remove(last := (alone or running)[-1])
+            self._preempt(last)
+            self._drop_leases(1)
 
-    def free(self, wanted: int) -> None:
-        """Frees so many slots, as far as they are available."""
+    def free(self, due: Sequence[SessionEntry]) -> None:
+        """Frees the slots for a pass of these sessions, as far as they are available."""
+        wanted = self._wanted(due)
         if self._pool.free < wanted:
             self._cache.evict(wanted - self._pool.free)
+
+    def _wanted(self, due: Sequence[SessionEntry]) -> int:
+        return min(self._pass_tokens, sum(entry.demand.tokens for entry in due))
+
+    def _drop_leases(self, wanted: int) -> None:
+        """Ends the oldest leases until so many slots are available, but none whose slots connected sessions use."""
+        leases = self._registry.leases
+        if self.available >= wanted or not len(leases):
+            return
+        used = {place for entry in self._registry.entries for place in entry.sequence.places}
+        for entry in leases.entries:
+            if self.available >= wanted:
+                return
+            own, place = len(entry.sequence) - entry.sequence.shared, entry.sequence.place
+            if own or (entry.sequence.shared and place not in used):
+                leases.drop(entry)

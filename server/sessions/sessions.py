@@ -56,7 +56,7 @@ class Sessions:
         self._accounting = Accounting(quotas, on_event)
         self._prefixes = SharedPrefixes(self._pool, share_prefixes, self.counters)
         self._registry = SessionRegistry(terms, limits, capacity, self._prefixes, quotas, self._accounting, peers)
-        self._reclaim = SlotReclaim(self._pool, self._prefixes.cache, self._registry, self._preempt)
+        self._reclaim = SlotReclaim(self._pool, self._prefixes.cache, self._registry, limits.pass_tokens, self._preempt)
         self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()
         self._pass = 0  # the number of the latest plan: the clock of fairness
@@ -186,10 +186,10 @@ class Sessions:
         self._isolation(_BEFORE_PASS).call_each(registry.entries, lambda each: registry.evict_if_abandoned(each, now))
         due = self._select(registry.entries, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
         registry.leases.expire(now)
-        self._reclaim.make_available(self._wanted(due))
+        self._reclaim.make_available(due)
         due += self._select(self._owed_a_pass, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
         due = self._prefixes.without_waiting([entry for entry in due if registry.holds(entry)])
-        self._reclaim.free(self._wanted(due))
+        self._reclaim.free(due)
         shares = self._share(due, now)
         self._pass += 1
         batch: PlannedPass[SessionEntry] = PlannedPass([], [], now)
@@ -239,7 +239,7 @@ class Sessions:
                         # The target has moved the K/V of the accepted path behind the chain's.
                         kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
                         entry.sequence.keep(scheduled.slots[:kept])
-                        self._prefixes.share(entry)
+                        self._prefixes.share(entry, scheduled)
                 finally:
                     self._pool.give(scheduled.slots[kept:])
                 if result is not None:
@@ -345,10 +345,6 @@ class Sessions:
     def _preempt(self, entry: SessionEntry) -> None:
         self.counters.preempted += 1
         self.fail(entry.listener, PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED))
-
-    def _wanted(self, due: Sequence[SessionEntry]) -> int:
-        """Slots for the next pass."""
-        return min(self._limits.pass_tokens, sum(entry.demand.tokens for entry in due))
 
     def _share(self, due: Sequence[SessionEntry], now: float) -> list[int]:
         """The tokens of each due session in the next pass."""

@@ -4,9 +4,11 @@ who waits while another session computes the same tokens.
 It may not know streams, time, how passes are run, or what happens when all slots are taken.
 """
 
+import math
 from collections.abc import Callable, Collection, Hashable, Mapping
 
 from common.models.slots import SlotPool
+from common.protocol.scheduled_tokens import ScheduledTokens
 from server.passes.prefix_tree import PrefixTree
 from server.passes.sequence import HeldSequence
 from server.sessions.counters import Counters
@@ -38,11 +40,10 @@ class SharedPrefixes:
         waits; returns whether that is anything. The last token is always computed, as a root needs its logits. No pass
         may be running."""
         sequence, session = entry.sequence, entry.session
-        start = sequence.shared
-        if not entry.may_adopt or not sequence.is_cached(session.tree.tokens[start]):
+        if not entry.may_adopt or not sequence.is_cached(session.tree.tokens[sequence.shared]):
             return False
         before = len(sequence)
-        sequence.adopt(session.tree.tokens[start:-1])
+        sequence.adopt(session.tree.tokens, session.tree.frontier - 1)
         session.processed = len(sequence)
         entry.computed.adopt(before, session.tree.tokens[before : len(sequence)])
         self._counters.prefix_cache_hits += len(sequence) - before
@@ -50,23 +51,31 @@ class SharedPrefixes:
 
     def without_waiting(self, due: Collection[SessionEntry]) -> list[SessionEntry]:
         """Of sessions that lack the same tokens the one that has computed most of them, or whose request came first;
-        the others wait for its K/V. Nobody waits for a session that takes no part in this pass."""
+        the others wait for its K/V, and it is scheduled as if it were the oldest of them. Nobody waits for a session
+        that takes no part in this pass."""
         reading = [entry for entry in due if entry.to_compute > 0]
-        lacked: set[Hashable] = set()
+        leaders: dict[Hashable, SessionEntry] = {}
         for entry in sorted(reading, key=lambda each: (-each.session.processed, each.asked)):
             start, tree = entry.sequence.shared, entry.session.tree
             ahead = tuple(tree.tokens[start : min(start + LEAST_RUN, tree.frontier - 1)])
             token, run = (entry.sequence.place, ahead[0]), (entry.sequence.place, ahead)
-            entry.waits = (token if entry.waits else run) in lacked
-            if not entry.waits:
-                lacked.add(token)
-                if len(ahead) == LEAST_RUN:
-                    lacked.add(run)
+            leader = leaders.get(token if entry.waits else run)
+            entry.waits, entry.waited_for_since = leader is not None, math.inf
+            if leader is not None:
+                leader.waited_for_since = min(leader.waited_for_since, entry.asked)
+                continue
+            leaders.setdefault(token, entry)
+            if len(ahead) == LEAST_RUN:
+                leaders.setdefault(run, entry)
         return [entry for entry in due if entry.to_compute <= 0 or not entry.waits]
 
-    def share(self, entry: SessionEntry) -> None:
-        """Gives what a pass computed for a session to the cache, once that is enough. No pass may be running."""
+    def share(self, entry: SessionEntry, computed: ScheduledTokens) -> None:
+        """Gives what passes computed for a session to the cache, once that is enough; `computed` is what the last one
+        did. No pass may be running."""
         sequence = entry.sequence
         own = len(sequence) - sequence.shared
-        if own >= LEAST_RUN or (own and entry.to_compute <= 0 and sequence.is_followed):
-            sequence.share(entry.session.tree.tokens[sequence.shared : len(sequence)])
+        # An answer's tokens come one at a time, and as nodes of one token they would never be a range of slots again.
+        is_of_prompt = len(computed.chain) > 1 or computed.verify_input is None
+        ends_prompt = is_of_prompt and entry.to_compute <= 0
+        if own >= LEAST_RUN or (own and ends_prompt and sequence.is_followed):
+            sequence.share(entry.session.tree.tokens)

@@ -15,7 +15,7 @@ def check_slots(sessions: Sessions, fake_target: FakeTarget, in_pass: Sequence[i
     entries = [*sessions._registry.entries, *sessions._registry.leases.entries]
     free = [slot for start, end in zip(pool._starts, pool._ends, strict=True) for slot in range(start, end)]
     own = [slot for entry in entries for slot in entry.sequence.slots[entry.sequence.shared :].tolist()]
-    nodes = [node for root in list(cache._roots.values()) for node in _below(root)]
+    nodes = [node for root in list(cache._roots.values()) for node in below(root)]
     cached = [slot for node in nodes for slot in node.slots]
     assert sorted([*free, *own, *cached, *in_pass]) == list(range(pool.capacity))
     assert pool.free == len(free)
@@ -46,11 +46,12 @@ def _check_tokens(fake_target: FakeTarget, slots: Sequence[int], tokens: Sequenc
     assert [fake_target._held[slot] for slot in slots] == list(tokens)
 
 
-def _below(node: PrefixNode) -> Iterator[PrefixNode]:
+def below(node: PrefixNode) -> Iterator[PrefixNode]:
+    """All nodes under one, which are checked to know their parent."""
     for child in node.children.values():
         assert child.parent is node
         yield child
-        yield from _below(child)
+        yield from below(child)
 
 
 def _path(node: PrefixNode) -> Iterator[PrefixNode]:

@@ -20,15 +20,15 @@ def cache(pool: SlotPool) -> PrefixTree:
 def shared(cache: PrefixTree, tokens: list[int], owner: str = "alice") -> HeldSequence:
     """A sequence that computed what the cache did not hold, and gave it to the cache."""
     sequence = HeldSequence(cache, owner)
-    sequence.adopt(tokens)
+    sequence.adopt(tokens, len(tokens))
     sequence.keep(sequence.take(len(tokens) - len(sequence)))
-    sequence.share(tokens[sequence.shared :])
+    sequence.share(tokens)
     return sequence
 
 
 def found(cache: PrefixTree, tokens: list[int], owner: str = "alice") -> int:
     sequence = HeldSequence(cache, owner)
-    sequence.adopt(tokens)
+    sequence.adopt(tokens, len(tokens))
     length = len(sequence)
     sequence.cut(0)
     return length
@@ -105,7 +105,7 @@ def test_a_sequence_may_leave_its_path_in_the_middle(cache: PrefixTree, pool: Sl
     other.cut(2)
     assert cache.evictable == 2
     sequence.keep(sequence.take(2))
-    sequence.share([7, 8])
+    sequence.share([1, 2, 3, 4, 7, 8])
     assert [found(cache, tokens) for tokens in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 7, 8])] == [6, 6]
     assert pool.free == 92
 
@@ -114,7 +114,7 @@ def test_an_answer_that_nobody_shares_is_one_leaf(cache: PrefixTree) -> None:
     sequence = shared(cache, [1, 2])
     for token in range(3, 20):
         sequence.keep(sequence.take(1))
-        sequence.share([token])
+        sequence.share(range(1, token + 1))
     sequence.cut(0)
     cache.evict(1)
     assert cache.evictable == 0

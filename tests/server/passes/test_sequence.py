@@ -55,7 +55,7 @@ class Conversation:
 
     def __init__(self, cache: PrefixTree, prompt: list[int], answer: int, rng: random.Random):
         self.sequence, self._tokens, self._end, self._rng = HeldSequence(cache, ""), prompt, len(prompt) + answer, rng
-        self.sequence.adopt(prompt[:-1])
+        self.sequence.adopt(prompt, len(prompt) - 1)
         self._slots: list[int] = []
 
     @property
@@ -73,7 +73,7 @@ class Conversation:
         while len(self._tokens) <= len(self.sequence):
             self._tokens.append(self._rng.randrange(50))
         if len(self.sequence) - self.sequence.shared >= 64:
-            self.sequence.share(self._tokens[self.sequence.shared : len(self.sequence)])
+            self.sequence.share(self._tokens)
         return len(self._tokens) < self._end
 
 

@@ -76,6 +76,39 @@ def test_sessions_that_share_all_their_slots_are_failed_until_one_is_free(monkey
         assert client.session.answer == decode([3, 5], 60, end=-1)[: len(client.session.answer)]
 
 
+def test_an_answer_whose_slots_all_belong_to_another_too_is_not_failed_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_prefixes, "LEAST_RUN", 1)
+    sessions, fake_target = Sessions(ENDLESS, SERVING_LIMITS, 40), FakeTarget()
+    alone = asked(sessions, "alone", [4, 4], Settings(max_new_tokens=30))
+    twins = [asked(sessions, str(index), [3], Settings(max_new_tokens=30)) for index in range(2)]
+    for _ in range(5):
+        one_pass(sessions, fake_target)
+    rest = sessions._pool.take(sessions._pool.free)
+    one_pass(sessions, fake_target)
+    check_slots(sessions, fake_target, in_pass=rest)
+    assert [client.failed is not None for client in (alone, *twins)] == [True, False, False]
+
+
+def test_a_lease_whose_slots_a_connected_session_uses_is_not_dropped_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_prefixes, "LEAST_RUN", 1)
+    sessions, fake_target = Sessions(ENDLESS, replace(SERVING_LIMITS, lease_seconds=LEASE), 160), FakeTarget()
+    asked(sessions, "here", TRUNK, Settings(max_new_tokens=60))
+    shares_all = asked(sessions, "shares all", TRUNK, Settings(max_new_tokens=60))
+    for _ in range(4):
+        one_pass(sessions, fake_target)
+    lose(shares_all)
+    one_pass(sessions, fake_target)
+    has_own = asked(sessions, "has own", prompt_of(1, 60))
+    while not has_own.done:
+        one_pass(sessions, fake_target)
+        has_own.hear()
+    lose(has_own)
+    asked(sessions, "newcomer", prompt_of(2, 40))
+    one_pass(sessions, fake_target)
+    assert [entry.session.id for entry in sessions._registry.leases.entries] == [shares_all.session.id]
+    check_slots(sessions, fake_target)
+
+
 def fault_while_planned(entry: SessionEntry) -> None:
     def raising(budget: int) -> None:
         raise ZeroDivisionError("of one session")

@@ -1,5 +1,6 @@
 """Sessions share the K/V of common prefixes: a token is computed once, whoever asks, and answers are the same."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,13 +8,16 @@ import pytest
 from common.protocol.client_session import Limits
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
+from common.protocol.prefix import common_prefix
+from server.passes import prefix_tree
 from server.passes.batch import PlannedPass
-from server.passes.prefix_tree import PrefixTree
+from server.passes.scheduler import LEAST_CHUNK, PROMPT_PART
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass, prompt_of
+from server.sessions.shared_prefixes import LEAST_RUN
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, one_pass, prompt_of, returned
 from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
-from tests.server.slot_account import check_slots
+from tests.server.slot_account import below, check_slots
 
 LONG = replace(TERMS, context=4096, end_tokens=frozenset(), state_kinds=lambda request: STATE_KINDS)
 LIMITS = Limits("f", VOCAB, 4096, 64)
@@ -34,11 +38,11 @@ class Passes:
         client.open(prompt, settings)
         return client
 
-    def run(self) -> PlannedPass[SessionEntry]:
-        batch = self.sessions.plan(0.0)
+    def run(self, now: float = 0.0) -> PlannedPass[SessionEntry]:
+        batch = self.sessions.plan(now)
         assert batch is not None
         self.computed += sum(len(each.chain) for each in batch.scheduled)
-        self.sessions.complete(batch, self.fake_target.verify(batch.scheduled), 0.0)
+        self.sessions.complete(batch, self.fake_target.verify(batch.scheduled), now)
         return batch
 
     def answer(self, *clients: Client) -> None:
@@ -129,6 +133,15 @@ def test_a_next_turn_that_rewrites_history_leaves_what_others_share() -> None:
     assert passes.answered("third", TRUNK) == 1
 
 
+def test_twins_leave_few_short_nodes_in_the_cache() -> None:
+    """Of a prompt its rest and its last token are short, and nothing of an answer but its end."""
+    passes = Passes()
+    passes.answer(*[passes.open(name, TRUNK, settings=Settings(max_new_tokens=150)) for name in ("first", "second")])
+    lengths = [len(node.tokens) for root in passes.sessions._prefixes.cache._roots.values() for node in below(root)]
+    assert sum(lengths) >= len(TRUNK) + 2 * LEAST_RUN
+    assert sum(length < LEAST_RUN for length in lengths) <= 3
+
+
 def leaves(passes: Passes, client: Client) -> None:
     passes.sessions.leave(client, 0.0)
 
@@ -153,6 +166,27 @@ def test_who_waits_goes_on_where_the_one_that_computes_goes(goes) -> None:
     assert passes.computed <= 72 + (len(TRUNK) - 72) + 3 * 2 + 2 * 5
 
 
+def test_the_oldest_prompt_keeps_its_part_while_it_waits_for_a_newer_one() -> None:
+    passes, prompt = Passes(pass_tokens=LEAST_CHUNK), TRUNK[:100]
+    oldest = passes.open("oldest", prompt)
+    passes.run()
+    passes.sessions.leave(oldest, 0.0)
+    for index in range(12):
+        later = Client(passes.sessions, str(index), limits=LIMITS)
+        later.say(later.session.open(prompt_of(index + 1, 300), ANSWER), 5.0)
+    newest = Client(passes.sessions, "newest", limits=LIMITS)
+    newest.say(newest.session.open(prompt, ANSWER), 10.0)
+    entry = passes.sessions._registry.entry_of(newest)
+    assert entry is not None
+    while len(entry.sequence) <= LEAST_CHUNK:
+        passes.run(now=10.0)
+    oldest = returned(oldest)
+    for _ in range(len(prompt) // (LEAST_CHUNK // PROMPT_PART) + 1 + 1):
+        passes.run(now=10.0)
+    oldest.hear()
+    assert oldest.session.answer
+
+
 def test_nobody_waits_for_a_few_tokens_that_all_prompts_begin_with() -> None:
     passes = Passes()
     for index in range(1, 4):
@@ -161,16 +195,19 @@ def test_nobody_waits_for_a_few_tokens_that_all_prompts_begin_with() -> None:
 
 
 def test_a_prompt_is_looked_up_once_and_again_only_when_there_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    walked: list[int] = []
-    follow = PrefixTree.follow
-    monkeypatch.setattr(
-        PrefixTree, "follow", lambda cache, node, tokens: walked.append(len(tokens)) or follow(cache, node, tokens)
-    )
+    compared: list[int] = []
+
+    def counted(cached: Sequence[int], tokens: Sequence[int]) -> int:
+        compared.append(len(tokens))
+        return common_prefix(cached, tokens)
+
+    monkeypatch.setattr(prefix_tree, "common_prefix", counted)
     passes = Passes(pass_tokens=16)
     clients = [passes.open(str(index), TRUNK + prompt_of(index, 20)) for index in range(1, 5)]
     passes.answer(*clients)
     # Four sessions, each at most once for every run of 64 tokens that became cached, and once when it gives its own.
-    assert len(walked) <= 4 * (220 // 64 + 2 + 3)
+    assert len(compared) <= 4 * (220 // 64 + 2 + 3)
+    assert sum(compared) <= 4 * 2 * 220
 
 
 def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_state_alone_ends() -> None:
@@ -179,7 +216,7 @@ def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_stat
     client = Client(passes.sessions, "second", STATE, limits=LIMITS)
     prompt = TRUNK + prompt_of(1, 5)
     client.open(prompt, Settings(max_new_tokens=0))
-    computed = passes.computed
+    computed = passes.sessions.counters.packed_tokens
     for _ in range(200):
         if client.done:
             break
@@ -193,5 +230,5 @@ def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_stat
         for index, token in enumerate(state.payload)
     }
     assert [received[position] for position in range(len(prompt))] == prompt
-    assert passes.computed == computed, "one_pass does not count"
+    assert passes.sessions.counters.packed_tokens - computed == len(prompt) - len(TRUNK)
     assert passes.sessions.counters.prefix_cache_hits == len(TRUNK)

@@ -16,6 +16,7 @@ from common.protocol.transitions import ClientState
 from server.passes.batch import PlannedPass
 from server.sessions import shared_prefixes
 from server.sessions.entry import SessionEntry
+from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import LEASE, SERVING_LIMITS, TERMS, Client, prompt_of, renewed
 from tests.server.fake_target import VOCAB, FakeTarget, decode
@@ -23,6 +24,8 @@ from tests.server.proposers import knowing
 from tests.server.slot_account import check_slots
 
 TRUNK = prompt_of(0, 90)
+FAULT = PeerError("it fails here", FailureCode.INTERNAL)
+REFUSAL = RefusalError(RefusalReason.MEMORY, "no memory is left here", retry_after=1.0)
 _CLIENTS = 5
 _OWNERS = ("alice", "bob")
 
@@ -46,6 +49,11 @@ class Scene:
         client = Client(self.sessions, str(self._names), client=_OWNERS[index % 2])
         client.say(client.session.open(TRUNK[:shared] + prompt_of(own, 1 + own % 30), Settings(tokens)), self.now)
         self._stays(index, client)
+
+    def open_twin(self, index: int, shared: int, own: int, tokens: int) -> None:
+        """Another client of the same owner asks the same at the same time."""
+        for each in (index, (index + 2) % 4):
+            self.open(each, shared, own, tokens)
 
     def draft(self, index: int, skill: float, seed: int) -> None:
         client = self.clients.get(index)
@@ -91,12 +99,12 @@ class Scene:
             if self.batch is None and before == (len(self.sessions), self.sessions.away):
                 assert self.sessions.next_due() > self.now, "an engine would plan for ever"
 
-    def complete(self, failing: int) -> None:
+    def complete(self, failing: int, error: PeerError = FAULT) -> None:
         if self.batch is None:
             return
         outcomes = self.fake_target.verify(self.batch.scheduled)
         if failing < len(outcomes):
-            outcomes[failing] = PeerError("it fails here", FailureCode.INTERNAL)
+            outcomes[failing] = error
         self.sessions.complete(self.batch, outcomes, self.now)
         self.batch = None
 
@@ -137,6 +145,7 @@ def steps(rng: random.Random) -> Iterator[tuple[str, tuple[Any, ...]]]:
         yield rng.choice(
             [
                 *[("open", (who, shared, own, tokens))] * 2,
+                ("open_twin", (who, shared, own, tokens)),
                 ("draft", (who, skill, own)),
                 ("extend", (who, rng.random(), own, tokens)),
                 ("cancel", (who,)),
@@ -144,7 +153,7 @@ def steps(rng: random.Random) -> Iterator[tuple[str, tuple[Any, ...]]]:
                 ("come_back", (who,)),
                 *[("plan", ())] * 4,
                 *[("complete", (9,))] * 3,
-                ("complete", (rng.randrange(3),)),
+                ("complete", (rng.randrange(3), rng.choice([FAULT, REFUSAL]))),
                 ("wait", (rng.choice([0.0, 1.0, LEASE]),)),
                 *[("settle", ())] * 2,
             ]

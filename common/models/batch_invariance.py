@@ -14,6 +14,7 @@ It may not know families, options or who asks.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -145,8 +146,7 @@ def _mixture_probes(model: PreTrainedModel, random: Callable[..., torch.Tensor])
     for weight in experts.values():
         yield _matrix_probe(*_cancelling(weight[0], random), any_count=True)
         weights, inputs = _cancelling(weight[0].T, random)
-        transposed = weights.T.contiguous()
-        yield _Probe(lambda entering, stored=transposed: entering @ stored, inputs, any_count=True)
+        yield _Probe(partial(torch.matmul, other=weights.T.contiguous()), inputs, any_count=True)
 
 
 def _matrix_probe(weights: torch.Tensor, inputs: torch.Tensor, any_count: bool = False) -> _Probe:

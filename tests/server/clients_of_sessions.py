@@ -114,6 +114,10 @@ def leasing(capacity: int = CAPACITY, **bounds: int) -> Sessions:
     return Sessions(TERMS, replace(SERVING_LIMITS, lease_seconds=LEASE, **bounds), capacity)
 
 
+def nothing_is_held(sessions: Sessions) -> bool:
+    return (len(sessions), sessions.away, sessions.free_slots, sessions.held_slots) == (0, 0, CAPACITY, 0)
+
+
 def lose(client: Client, now: float = 0.0) -> None:
     client.inbox.clear()
     client.sessions.leave(client, now)

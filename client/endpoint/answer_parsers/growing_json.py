@@ -31,6 +31,7 @@ class GrowingJson:
     """`read` is to be given the same text again and again, each time with more at its end."""
 
     def __init__(self) -> None:
+        self._is_broken = False
         self._begin(-1)
 
     def read(self, text: str, start: int) -> tuple[Any, int] | None:
@@ -50,7 +51,7 @@ class GrowingJson:
         self._position = start  # up to where brackets are counted
         self._depth = 0
         self._is_in_string = False
-        self._is_broken: bool = False
+        self._is_broken = False
 
     def _may_be_whole(self, text: str) -> bool:
         """Whether the bracket that is the first has been closed."""

@@ -14,9 +14,9 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
 from common.protocol.transitions import ClientState
 from server.passes.batch import PlannedPass
+from server.refusal import RefusalError, RefusalReason
 from server.sessions import shared_prefixes
 from server.sessions.entry import SessionEntry
-from server.sessions.refusal import RefusalError, RefusalReason
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import LEASE, SERVING_LIMITS, TERMS, Client, prompt_of, renewed
 from tests.server.fake_target import VOCAB, FakeTarget, decode

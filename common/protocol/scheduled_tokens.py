@@ -37,6 +37,11 @@ class ScheduledTokens:
         return len(self.chain) + len(self.nodes)
 
     @property
+    def is_of_prompt(self) -> bool:
+        """Whether it computes more of a sequence than what follows its root."""
+        return len(self.chain) > 1 or self.verify_input is None
+
+    @property
     def tokens(self) -> Sequence[int]:
         return self.chain if self.verify_input is None else [*self.chain, *self.verify_input.tokens[1:]]
 

@@ -63,8 +63,38 @@ class Target:
         A pass that fails as a whole is run again for each session alone, so that only the faulty one pays. One for
         which the device has no memory even alone is refused: it stays on lease, and its client may come back.
         """
+        # Named here so that they can be let go of where the pass fails.
+        logits: torch.Tensor | None = None
+        target_rows: LogitRows | None = None
         try:
-            return self._verify_together(scheduled)
+            # In float32, as transformers' own generation loop chooses: ties must fall the same way.
+            logits = self.model.forward(scheduled).logits.float()
+            likeliest = logits.argmax(-1)
+            usable = logits.amax(-1).isfinite()
+            tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
+            outcomes: list[PassOutcome] = []
+            moved_from: list[int] = []
+            moved_to: list[int] = []
+            start = 0
+            for each in scheduled:
+                rows = slice(start, start + len(each.wanted))
+                start = rows.stop
+                if each.verify_input is None:
+                    outcomes.append([])
+                    continue
+                target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
+                try:
+                    chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
+                except UnusableLogitsError:
+                    has_nodes = len(each.verify_input.tokens) > 1
+                    outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
+                    continue
+                outcomes.append(chosen)
+                behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
+                moved_from += [behind_chain[index] for index in path]
+                moved_to += behind_chain[: len(path)]
+            self.model.pool.move(moved_from, moved_to)
+            return outcomes
         except FatalError:
             raise
         # Whatever torch raises, it concerns this pass and not the server.
@@ -72,40 +102,10 @@ class Target:
             _log.error("a pass of %d sessions failed: %s", len(scheduled), describe_error(error))
             fault = _fault_of(error)
         # Not in the handler: the error holds the frames of the failed pass, and so what it has allocated.
+        logits = target_rows = None
         if len(scheduled) == 1:
             return [fault]
         return [self.verify([each])[0] for each in scheduled]
-
-    def _verify_together(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
-        """A pass that is not run again where it fails. A method of its own, so that its logits go with its frame."""
-        # In float32, as transformers' own generation loop chooses: ties must fall the same way.
-        logits = self.model.forward(scheduled).logits.float()
-        likeliest = logits.argmax(-1)
-        usable = logits.amax(-1).isfinite()
-        tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
-        outcomes: list[PassOutcome] = []
-        moved_from: list[int] = []
-        moved_to: list[int] = []
-        start = 0
-        for each in scheduled:
-            rows = slice(start, start + len(each.wanted))
-            start = rows.stop
-            if each.verify_input is None:
-                outcomes.append([])
-                continue
-            target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
-            try:
-                chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
-            except UnusableLogitsError:
-                has_nodes = len(each.verify_input.tokens) > 1
-                outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
-                continue
-            outcomes.append(chosen)
-            behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
-            moved_from += [behind_chain[index] for index in path]
-            moved_to += behind_chain[: len(path)]
-        self.model.pool.move(moved_from, moved_to)
-        return outcomes
 
 
 def _fault_of(error: Exception) -> PeerError:

@@ -239,7 +239,7 @@ class Sessions:
                         # The target has moved the K/V of the accepted path behind the chain's.
                         kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
                         entry.sequence.keep(scheduled.slots[:kept])
-                        self._prefixes.share(entry, scheduled)
+                        self._prefixes.share(entry, scheduled.is_of_prompt)
                 finally:
                     self._pool.give(scheduled.slots[kept:])
                 if result is not None:

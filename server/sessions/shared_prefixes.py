@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Collection, Hashable, Mapping
 
 from common.models.slots import SlotPool
-from common.protocol.scheduled_tokens import ScheduledTokens
 from server.passes.prefix_tree import PrefixTree
 from server.passes.sequence import HeldSequence
 from server.sessions.counters import Counters
@@ -69,13 +68,12 @@ class SharedPrefixes:
                 leaders.setdefault(run, entry)
         return [entry for entry in due if entry.to_compute <= 0 or not entry.waits]
 
-    def share(self, entry: SessionEntry, computed: ScheduledTokens) -> None:
-        """Gives what passes computed for a session to the cache, once that is enough; `computed` is what the last one
-        did. No pass may be running."""
+    def share(self, entry: SessionEntry, is_of_prompt: bool) -> None:
+        """Gives what passes computed for a session to the cache, once that is enough; `is_of_prompt` says what the last
+        one computed. No pass may be running."""
         sequence = entry.sequence
         own = len(sequence) - sequence.shared
         # An answer's tokens come one at a time, and as nodes of one token they would never be a range of slots again.
-        is_of_prompt = len(computed.chain) > 1 or computed.verify_input is None
         ends_prompt = is_of_prompt and entry.to_compute <= 0
         if own >= LEAST_RUN or (own and ends_prompt and sequence.is_followed):
             sequence.share(entry.session.tree.tokens)

@@ -15,9 +15,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from client.link.replicas import describe
 from client.terminal.render import AnswerView
 from client.text import chat_prompt, chat_tokens, raw_tokens
+from common.rpc.stub import Connection
 from tests.client.test_cli import outrider
 from tests.daemon import outriderd
 from tests.families import make_checkpoint
@@ -160,10 +160,12 @@ def test_a_chat_marks_what_is_lossy(monkeypatch, capsys, slow_server, cache):
 
 @pytest.mark.parametrize("command", [["run", "hi"], ["chat"]])
 def test_a_rule_that_is_not_offered_is_misuse(monkeypatch, capsys, cache, server, command):
-    async def with_one_rule(connection, *seconds):
-        return replace(await describe(connection, *seconds), rules=("greedy",))
+    describe = Connection.describe
 
-    monkeypatch.setattr("client.assembly.describe", with_one_rule)
+    async def with_one_rule(connection, *arguments):
+        return replace(await describe(connection, *arguments), rules=("greedy",))
+
+    monkeypatch.setattr(Connection, "describe", with_one_rule)
     arguments = ["--server", server, "--cache-dir", str(cache), "--temperature", "1"]
     code, out, err = outrider(monkeypatch, capsys, *command, *arguments)
     assert (code, out) == (2, "")

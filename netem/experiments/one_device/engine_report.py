@@ -102,7 +102,7 @@ def exponent(points: Sequence[tuple[int, float]]) -> float:
 def _growing(measured: Sequence[PointTimes]) -> dict[str, list[tuple[int, float]]]:
     """Times by context of one session, and by sessions of the context that most of them have."""
     plain = [each for each in measured if each.point.rows == 1]
-    shortest = min(each.point.context for each in plain)
+    shortest = min((each.point.context for each in plain), default=0)
     return {
         "context": sorted((each.point.context, each.ours_ms) for each in plain if each.point.sessions == 1),
         "sessions": sorted((each.point.sessions, each.ours_ms) for each in plain if each.point.context == shortest),

@@ -66,7 +66,7 @@ class Connection:
     def __init__(self):
         self.stream = Stream()
 
-    def generate(self, on_close):
+    def generate(self, on_close, session):
         return self.stream
 
 

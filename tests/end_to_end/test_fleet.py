@@ -56,6 +56,13 @@ class Replicas:
         server = await stack.enter_async_context(running(self.options))
         self.running[parse_address(server.address)] = server, stack
 
+    async def all_listed(self) -> None:
+        """Returns once each replica tells clients of all of them."""
+        for address in self.running:
+            async with Access(address).connect() as connection:
+                while len((await connection.describe()).replicas) < len(self.running):
+                    await asyncio.sleep(0.05)
+
     async def kill(self, address: Address) -> None:
         _, stack = self.running[address]
         await stack.aclose()
@@ -80,6 +87,7 @@ async def replicas(target: Path, tmp_path: Path) -> AsyncIterator[Replicas]:
     try:
         for _ in range(REPLICAS):
             await fleet.begin()
+        await fleet.all_listed()
         yield fleet
     finally:
         for address in fleet.running:

@@ -67,7 +67,7 @@ class OllamaPaths:
                 return EventStream(_lines(builder, first, answers, began_ns), answers.cancel, media_type=_NDJSON)
             (answer,) = await unless_disconnected(http, answers.all())
             return JSONResponse(builder.whole(answer, _now(), time.monotonic_ns() - began_ns))
-        except BaseException:
+        except BaseException:  # the client may have disconnected, or this endpoint may be ending
             answers.cancel()
             raise
 

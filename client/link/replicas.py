@@ -242,7 +242,7 @@ class _Inquiry:
         connection = access.connect()
         try:
             description = await describe(connection, seconds, self._model)
-        except BaseException as error:
+        except BaseException as error:  # it may be cancelled, because another replica has answered
             await connection.close()
             if not isinstance(error, OutriderError):
                 raise

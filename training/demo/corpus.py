@@ -22,9 +22,9 @@ FOLLOW_UPS = 0.12
 SYSTEM_SHARE = 0.05
 SYSTEM_PROMPTS = ("You are a helpful assistant.", "You are the Outrider demo.", "You write short Python functions.")
 
-TOKEN_SHARES = {"code": 20, "math": 19, "reading": 26, "rewriting": 21, "stories": 6, "chat": 8}
-"""Percentages of the tokens. Code is learnt first: with a third of 23 million tokens it was right 19 times of 20, where
-reading and rewriting were right less than half the time."""
+TOKEN_SHARES = {"code": 28, "math": 8, "reading": 36, "rewriting": 18, "stories": 4, "chat": 6}
+"""Percentages of the tokens. Math is learnt early and kept; reading comes last; code that had a third of the tokens was
+forgotten in part when it had a fifth."""
 
 MEAN_TOKENS = {"code": 175, "math": 115, "reading": 138, "rewriting": 110, "stories": 223, "chat": 110}
 """Of a conversation."""

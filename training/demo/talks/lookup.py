@@ -9,6 +9,7 @@ from random import Random
 
 from training.demo.talks.lexicon import COLOURS, FOODS, JOBS, THINGS, cities, names, words
 from training.demo.talks.questions import REFUSAL, PassageQuestion
+from training.demo.talks.talk import listed
 
 Told = tuple[str, PassageQuestion]
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
@@ -86,16 +87,23 @@ def member(rng: Random) -> Told:
     return list_text(rng, options), PassageQuestion(ask, (seen, f"So the answer is {right}."), (right,), (wrong,))
 
 
+def pairs_text(rng: Random, keys: list[str], values: list[str]) -> str:
+    link, gap = rng.choice(((": ", ", "), (" = ", ", "), (": ", "\n"), (" is ", ". "), (" -> ", "\n"), (": ", "; ")))
+    text = gap.join(f"{key}{link}{value}" for key, value in zip(keys, values, strict=True))
+    return text + "." if gap == ". " else text
+
+
+def keys_and_values(rng: Random, count: int) -> tuple[list[str], list[str]]:
+    keys = words(rng, count) if rng.random() < 0.6 else names(rng, count)
+    values = [value for value in items(rng, count) if value not in keys]
+    return (keys, values) if len(values) == count else keys_and_values(rng, count)
+
+
 def pairs(rng: Random) -> Told:
     """Keys and values, written in one of several ways; asked for the value, the key, or what is not there."""
     count = rng.randint(2, 6)
-    keys = words(rng, count + 1) if rng.random() < 0.6 else names(rng, count + 1)
-    values = [value for value in items(rng, count + 1) if value not in keys]
-    if len(values) < count + 1:
-        return pairs(rng)
-    link, gap = rng.choice(((": ", ", "), (" = ", ", "), (": ", "\n"), (" is ", ". "), (" -> ", "\n"), (": ", "; ")))
-    text = gap.join(f"{key}{link}{value}" for key, value in zip(keys[:count], values[:count], strict=True))
-    text += "." if gap == ". " else ""
+    keys, values = keys_and_values(rng, count + 1)
+    text = pairs_text(rng, keys[:count], values[:count])
     index = rng.randrange(count)
     chance = rng.random()
     if chance < 0.2:
@@ -112,6 +120,39 @@ def pairs(rng: Random) -> Told:
     return text, PassageQuestion(
         ask.format(keys[index]), (ending,), (values[index],), rest(values[:count], values[index])
     )
+
+
+def several_pairs(rng: Random) -> Told:
+    """Many look-ups in one answer, which teach more per token than one does: values of keys, or keys of values."""
+    count = rng.randint(3, 8)
+    keys, values = keys_and_values(rng, count)
+    text = pairs_text(rng, keys, values)
+    asked = rng.sample(range(count), rng.randint(2, count))
+    last = asked[-1]
+    if rng.random() < 0.35:
+        ask = f"Which keys have the values {listed([values[index] for index in asked])}?"
+        said = tuple(f"The key of {values[index]} is {keys[index]}." for index in asked)
+        right = (keys[last], values[last]) if values[last].isdigit() else (keys[last],)
+        return text, PassageQuestion(ask, said, right, rest(keys, keys[last]))
+    ask = rng.choice(("Look up {}.", "Which values belong to {}?", "What are {}?"))
+    said = tuple(f"{keys[index]} is {values[index]}." for index in asked)
+    ask = ask.format(listed([keys[index] for index in asked]))
+    return text, PassageQuestion(ask, said, (values[last],), rest(values, values[last]))
+
+
+def several_neighbours(rng: Random) -> Told:
+    """The words after or before several others."""
+    options = items(rng, rng.randint(4, 8))
+    asked = rng.sample(range(len(options) - 1), rng.randint(2, len(options) - 2))
+    one, other = options[asked[-1]], options[asked[-1] + 1]
+    if rng.random() < 0.6:
+        ask = f"Which words come after {listed([options[index] for index in asked])}?"
+        said, right = tuple(f"After {options[index]} comes {options[index + 1]}." for index in asked), other
+    else:
+        ask = f"Which words come before {listed([options[index + 1] for index in asked])}?"
+        said, right = tuple(f"Before {options[index + 1]} comes {options[index]}." for index in asked), one
+    numbers = (one, other) if right.isdigit() else (right,)
+    return list_text(rng, options), PassageQuestion(ask, said, numbers, rest(options, one, other))
 
 
 def line_with(rng: Random) -> Told:

@@ -68,6 +68,21 @@ def direct(rng: Random, passage: Passage) -> PassageQuestion:
     return PassageQuestion(ask, (f"{fact.said}.",), (fact.value,), others(passage, fact.field, fact.value))
 
 
+def described(rng: Random, passage: Passage) -> PassageQuestion:
+    """All that the text says of some of its subjects, subject by subject."""
+    told_of = list(dict.fromkeys(fact.subject for fact in passage.facts))
+    asked = rng.sample(told_of, rng.randint(1, len(told_of)))
+    facts = [fact for subject in asked for fact in passage.facts if fact.subject == subject]
+    ask = rng.choice(("What does the text say of {}?", "Tell me all about {}.", "What do you know of {}?"))
+    last = facts[-1]
+    return PassageQuestion(
+        ask.format(listed([subject.name for subject in asked])),
+        tuple(f"{fact.said}." for fact in facts),
+        (last.value,),
+        others(passage, last.field, last.value),
+    )
+
+
 def missing(rng: Random, passage: Passage) -> PassageQuestion:
     """A fact that the text leaves out: of this subject, of all, or of somebody whom it does not name."""
     absent = [(s, f) for s in passage.subjects for f in passage.scene.fields if passage.find(s, f) is None]

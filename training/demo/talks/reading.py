@@ -62,8 +62,8 @@ FACTS: dict[str, tuple[Asker, tuple[str, ...], float]] = {
 
 
 def facts(asker: Asker, *scenes: str) -> Maker:
-    """Passages of the scenes, drawn until one has what the question needs; up to three more questions of trained kinds
-    follow."""
+    """Passages of the scenes, drawn until one has what the question needs; one to four more questions of trained kinds
+    follow where they can be asked."""
 
     def make(rng: Random) -> Talk:
         while True:
@@ -78,7 +78,7 @@ def facts(asker: Asker, *scenes: str) -> Maker:
 
 def follow_ups(rng: Random, passage: Passage, scene: str) -> list[PassageQuestion]:
     kinds = [(asker, weight) for asker, scenes, weight in FACTS.values() if scene in scenes]
-    askers = rng.choices([asker for asker, _ in kinds], [weight for _, weight in kinds], k=rng.choice((0, 1, 2, 3)))
+    askers = rng.choices([asker for asker, _ in kinds], [weight for _, weight in kinds], k=rng.randint(1, 4))
     asked = [asker(rng, passage) for asker in askers]
     return [question for question in asked if question is not None]
 
@@ -103,7 +103,10 @@ EXERCISES: dict[str, tuple[Maker, float]] = {
     "length": (exercise(lookup.length), 1),
     "member": (exercise(lookup.member), 1),
     "pairs": (exercise(lookup.pairs), 4),
+    "several pairs": (exercise(lookup.several_pairs), 5),
+    "several neighbours": (exercise(lookup.several_neighbours), 2),
+    "description": (facts(questions.described, *ALL), 8),
     "line": (exercise(lookup.line_with), 1.5),
     "chain": (exercise(lookup.chain), 1.5),
 }
-CATEGORY = Category(mixture(TASKS), mixture(EXERCISES), mixture(HELD_OUT), task_share=0.7)
+CATEGORY = Category(mixture(TASKS), mixture(EXERCISES), mixture(HELD_OUT), task_share=0.62)

@@ -186,6 +186,49 @@ def test_pairs_are_looked_up_again() -> None:
         assert talk.result[0] == expected
 
 
+def test_several_pairs_are_looked_up_again() -> None:
+    for talk in of("several pairs"):
+        text = re.sub(r"^.*\?$|^Question: .*$|^Look up .*$", "", talk.prompt, flags=re.MULTILINE)
+        told = dict(re.findall(r"(\w+)(?:: | = | is | -> )(\w+)", text))
+        sought = re.search(r"(?:What are|belong to|Look up|have the values) ([\w ,]+)[.?]", talk.prompt)
+        words = re.split(r", | and ", sought.group(1))  # type: ignore[union-attr]
+        if sought.group().startswith("have"):  # type: ignore[union-attr]
+            found, said = {value: key for key, value in told.items()}, "The key of {} is {}."
+        else:
+            found, said = told, "{} is {}."
+        assert talk.turns[0][1] == " ".join(said.format(word, found[word]) for word in words)
+        assert talk.result[0] == found[words[-1]]
+
+
+def test_several_neighbours_are_found_again() -> None:
+    for talk in of("several neighbours"):
+        listed = max((line for line in talk.prompt.splitlines() if "Which" not in line), key=len)
+        options = listed.rpartition(": ")[2].split(", ")
+        step, sought = re.search(r"come (after|before) ([\w ,]+)\?", talk.prompt).groups()  # type: ignore[union-attr]
+        words = re.split(r", | and ", sought)
+        found = [options[options.index(word) + (1 if step == "after" else -1)] for word in words]
+        said = [f"{step.capitalize()} {word} comes {other}." for word, other in zip(words, found, strict=True)]
+        assert talk.turns[0][1] == " ".join(said)
+        assert found[-1] in talk.result
+
+
+def test_descriptions_name_every_number_of_each_subject_in_the_order_asked() -> None:
+    """Told in the passage in other words; numbers alone are compared, as their sentences name their subjects."""
+    compared = 0
+    for talk in of("description"):
+        about = re.search(r"(?:say of|all about|know of) ([^.?]+)[.?]", talk.prompt).group(1)  # type: ignore[union-attr]
+        subjects = [bare(part) for part in re.split(r", | and ", about)]
+        told = numbers_told(talk)
+        expected = [sorted(number for (name, _), number in told.items() if name == subject) for subject in subjects]
+        said: dict[str, list[int]] = {subject: [] for subject in subjects}
+        for sentence in talk.turns[0][1].removesuffix(".").split(". "):
+            owner = next(subject for subject in subjects if re.search(rf"\b{subject}\b", sentence))
+            said[owner] += map(int, re.findall(r"\d+", sentence))
+        assert [sorted(numbers) for numbers in said.values()] == expected
+        compared += sum(map(len, expected))
+    assert compared > 200
+
+
 def test_chains_are_followed_again() -> None:
     for talk in of("chain"):
         links = dict(re.findall(r"(\w+) -> (\w+)", talk.prompt))

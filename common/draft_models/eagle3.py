@@ -280,7 +280,7 @@ def _read(
     # A bundle has no weights that fuse.
     elsewhere = () if with_exporter else (f"{SERVER_PREFIX}weight",)
     settings = layer_settings(layout, directory)
-    layers = count_layers(settings, tensors, directory)
+    layers = count_layers(layout, settings, tensors, directory)
     renamed = rename(layout, tensors, directory, elsewhere, layers=layers)
     kept = _kept(renamed, directory)
     shapes = read_layer_shapes(settings, renamed, directory, layers)

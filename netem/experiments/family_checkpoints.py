@@ -65,7 +65,9 @@ FAMILIES: Mapping[str, Family] = {
         ),
         Family("llama-linear", "linear positions", "LlamaConfig", _GROUPED | _rope("linear", factor=4.0)),
         Family("llama-dynamic", "dynamic positions", "LlamaConfig", _GROUPED | _rope("dynamic", factor=4.0)),
-        Family("qwen2-mrope", "sections of positions", "Qwen2Config", _GROUPED | _rope("default", mrope_section=[1, 1, 2])),
+        Family(
+            "qwen2-mrope", "sections of positions", "Qwen2Config", _GROUPED | _rope("default", mrope_section=[1, 1, 2])
+        ),
         Family(
             "qwen2",
             "a window in the last layers",

@@ -96,12 +96,12 @@ def _eagle3(layer: str) -> dict[str, str]:
         **_FURTHER_LAYERS,
         "fc.weight": "fuse.weight",
         "norm.weight": "norm.weight",
-        "lm_head.weight": "head.weight",
     }
 
 
 def _eagle3_optional(layer: str) -> dict[str, str]:
-    own = {"fc.bias": "fuse.bias", "embed_tokens.weight": "embedding.weight", "d2t": "d2t", "t2d": "t2d"}
+    own = {"fc.bias": "fuse.bias", "d2t": "d2t", "t2d": "t2d"}
+    own |= {"embed_tokens.weight": "embedding.weight", "lm_head.weight": "head.weight"}
     norms = {f"fc_norm.{tap}.weight": f"fuse.tap_norms.{tap}.weight" for tap in range(3)}
     layers = _lines(_LAYER_OPTIONAL, layer) | _FURTHER_OPTIONAL
     return own | norms | {"input_norm.weight": "fuse.input_norm.weight"} | layers

@@ -15,6 +15,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizer
 
 from common.draft_models import eagle, moa
 from common.draft_models.directory import (
+    DraftFacts,
     check_fingerprint,
     check_sizes,
     note_accept_lengths,
@@ -94,7 +95,7 @@ def _write_moa(directory: Path, identity: str, kept: torch.Tensor, out: Path) ->
     moa.save_moa(out, identity, config, halves, moa.load_lsa(directory), kept)
 
 
-_KINDS: Mapping[str, tuple[Callable[..., object], Callable[[Path, str, torch.Tensor, Path], None]]] = {
+_KINDS: Mapping[str, tuple[Callable[[Path], DraftFacts], Callable[[Path, str, torch.Tensor, Path], None]]] = {
     moa.KIND: (moa.read_facts, _write_moa),
     eagle.KIND: (eagle.read_facts, _write_eagle),
 }

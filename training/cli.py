@@ -34,6 +34,23 @@ add_draft_commands(app)
 
 
 @app.command()
+def trim(
+    draft: Annotated[str, typer.Option(help="Draft model of kind moa or eagle: a directory or a hub id.")],
+    target: Annotated[str, typer.Option(help="The model that it drafts for: a directory, a hub id, or demo.")],
+    data: Annotated[list[Path], typer.Option(help="JSONL, JSON or .txt to count tokens in; may be repeated.")],
+    draft_vocabulary: Annotated[int, typer.Option(min=1, help="Most frequent tokens to propose from.")],
+    out: Annotated[Path, typer.Option(help="Folder for the trimmed draft model.")],
+) -> None:
+    """Let a draft model propose the most frequent tokens only: quicker levels, no training, the same answers."""
+    from training.draft_models.trim import trim_draft
+
+    trimmed = trim_draft(draft, target, data, draft_vocabulary, out)
+    typer.echo(
+        f"{out}: {draft_vocabulary:,} of {trimmed.vocabulary:,} tokens, {trimmed.covered:.2%} of what the text predicts"
+    )
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for target/ and prompts.jsonl.")],
     tokens: Annotated[

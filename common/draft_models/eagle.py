@@ -1,5 +1,5 @@
-"""EAGLE-1/2's draft (Li et al. 2024, arXiv 2401.15077 and 2406.16858): one decoder layer that continues the target's
-last hidden states, and reading it from our directories and from those that EAGLE's authors publish.
+"""EAGLE-1/2's draft (Li et al. 2024, arXiv 2401.15077 and 2406.16858): one decoder layer, or several, that continue the
+target's last hidden states, and reading it from our directories and from those that EAGLE's authors publish.
 
 What may live here: the network, its configuration, its files. It may not know caches, trees, losses or which states
 have arrived. Embedding and head are the target's and stay out of it.
@@ -16,7 +16,7 @@ from torch import nn
 from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
 from common.draft_models.layouts import recognise, rename
-from common.draft_models.published_layers import layer_settings, read_layer_shapes
+from common.draft_models.published_layers import count_layers, layer_settings, read_layer_shapes
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
@@ -27,10 +27,11 @@ KIND = "eagle"
 
 @dataclass(frozen=True, slots=True)
 class EagleConfig:
-    """`bias` is that of the layer in which embedding and feature meet."""
+    """`bias` is that of the linear layer in which embedding and feature meet. `further`: layers behind the first."""
 
     layer: LayerShape
     bias: bool = True
+    further: tuple[LayerShape, ...] = ()
 
     @property
     def hidden(self) -> int:
@@ -39,7 +40,7 @@ class EagleConfig:
     @property
     def layers(self) -> tuple[LayerShape, ...]:
         """All layers that attend."""
-        return (self.layer,)
+        return self.layer, *self.further
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -47,7 +48,8 @@ class EagleConfig:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
-        return cls(LayerShape.from_json(content["layer"]), bool(content["bias"]))
+        further = tuple(LayerShape.from_json(each) for each in content.get("further", ()))
+        return cls(LayerShape.from_json(content["layer"]), bool(content["bias"]), further)
 
 
 class EagleDraft(nn.Module):
@@ -59,6 +61,7 @@ class EagleDraft(nn.Module):
         self.config = config
         self.fc = nn.Linear(2 * config.hidden, config.hidden, bias=config.bias)
         self.layer = DecoderLayer(config.layer)
+        self.further = nn.ModuleList(DecoderLayer(shape) for shape in config.further)
 
     def enter(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """`[B, T, E]` from the tokens' embeddings and the features before them, `[B, T, E]` each."""
@@ -66,12 +69,17 @@ class EagleDraft(nn.Module):
         return out
 
     def keys_values(self, entered: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """`[B, K, S, D]` each: a row's depend on its own input alone."""
+        """`[B, K, S, D]` each, of the first layer: a row's depend on its own input alone."""
         return self.layer.keys_values(entered, rows)
 
-    def forward(self, entered: torch.Tensor, rows: torch.Tensor, attention: Attention) -> torch.Tensor:
-        """The predicted features `[B, T, E]` of rows `[B, T]`, counted from 0 at the second token."""
+    def forward(
+        self, entered: torch.Tensor, rows: torch.Tensor, attention: Attention, *further: Attention
+    ) -> torch.Tensor:
+        """The predicted features `[B, T, E]` of rows `[B, T]`, counted from 0 at the second token; `further` is the
+        attention of each layer behind the first."""
         out: torch.Tensor = self.layer(entered, rows, attention)
+        for layer, attends in zip(self.further, further, strict=True):
+            out = layer(out, rows, attends)
         return out
 
 
@@ -97,9 +105,11 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
         layout = recognise(directory)
         if layout is None or layout.kind != KIND:
             raise CheckpointError(f"{directory} holds no EAGLE draft; name another directory.")
-        tensors = rename(layout, tensors, directory)
-        (layer,) = read_layer_shapes(layer_settings(layout, directory), tensors, directory)
-        config = EagleConfig(layer, bias="fc.bias" in tensors)
+        settings = layer_settings(layout, directory)
+        layers = count_layers(layout, settings, tensors, directory)
+        tensors = rename(layout, tensors, directory, layers=layers)
+        first, *further = read_layer_shapes(settings, tensors, directory, layers)
+        config = EagleConfig(first, bias="fc.bias" in tensors, further=tuple(further))
     return network_from(lambda: EagleDraft(config), tensors, directory), kept
 
 

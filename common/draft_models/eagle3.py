@@ -47,8 +47,8 @@ _EAGLE_KEY = "eagle_config"
 class Eagle3Config:
     """`vocabulary`: tokens of the target; `draft_vocabulary`: those that the draft's head knows. `norm_first`: the
     residual is the normalised feature. `norm_output`: it continues its output after the final norm, in place of before.
-    `own_embedding`: it brings an embedding, in place of the target's. `further`: layers behind the first, of Llama's
-    form."""
+    `own_embedding`, `own_head`: it brings them, in place of the target's. `further`: layers behind the first, of
+    Llama's form."""
 
     layer: LayerShape
     vocabulary: int
@@ -56,6 +56,7 @@ class Eagle3Config:
     norm_first: bool = False
     norm_output: bool = False
     own_embedding: bool = False
+    own_head: bool = True
     further: tuple[LayerShape, ...] = ()
 
     @property
@@ -82,7 +83,7 @@ class Eagle3Draft(nn.Module):
         self.layer = DecoderLayer(config.layer, read_vectors=2)
         self.further = nn.ModuleList(DecoderLayer(shape) for shape in config.further)
         self.norm = RmsNorm(hidden, epsilon)
-        self.head = nn.Linear(hidden, config.draft_vocabulary, bias=False)
+        self.head = nn.Linear(hidden, config.draft_vocabulary, bias=False) if config.own_head else None
 
     def enter(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """`[B, T, 2 * E]` from the tokens' embeddings and the features before them, `[B, T, E]` each."""
@@ -105,9 +106,10 @@ class Eagle3Draft(nn.Module):
             out = self.norm(out)
         return out
 
-    def logits(self, out: torch.Tensor) -> torch.Tensor:
-        """`[..., D]` of outputs `[..., E]`."""
-        logits: torch.Tensor = self.head(out if self.config.norm_output else self.norm(out))
+    def logits(self, out: torch.Tensor, target_head: nn.Module) -> torch.Tensor:
+        """`[..., D]` of outputs `[..., E]`, by `target_head` where the draft has no head of its own."""
+        head = target_head if self.head is None else self.head
+        logits: torch.Tensor = head(out if self.config.norm_output else self.norm(out))
         return logits
 
     def _normed(self, entered: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,7 +220,8 @@ def read_facts(directory: Path) -> DraftFacts:
     _draft(config, tensors, directory)
     fuse = _fuse(config, tensors, directory)
     hidden = fuse.in_features // TAPS
-    if fuse.out_features != config.hidden or (hidden != config.hidden and not config.own_embedding):
+    meets_target = not (config.own_embedding and config.own_head)
+    if fuse.out_features != config.hidden or (hidden != config.hidden and meets_target):
         raise CheckpointError(f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again.")
     return DraftFacts(
         hidden=hidden,
@@ -280,7 +283,7 @@ def _read(
     # A bundle has no weights that fuse.
     elsewhere = () if with_exporter else (f"{SERVER_PREFIX}weight",)
     settings = layer_settings(layout, directory)
-    layers = count_layers(settings, tensors, directory)
+    layers = count_layers(layout, settings, tensors, directory)
     renamed = rename(layout, tensors, directory, elsewhere, layers=layers)
     kept = _kept(renamed, directory)
     shapes = read_layer_shapes(settings, renamed, directory, layers)
@@ -295,13 +298,15 @@ def _config(
     kept: torch.Tensor | None,
     directory: Path,
 ) -> Eagle3Config:
-    rows = len(tensors["head.weight"])
-    embedding = tensors.get("embedding.weight")
+    head, embedding = tensors.get("head.weight"), tensors.get("embedding.weight")
+    if head is None and kept is not None:
+        raise CheckpointError(f"{directory} names the tokens of a head of its own, but lacks it; fetch it again.")
     try:
-        vocabulary = rows if kept is None else int(settings["vocab_size"])
+        vocabulary = len(head) if head is not None and kept is None else int(settings["vocab_size"])
         of_eagle = dict(content.get(_EAGLE_KEY) or {}) | dict(content)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again.") from error
+    rows = vocabulary if head is None else len(head)
     if kept is not None and (len(kept) != rows or not rows or int(kept.min()) < 0 or int(kept.max()) >= vocabulary):
         raise CheckpointError(f"the map 'd2t' in {directory} does not lead from its head to tokens; fetch it again.")
     if embedding is not None and len(embedding) != vocabulary:
@@ -313,6 +318,7 @@ def _config(
         norm_first=bool(of_eagle.get(_NORM_FIRST_KEY, False)),
         norm_output=bool(of_eagle.get(_NORM_OUTPUT_KEY, False)),
         own_embedding=embedding is not None,
+        own_head=head is not None,
         further=tuple(shapes[1:]),
     )
 

@@ -66,6 +66,11 @@ class Layout:
         """The name of the draft's own embedding, None where it has none."""
         return next((name for name, ours in self.optional.items() if ours == "embedding.weight"), None)
 
+    @property
+    def counts_layers(self) -> bool:
+        """Whether there may be layers behind the first."""
+        return any("{layer}" in name for name in self.names)
+
     def is_for_client(self, name: str) -> bool:
         """Whether a client needs the tensor: not where only the server computes with it, or nobody does."""
         ours = {**self.names, **self.optional}.get(name, name)
@@ -76,23 +81,29 @@ def _lines(names: Mapping[str, str], published: str, ours: str = "layer") -> dic
     return {f"{published}.{name}": f"{ours}.{own}" for name, own in names.items()}
 
 
+_FURTHER_LAYERS = {
+    **_lines(_LLAMA_LAYER, "layers.{layer}", "further.{further}"),
+    "layers.{layer}.input_layernorm.weight": "further.{further}.input_norm.weight",
+}
+_FURTHER_OPTIONAL = _lines(_LAYER_OPTIONAL, "layers.{layer}", "further.{further}")
+
+
 def _eagle3(layer: str) -> dict[str, str]:
     return {
         **_lines(_LLAMA_LAYER, layer),
         f"{layer}.input_layernorm.weight": "embedding_norm.weight",
         f"{layer}.hidden_norm.weight": "feature_norm.weight",
-        **_lines(_LLAMA_LAYER, "layers.{layer}", "further.{further}"),
-        "layers.{layer}.input_layernorm.weight": "further.{further}.input_norm.weight",
+        **_FURTHER_LAYERS,
         "fc.weight": "fuse.weight",
         "norm.weight": "norm.weight",
-        "lm_head.weight": "head.weight",
     }
 
 
 def _eagle3_optional(layer: str) -> dict[str, str]:
-    own = {"fc.bias": "fuse.bias", "embed_tokens.weight": "embedding.weight", "d2t": "d2t", "t2d": "t2d"}
+    own = {"fc.bias": "fuse.bias", "d2t": "d2t", "t2d": "t2d"}
+    own |= {"embed_tokens.weight": "embedding.weight", "lm_head.weight": "head.weight"}
     norms = {f"fc_norm.{tap}.weight": f"fuse.tap_norms.{tap}.weight" for tap in range(3)}
-    layers = _lines(_LAYER_OPTIONAL, layer) | _lines(_LAYER_OPTIONAL, "layers.{layer}", "further.{further}")
+    layers = _lines(_LAYER_OPTIONAL, layer) | _FURTHER_OPTIONAL
     return own | norms | {"input_norm.weight": "fuse.input_norm.weight"} | layers
 
 
@@ -138,8 +149,8 @@ MEDUSA = Layout(
 EAGLE = Layout(
     title="an EAGLE-1/2 draft as its authors publish it",
     kind="eagle",
-    names={"fc.weight": "fc.weight", **_lines(_LLAMA_LAYER, "layers.0")},
-    optional={"fc.bias": "fc.bias", **_lines(_LAYER_OPTIONAL, "layers.0")},
+    names={"fc.weight": "fc.weight", **_lines(_LLAMA_LAYER, "layers.0"), **_FURTHER_LAYERS},
+    optional={"fc.bias": "fc.bias", **_lines(_LAYER_OPTIONAL, "layers.0"), **_FURTHER_OPTIONAL},
     unused=frozenset({"embed_tokens.weight"}),
     marks=("fc.",),
 )

@@ -27,11 +27,14 @@ def layer_settings(layout: Layout, directory: Path) -> Mapping[str, Any]:
     return settings
 
 
-def count_layers(settings: Mapping[str, Any], names: Iterable[str], directory: Path) -> int:
-    """The layers that a configuration states, or that published tensor `names` number, whichever are more.
+def count_layers(layout: Layout, settings: Mapping[str, Any], names: Iterable[str], directory: Path) -> int:
+    """The layers that a configuration states, or that published tensor `names` number, whichever are more; 1 in a
+    layout that has one only.
 
     Raises CheckpointError where that cannot be.
     """
+    if not layout.counts_layers:
+        return 1
     numbered = [parts[1] for parts in (name.split(".") for name in names) if parts[0] == "layers" and len(parts) > 1]
     held = max((int(number) for number in numbered if number.isdecimal()), default=0) + 1
     try:

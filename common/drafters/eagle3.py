@@ -3,6 +3,8 @@ have arrived, elsewhere from its own output (EAGLE-3, Li et al. 2025, arXiv 2503
 `feature_network.py`.
 """
 
+from functools import partial
+
 import torch
 from torch import nn
 
@@ -10,15 +12,17 @@ from common.draft_models.eagle3 import KIND, Eagle3Draft, load_eagle3
 from common.drafters.feature_network import FeatureNetwork, FeatureSource
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.tree_drafter import TreeDrafter
+from common.models.parts import head_of
 from common.protocol.draft_state import FUSED
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft, kept = load_eagle3(config.directory)
-    tail = load_tail_for(config, None if draft.embedding is not None else draft.config.hidden)
+    is_alone = draft.embedding is not None and draft.head is not None
+    tail = load_tail_for(config, None if is_alone else draft.config.hidden)
     draft.to(tail.device, tail.dtype)
-    source = eagle3_source(draft, tail.get_input_embeddings(), kept)
+    source = eagle3_source(draft, tail.get_input_embeddings(), head_of(tail), kept)
 
     def make() -> TreeDrafter:
         network = FeatureNetwork(source, config.request, config.context, SPARE_SLOTS)
@@ -27,15 +31,18 @@ def load(config: DrafterConfig) -> DrafterFactory:
     return make
 
 
-def eagle3_source(draft: Eagle3Draft, embedding: nn.Module, kept: torch.Tensor | None = None) -> FeatureSource:
-    """`embedding` is the target's; the draft's own, where it brings one that differs, takes its place. `kept`: the
-    tokens of the head's rows, None for the target's vocabulary."""
+def eagle3_source(
+    draft: Eagle3Draft, embedding: nn.Module, head: nn.Module, kept: torch.Tensor | None = None
+) -> FeatureSource:
+    """`embedding` and `head` are the target's; the draft's own take their places, an embedding only where it differs.
+    `kept`: the tokens of the draft's head, None for the target's vocabulary."""
     own = draft.embedding
     plain = isinstance(own, nn.Embedding) and isinstance(embedding, nn.Embedding)
     # One in memory is enough. Quantised ones are mapped files, of which what is not read takes none.
     if own is not None and plain and _is_same(own, embedding):
         draft.embedding = own = None
-    return FeatureSource(KIND, FUSED, draft, embedding if own is None else own, draft.logits, kept)
+    logits = partial(draft.logits, target_head=head)
+    return FeatureSource(KIND, FUSED, draft, embedding if own is None else own, logits, kept)
 
 
 @torch.inference_mode()

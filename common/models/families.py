@@ -41,16 +41,8 @@ def check_causal_lm(directory: object, config: Mapping[str, Any]) -> None:
 
 
 def check_positions(directory: object, config: Any) -> None:
-    """Raises `CheckpointError` for positions that are scaled by the longest sequence or by the row of a forward: a pass
-    holds many sessions, so that one session's length would change the factors of the others and of the K/V that it
-    keeps. Both begin to differ beyond thousands of tokens only."""
-    for rope_type in _rope_types(getattr(config, "rope_parameters", None)):
-        if rope_type == "longrope" or "dynamic" in rope_type:
-            raise CheckpointError(
-                f"the checkpoint in {directory} scales its positions by the longest sequence of a pass (rope type "
-                f"'{plain(rope_type, 20)}'), which would let sessions change each other's answers; use a checkpoint "
-                "whose rope type is default, linear, yarn or llama3."
-            )
+    """Raises `CheckpointError` for attention that is scaled by a token's row in a forward: a pass holds many sessions.
+    It begins to differ beyond thousands of tokens only."""
     if config.model_type.startswith("llama4") and getattr(config, "attn_temperature_tuning", False):
         raise CheckpointError(
             f"the checkpoint in {directory} scales its attention by a token's row in a pass (attn_temperature_tuning), "
@@ -58,12 +50,32 @@ def check_positions(directory: object, config: Any) -> None:
         )
 
 
-def _rope_types(parameters: object) -> Iterator[str]:
-    """The rope types of all layers, each of which may have parameters of its own."""
+def context_of(config: Any) -> int | None:
+    """Tokens of the longest sequence that passes may run, None where the configuration names no longest one.
+
+    `longrope` and `dynamic` choose the frequencies of a whole forward by its longest sequence. A pass holds many
+    sessions, so that a long one would change the others and the K/V that they keep. Up to the positions that the
+    checkpoint was trained for before it was extended there is one choice only, and sequences end there.
+    """
+    stated = getattr(config, "max_position_embeddings", None)
+    if not isinstance(stated, int):
+        return None
+    # `dynamic` extends beyond what is stated, `longrope` up to it.
+    trained = [
+        int(each.get("original_max_position_embeddings") or stated)
+        for each in _rope_parameters(getattr(config, "rope_parameters", None))
+        if each["rope_type"] == "longrope"
+    ]
+    return min([stated, *trained])
+
+
+def _rope_parameters(parameters: object) -> Iterator[dict[str, Any]]:
+    """Of all layers, each of which may have parameters of its own."""
     if isinstance(parameters, dict):
-        yield str(parameters.get("rope_type"))
+        if isinstance(parameters.get("rope_type"), str):
+            yield parameters
         for each in parameters.values():
-            yield from _rope_types(each)
+            yield from _rope_parameters(each)
 
 
 def head_size(config: Any) -> int:

@@ -66,14 +66,17 @@ def read_rope(config: Mapping[str, Any], default_base: float = 10_000.0) -> tupl
     """The base of the frequencies, and how they are scaled, None for not: from `rope_parameters`, or from
     `rope_theta` and `rope_scaling`, where older configurations have them.
 
+    `mrope` is not scaled: all its sections agree where there is text alone. Nor is `dynamic`, up to the positions that
+    the checkpoint was trained for; beyond, its frequencies are those of the trained ones.
+
     Raises KeyError, TypeError or ValueError for what is broken or scaled in another way.
     """
     said = dict(config.get("rope_scaling") or {}) | dict(config.get("rope_parameters") or {})
     base = float(said.get("rope_theta") or config.get("rope_theta") or default_base)
-    said["rope_type"] = said.get("rope_type") or said.get("type") or _PLAIN
+    said["rope_type"] = said.get("rope_type") or said.get("type") or "default"
     if said.get("partial_rotary_factor", 1.0) != 1.0:
         raise ValueError("only a part of each head is turned")
-    return base, None if said["rope_type"] == _PLAIN else RopeScaling.from_json(said)
+    return base, None if said["rope_type"] in _PLAIN else RopeScaling.from_json(said)
 
 
 def inverse_frequencies(base: float, dim: int, scaling: RopeScaling | None = None) -> torch.Tensor:
@@ -119,7 +122,7 @@ def _yarn_magnitude(factor: float, scale: float = 1.0) -> float:
     return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
 
 
-_PLAIN = "default"
+_PLAIN = ("default", "mrope", "dynamic")
 _NEEDED = {
     "linear": (),
     "llama3": ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),

@@ -64,6 +64,10 @@ FAMILIES: Mapping[str, Family] = {
             ),
         ),
         Family("llama-linear", "linear positions", "LlamaConfig", _GROUPED | _rope("linear", factor=4.0)),
+        Family("llama-dynamic", "dynamic positions", "LlamaConfig", _GROUPED | _rope("dynamic", factor=4.0)),
+        Family(
+            "qwen2-mrope", "sections of positions", "Qwen2Config", _GROUPED | _rope("default", mrope_section=[1, 1, 2])
+        ),
         Family(
             "qwen2",
             "a window in the last layers",
@@ -96,6 +100,18 @@ FAMILIES: Mapping[str, Family] = {
         ),
         Family("phi", "part of a head turns, parallel layers", "PhiConfig", {"num_key_value_heads": 2}),
         Family("phi3", "one projection for all", "Phi3Config", {"num_key_value_heads": 2, "sliding_window": WINDOW}),
+        Family(
+            "phi3-longrope",
+            "longrope positions, up to the trained ones",
+            "Phi3Config",
+            {"num_key_value_heads": 2, "max_position_embeddings": 512, "original_max_position_embeddings": 128}
+            | _rope(
+                "longrope",
+                short_factor=[1.0, 1.5, 2.0, 2.5],
+                long_factor=[4.0, 8.0, 16.0, 32.0],
+                original_max_position_embeddings=128,
+            ),
+        ),
         Family("olmo2", "norms behind", "Olmo2Config", {"num_key_value_heads": 2}),
         Family(
             "olmo3",

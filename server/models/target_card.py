@@ -7,6 +7,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from common.bundle import TargetCard
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
+from common.models.families import context_of
 from common.models.fingerprint import fingerprint
 
 
@@ -22,8 +23,8 @@ def read_card(name: str, directory: Path, tokenizer: PreTrainedTokenizerBase) ->
         raise CheckpointError(
             f"the generation configuration in {directory} cannot be read; fetch the checkpoint again."
         ) from error
-    context = getattr(config, "max_position_embeddings", None)
-    if not isinstance(context, int):
+    context = context_of(config)
+    if context is None:
         raise CheckpointError(
             f"the configuration in {directory} names no longest context; add max_position_embeddings to it."
         )

@@ -16,7 +16,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from common.models.checkpoint import load_causal_lm, load_tokenizer
-from common.models.families import key_width
+from common.models.families import context_of, key_width
 from common.models.fingerprint import fingerprint
 from common.models.parts import head_of, stack_of
 from common.models.shipped import shipped_family
@@ -45,7 +45,7 @@ class FrozenTarget:
     @property
     def context(self) -> int:
         """The longest sequence, in tokens."""
-        return int(self.config.max_position_embeddings)
+        return context_of(self.config) or int(self.config.max_position_embeddings)
 
     @property
     def key_value_size(self) -> int:

@@ -25,6 +25,7 @@ def tensors_of(
     target_hidden=HIDDEN,
     layers=1,
     head_norms=False,
+    head=True,
     norm_all=False,
     norm_each=False,
     seed=3,
@@ -33,7 +34,6 @@ def tensors_of(
     shapes = {
         "fc.weight": (HIDDEN, 3 * target_hidden),
         "norm.weight": (HIDDEN,),
-        "lm_head.weight": (len(KEPT) if trimmed else VOCAB, HIDDEN),
         f"{names[0]}.hidden_norm.weight": (HIDDEN,),
     }
     for layer in names:
@@ -54,6 +54,8 @@ def tensors_of(
         if bias:
             widths = (("q", HIDDEN), ("k", KV_HEADS * DIM), ("v", KV_HEADS * DIM), ("o", HIDDEN))
             shapes |= {f"{layer}.self_attn.{name}_proj.bias": (width,) for name, width in widths}
+    if head:
+        shapes["lm_head.weight"] = (len(KEPT) if trimmed else VOCAB, HIDDEN)
     if bias:
         shapes["fc.bias"] = (HIDDEN,)
     if norm_all:
@@ -156,8 +158,9 @@ def published_layer(weight, x, residual, of_layers, layer):
     return out + linear(gated, weight["mlp.down_proj.weight"])
 
 
-def published_step(tensors, layout, embedded, features, special, of_layers):
-    """What a row hands to the next `[T, E]`, and logits over the draft's vocabulary, of a causal sequence."""
+def published_step(tensors, layout, embedded, features, special, of_layers, target_head):
+    """What a row hands to the next `[T, E]`, and logits over the draft's vocabulary, of a causal sequence. A draft
+    without a head uses the weights `target_head` (vLLM, SGLang)."""
 
     def of(layer):
         return {name.removeprefix(f"{layer}."): each for name, each in tensors.items() if name.startswith(f"{layer}.")}
@@ -171,4 +174,4 @@ def published_step(tensors, layout, embedded, features, special, of_layers):
         out = published_layer(weight, normed(out, weight["input_layernorm.weight"]), out, of_layers, layer)
     last = normed(out, tensors["norm.weight"])
     norms_output = (special.get("eagle_config") or special).get("norm_output")
-    return last if norms_output else out, linear(last, tensors["lm_head.weight"])
+    return last if norms_output else out, linear(last, tensors.get("lm_head.weight", target_head))

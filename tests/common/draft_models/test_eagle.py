@@ -1,6 +1,7 @@
 """EAGLE drafts on disk: ours, and those in the layout that its authors publish."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,30 +21,31 @@ LLAMA_2 = {"num_key_value_heads": 4, "rms_norm_eps": 1e-6}
 LLAMA_3 = {"num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 500_000.0}
 
 
-def write_published(directory, special, *, fc_bias=True, attention_bias=False, extra=None):
+def write_published(directory, special, *, fc_bias=True, attention_bias=False, extra=None, layers=1):
     """A checkpoint as EAGLE's authors publish theirs: sizes like Llama's, with the target's embedding among the
-    tensors."""
+    tensors. Each of `layers` but the first has a norm at its input."""
     directory.mkdir()
     kv_heads = special["num_key_value_heads"]
     dim = HIDDEN // HEADS
-    shapes = {
-        "embed_tokens.weight": (60, HIDDEN),
-        "fc.weight": (HIDDEN, 2 * HIDDEN),
-        "layers.0.self_attn.q_proj.weight": (HIDDEN, HIDDEN),
-        "layers.0.self_attn.k_proj.weight": (kv_heads * dim, HIDDEN),
-        "layers.0.self_attn.v_proj.weight": (kv_heads * dim, HIDDEN),
-        "layers.0.self_attn.o_proj.weight": (HIDDEN, HIDDEN),
-        "layers.0.mlp.gate_proj.weight": (INTERMEDIATE, HIDDEN),
-        "layers.0.mlp.up_proj.weight": (INTERMEDIATE, HIDDEN),
-        "layers.0.mlp.down_proj.weight": (HIDDEN, INTERMEDIATE),
-        "layers.0.post_attention_layernorm.weight": (HIDDEN,),
-    }
+    shapes = {"embed_tokens.weight": (60, HIDDEN), "fc.weight": (HIDDEN, 2 * HIDDEN)}
     if fc_bias:
         shapes["fc.bias"] = (HIDDEN,)
-    if attention_bias:
-        for name in ("q", "k", "v"):
-            weight = f"layers.0.self_attn.{name}_proj.weight"
-            shapes[weight.replace("weight", "bias")] = shapes[weight][:1]
+    for layer in (f"layers.{index}" for index in range(layers)):
+        if layer != "layers.0":
+            shapes[f"{layer}.input_layernorm.weight"] = (HIDDEN,)
+        shapes |= {
+            f"{layer}.self_attn.q_proj.weight": (HIDDEN, HIDDEN),
+            f"{layer}.self_attn.k_proj.weight": (kv_heads * dim, HIDDEN),
+            f"{layer}.self_attn.v_proj.weight": (kv_heads * dim, HIDDEN),
+            f"{layer}.self_attn.o_proj.weight": (HIDDEN, HIDDEN),
+            f"{layer}.mlp.gate_proj.weight": (INTERMEDIATE, HIDDEN),
+            f"{layer}.mlp.up_proj.weight": (INTERMEDIATE, HIDDEN),
+            f"{layer}.mlp.down_proj.weight": (HIDDEN, INTERMEDIATE),
+            f"{layer}.post_attention_layernorm.weight": (HIDDEN,),
+        }
+        if attention_bias:
+            widths = {"q": HIDDEN, "k": kv_heads * dim, "v": kv_heads * dim}
+            shapes |= {f"{layer}.self_attn.{name}_proj.bias": (width,) for name, width in widths.items()}
     shapes |= extra or {}
     generator = torch.Generator().manual_seed(3)
     tensors = {name: torch.randn(shape, generator=generator).double() * 0.3 for name, shape in shapes.items()}
@@ -84,20 +86,31 @@ def as_speculators(directory, tensors):
 
 def published_output(tensors, special, embedded, features):
     """The output of the published network, computed from its tensors: `[T, E]` each."""
-    weight = {name.removeprefix("layers.0."): tensor for name, tensor in tensors.items()}
-    length, dim = len(embedded), HIDDEN // HEADS
-    x = linear(torch.cat([embedded, features], -1), weight["fc.weight"], weight.get("fc.bias"))
+    x = linear(torch.cat([embedded, features], -1), tensors["fc.weight"], tensors.get("fc.bias"))
+    for layer in range(special.get("num_hidden_layers", 1)):
+        prefix = f"layers.{layer}."
+        weight = {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+        x = published_layer(weight, special, x)
+    return x
+
+
+def published_layer(weight, special, x):
+    """One Llama layer over a causal sequence `[T, E]`; the first has no norm at its input."""
+    length, dim = len(x), HIDDEN // HEADS
+
+    def normed(vectors, name):
+        scale = (vectors.pow(2).mean(-1, keepdim=True) + special["rms_norm_eps"]).rsqrt()
+        return vectors * scale * weight[name] if name in weight else vectors
+
+    read = normed(x, "input_layernorm.weight")
 
     def heads(name):
         bias = weight.get(f"self_attn.{name}_proj.bias")
-        out = linear(x, weight[f"self_attn.{name}_proj.weight"], bias).view(length, -1, dim).transpose(0, 1)
-        if f"self_attn.{name}_norm.weight" not in weight:
-            return out
-        scale = (out.pow(2).mean(-1, keepdim=True) + special["rms_norm_eps"]).rsqrt()
-        return out * scale * weight[f"self_attn.{name}_norm.weight"]
+        out = linear(read, weight[f"self_attn.{name}_proj.weight"], bias).view(length, -1, dim).transpose(0, 1)
+        return normed(out, f"self_attn.{name}_norm.weight")
 
     frequencies = special.get("rope_theta", 10_000.0) ** (-torch.arange(0, dim, 2).double() / dim)
-    if special.get("rope_scaling"):
+    if (special.get("rope_scaling") or {}).get("type") == "linear":
         frequencies = frequencies / special["rope_scaling"]["factor"]
     angles = torch.arange(length).double()[:, None] * frequencies
     cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([angles, angles], -1).sin()
@@ -109,10 +122,21 @@ def published_output(tensors, special, embedded, features):
     keys, values = (each.repeat_interleave(repeats, 0) for each in (rotated(heads("k")), heads("v")))
     attended = scaled_dot_product_attention(rotated(heads("q")), keys, values, is_causal=True)
     x = x + linear(attended.transpose(0, 1).reshape(length, -1), weight["self_attn.o_proj.weight"])
-    normed = x * (x.pow(2).mean(-1, keepdim=True) + special["rms_norm_eps"]).rsqrt()
-    normed = normed * weight["post_attention_layernorm.weight"]
-    gated = silu(linear(normed, weight["mlp.gate_proj.weight"])) * linear(normed, weight["mlp.up_proj.weight"])
+    inner = normed(x, "post_attention_layernorm.weight")
+    gated = silu(linear(inner, weight["mlp.gate_proj.weight"])) * linear(inner, weight["mlp.up_proj.weight"])
     return x + linear(gated, weight["mlp.down_proj.weight"])
+
+
+def assert_computes(directory, tensors, special):
+    """The draft in `directory` computes what its authors' network does with `tensors`."""
+    draft, kept = load_eagle(directory)
+    assert kept is None
+    generator = torch.Generator().manual_seed(4)
+    embedded, features = torch.randn(2, 9, HIDDEN, generator=generator).double()
+    causal = masked_attention(torch.ones(9, 9, dtype=torch.bool).tril())
+    entered = draft.double().enter(embedded[None], features[None])
+    found = draft(entered, torch.arange(9)[None], *[causal] * len(draft.config.layers))[0]
+    torch.testing.assert_close(found, published_output(tensors, special, embedded, features), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("speculators", [False, True])
@@ -125,6 +149,8 @@ def published_output(tensors, special, embedded, features):
         (LLAMA_3, {"attention_bias": True}),
         ({**LLAMA_3, "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}, {}),
         ({**LLAMA_3, "rope_scaling": {"type": "linear", "factor": 2.0}}, {"extra": HEAD_NORMS}),
+        ({**LLAMA_3, "rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}}, {}),
+        ({**LLAMA_3, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, {}),
     ],
 )
 @pytest.mark.parametrize("sharded", [False, True], ids=["one file", "shards"])
@@ -135,20 +161,38 @@ def test_a_published_checkpoint_computes_what_it_did_for_its_authors(tmp_path, s
     if sharded:
         shard(tmp_path / "eagle")
     assert read_draft_kind(tmp_path / "eagle").name == "eagle"
-    draft, kept = load_eagle(tmp_path / "eagle")
-    assert kept is None
-    generator = torch.Generator().manual_seed(4)
-    embedded, features = torch.randn(2, 9, HIDDEN, generator=generator).double()
-    causal = torch.ones(9, 9, dtype=torch.bool).tril()
-    entered = draft.double().enter(embedded[None], features[None])
-    found = draft(entered, torch.arange(9)[None], masked_attention(causal))[0]
-    torch.testing.assert_close(found, published_output(tensors, special, embedded, features), atol=1e-5, rtol=1e-5)
+    assert_computes(tmp_path / "eagle", tensors, special)
 
 
-def test_a_draft_of_ours_is_read_as_it_was_written(tmp_path):
+@pytest.mark.parametrize(
+    ("special", "made"),
+    [
+        ({**LLAMA_3, "num_hidden_layers": 2}, {"layers": 2}),
+        ({**LLAMA_2, "num_hidden_layers": 3}, {"layers": 3, "attention_bias": True}),
+    ],
+)
+def test_a_published_checkpoint_of_several_layers_computes_what_it_did_for_its_authors(tmp_path, special, made):
+    tensors = write_published(tmp_path / "eagle", special, **made)
+    assert_computes(tmp_path / "eagle", tensors, special)
+
+
+def test_layers_that_a_configuration_does_not_count_are_read_too(tmp_path):
+    tensors = write_published(tmp_path / "eagle", {**LLAMA_3, "num_hidden_layers": 1}, layers=2)
+    assert_computes(tmp_path / "eagle", tensors, {**LLAMA_3, "num_hidden_layers": 2})
+
+
+def test_a_layer_that_is_counted_and_not_there_is_named(tmp_path):
+    write_published(tmp_path / "eagle", {**LLAMA_3, "num_hidden_layers": 2})
+    with pytest.raises(CheckpointError, match=r"lacks 'layers\.1\.self_attn\.q_proj\.weight'"):
+        load_eagle(tmp_path / "eagle")
+
+
+@pytest.mark.parametrize("further", [0, 2])
+def test_a_draft_of_ours_is_read_as_it_was_written(tmp_path, further):
     torch.manual_seed(0)
     layer = LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False, rope_scaling=RopeScaling("linear", 2.0))
-    draft = EagleDraft(EagleConfig(layer, bias=False))
+    behind = tuple(replace(layer, input_norm=True, sliding_window=5) for _ in range(further))
+    draft = EagleDraft(EagleConfig(layer, bias=False, further=behind))
     kept = torch.tensor([1, 5, 7])
     save_eagle(tmp_path, "f" * 64, draft, kept)
     assert read_draft_kind(tmp_path).name == "eagle"
@@ -175,15 +219,15 @@ def test_pickled_weights_are_refused_in_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("special", "extra", "message"),
     [
-        ({**LLAMA_3, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, {}, "scales its rotary positions in a way"),
+        ({**LLAMA_3, "rope_scaling": {"type": "longrope", "factor": 2.0}}, {}, "scales its rotary positions in a way"),
         ({**LLAMA_3, "rope_scaling": {"type": "llama3", "factor": 2.0}}, {}, "scales its rotary positions in a way"),
         ({**LLAMA_3, "hidden_act": "gelu"}, {}, "another activation than SiLU"),
-        (LLAMA_3, {"layers.1.self_attn.q_proj.weight": (4, 4)}, r"layers\.1\.self_attn\.q_proj\.weight"),
+        (LLAMA_3, {"layers.1.self_attn.q_proj.weight": (4, 4)}, r"lacks 'layers\.1\.self_attn\.k_proj\.weight'"),
         ({**LLAMA_3, "hidden_size": None}, {}, "lacks the sizes"),
         ({**LLAMA_3, "intermediate_size": 8}, {}, "do not fit"),
     ],
 )
-def test_a_checkpoint_that_is_no_eagle_draft_of_one_layer_is_refused(tmp_path, special, extra, message):
+def test_a_checkpoint_that_is_no_eagle_draft_of_such_layers_is_refused(tmp_path, special, extra, message):
     write_published(tmp_path / "eagle", special, extra=extra)
     with pytest.raises(CheckpointError, match=message):
         load_eagle(tmp_path / "eagle")

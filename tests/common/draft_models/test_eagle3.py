@@ -53,6 +53,7 @@ SLIDING = {"layer_types": ["full_attention", "sliding_attention"], "sliding_wind
         ({}, {"rope_scaling": YARN}, {}),
         ({"layers": 2, "head_norms": True, "bias": True}, SLIDING, {}),
         ({"layers": 3}, {"num_hidden_layers": 3, "rope_scaling": YARN}, {}),
+        ({"trimmed": False, "head": False}, {}, {"draft_vocab_size": None}),
         ({"norm_all": True}, {}, {"norm_before_fc": True, "norm_output": True, "norm_before_residual": True}),
         ({"norm_each": True}, {}, {"eagle_config": {"fc_norm": True, "norm_output": True}}),
     ],
@@ -65,6 +66,7 @@ SLIDING = {"layer_types": ["full_attention", "sliding_attention"], "sliding_wind
         "yarn",
         "two layers, one sliding",
         "three layers",
+        "the target's head",
         "one norm before fusing, normed output",
         "a norm for each tap, normed output",
     ],
@@ -89,15 +91,16 @@ def test_a_published_checkpoint_computes_what_it_did_for_its_authors(
         embedded = draft.embedding(torch.arange(3, 11))
         torch.testing.assert_close(embedded, tensors["embed_tokens.weight"][3:11], atol=1e-6, rtol=1e-6)
     features, expected = fuse(states), published_fusion(tensors, states)
+    head = torch.nn.Linear(HIDDEN, VOCAB, bias=False).double()
     for length in (6, 7, 8):
         torch.testing.assert_close(features, expected, atol=1e-4, rtol=1e-4)
         distance = torch.arange(length)[:, None] - torch.arange(length)[None]
         seen = [(distance >= 0) & (distance < (shape.sliding_window or length)) for shape in draft.config.layers]
         entered = draft.enter(embedded[None, :length], features[None])
         out = draft(entered, torch.arange(length)[None], *map(masked_attention, seen))[0]
-        wanted, logits = published_step(tensors, layout, embedded[:length], expected, special, of_layers)
+        wanted, logits = published_step(tensors, layout, embedded[:length], expected, special, of_layers, head.weight)
         torch.testing.assert_close(out, wanted, atol=1e-4, rtol=1e-4)
-        torch.testing.assert_close(draft.logits(out), logits, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(draft.logits(out, head), logits, atol=1e-4, rtol=1e-4)
         features, expected = torch.cat([features, out[-1:]]), torch.cat([expected, wanted[-1:]])
 
 
@@ -177,6 +180,23 @@ def test_taps_are_numbered_as_in_vllm_or_under_eagle_config_as_in_sglang(tmp_pat
         check_sizes(folder, read_facts(folder), TARGET)
 
 
+def test_a_draft_without_a_head_is_read_as_it_was_written(tmp_path):
+    draft, fuse = ours(own_head=False)
+    save_eagle3(tmp_path, "f" * 64, draft, fuse, (1, 2, 4))
+    read, tokens = load_eagle3(tmp_path)
+    assert read.config == draft.config
+    assert tokens is None
+    assert read_facts(tmp_path).vocabulary == VOCAB
+
+
+def test_a_draft_without_a_head_is_as_wide_as_its_target(tmp_path):
+    """An embedding of its own is not enough."""
+    tensors = tensors_of("authors", embedding=True, trimmed=False, head=False, target_hidden=48)
+    folder = write(tmp_path / "draft", "authors", tensors)
+    with pytest.raises(CheckpointError, match=r"do not fit its config\.json"):
+        read_facts(folder)
+
+
 def test_a_shallow_target_has_three_layers_to_read_too():
     assert default_taps(32) == (2, 16, 29)
     for layers in range(1, 12):
@@ -198,6 +218,7 @@ def test_an_own_embedding_may_be_narrower_than_the_targets_hidden_states(tmp_pat
 @pytest.mark.parametrize(
     ("change", "special", "message"),
     [
+        ({"lm_head.weight": None}, {}, "names the tokens of a head of its own, but lacks it"),
         ({"norm.weight": None, "lm_head.bias": torch.zeros(7)}, {}, "holds 'lm_head.bias'"),
         ({"norm.weight": None, "fc.weight": None}, {}, "lacks 'fc.weight', 'norm.weight'; fetch"),
         (
@@ -214,6 +235,11 @@ def test_an_own_embedding_may_be_narrower_than_the_targets_hidden_states(tmp_pat
         ({"fc.weight": torch.zeros(HIDDEN, 6 * HIDDEN)}, {}, "do not fit its config.json"),
         ({"norm.weight": torch.zeros(HIDDEN + 1)}, {}, "do not fit its config.json"),
         ({"embed_tokens.weight": torch.zeros(VOCAB + 1, HIDDEN)}, {}, "not of 60 tokens"),
+        (
+            {"lm_head.weight": None, "d2t": None, "t2d": None, "fc.weight": torch.zeros(HIDDEN, 6 * HIDDEN)},
+            {},
+            "do not fit its config.json",
+        ),
         ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2]}, "does not read 3 layers"),
         ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2, 9]}, "it reads layer 9, and this one has 8"),
         ({}, {"eagle_aux_hidden_state_layer_ids": [1, 2, "x"]}, "has broken 'eagle_aux_hidden_state_layer_ids'"),

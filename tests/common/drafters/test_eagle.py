@@ -1,5 +1,7 @@
 """The eagle drafter computes what training computed, whatever state has arrived, and keeps the answer exact."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -29,11 +31,13 @@ LIMITS = {"children": 5, "breadth": 3, "least_probability": 1e-9}
 class Scene:
     """A random target and a random draft, and the target's hidden states of `TOKENS` as they arrive."""
 
-    def __init__(self, folder, family="llama"):
+    def __init__(self, folder, family="llama", further=0):
         self.checkpoint = make_checkpoint(folder / family, family)
         self.target = load_causal_lm(self.checkpoint, dtype=torch.float64)
         torch.manual_seed(0)
-        self.draft = EagleDraft(EagleConfig(LayerShape(HIDDEN, 6, 2, 8, 64, input_norm=False))).double()
+        layer = LayerShape(HIDDEN, 6, 2, 8, 64, input_norm=False)
+        behind = tuple(replace(layer, input_norm=True, sliding_window=4) for _ in range(further))
+        self.draft = EagleDraft(EagleConfig(layer, further=behind)).double()
         for parameter in self.draft.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
         with torch.no_grad():
@@ -61,8 +65,10 @@ class Scene:
         out = features
         for length in range(1, len(path)):
             entered = self.draft.enter(embedded[None, 1 : length + 1], features[None, :length])
-            causal = torch.ones(length, length, dtype=torch.bool).tril()
-            out = self.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1]
+            distance = torch.arange(length)[:, None] - torch.arange(length)[None]
+            windows = [shape.sliding_window or length for shape in self.draft.config.layers]
+            attention = [masked_attention((distance >= 0) & (distance < window)) for window in windows]
+            out = self.draft(entered, torch.arange(length)[None], *attention)[0, -1]
             if length not in known:
                 features[length] = out
         return torch.log_softmax(self.target.lm_head(out).float(), -1)
@@ -73,6 +79,11 @@ def scene(tmp_path_factory):
     return Scene(tmp_path_factory.mktemp("eagle"))
 
 
+@pytest.fixture(scope="module", params=[0, 2], ids=["one layer", "three layers"])
+def of_layers(tmp_path_factory, request):
+    return Scene(tmp_path_factory.mktemp("eagle"), further=request.param)
+
+
 def assert_proposed(proposals, parent, logps):
     offered = {each.token: each.logp for each in proposals if each.parent == parent}
     assert offered
@@ -81,17 +92,17 @@ def assert_proposed(proposals, parent, logps):
 
 
 @pytest.mark.parametrize("newest", [11, 10, 9])
-def test_the_first_level_is_what_training_saw(scene, newest):
+def test_the_first_level_is_what_training_saw(of_layers, newest):
     """With the state of all tokens but the root's; then one and two tokens drafted on predictions."""
-    drafter, root = scene.drafter(), len(TOKENS) - 1
-    proposals = drafter.draft(TreeView(TOKENS, ()), [scene.frame(0, min(newest, root))])
-    assert_proposed(proposals, 0, scene.expected(TOKENS, range(min(newest, root))))
+    drafter, root = of_layers.drafter(), len(TOKENS) - 1
+    proposals = drafter.draft(TreeView(TOKENS, ()), [of_layers.frame(0, min(newest, root))])
+    assert_proposed(proposals, 0, of_layers.expected(TOKENS, range(min(newest, root))))
 
 
-def test_levels_are_drafted_from_their_own_predictions(scene):
-    drafter = scene.drafter()
+def test_levels_are_drafted_from_their_own_predictions(of_layers):
+    drafter = of_layers.drafter(breadth=60)
     known = range(11)
-    drafter.draft(TreeView(TOKENS, ()), [scene.frame(0, 11)])
+    drafter.draft(TreeView(TOKENS, ()), [of_layers.frame(0, 11)])
     first = (NodeView(1, 0, 50, 12, -0.1), NodeView(2, 0, 60, 12, -0.2))
     proposals = drafter.draft(TreeView(TOKENS, first))
     assert {each.parent for each in proposals} <= {0, 1, 2}
@@ -99,27 +110,27 @@ def test_levels_are_drafted_from_their_own_predictions(scene):
     proposals = drafter.draft(TreeView(TOKENS, second))
     for parent, path in ((1, (50,)), (2, (60,)), (3, (50, 70)), (4, (60, 70))):
         if any(each.parent == parent for each in proposals):
-            assert_proposed(proposals, parent, scene.expected((*TOKENS, *path), known))
+            assert_proposed(proposals, parent, of_layers.expected((*TOKENS, *path), known))
     assert {3, 4} & {each.parent for each in proposals}
 
 
-def test_state_replaces_predictions_as_it_arrives_in_any_order(scene):
+def test_state_replaces_predictions_as_it_arrives_in_any_order(of_layers):
     """After all state has arrived, the result does not depend on the order or on earlier predictions."""
-    drafter = scene.drafter()
+    drafter = of_layers.drafter()
     view = TreeView(TOKENS, ())
     drafter.draft(view)
-    drafter.draft(view, [scene.frame(0, 2)])
-    drafter.draft(view, [scene.frame(8, 11)])
-    drafter.draft(view, [scene.frame(4, 8), scene.frame(8, 9)])
-    proposals = drafter.draft(view, [scene.frame(2, 4)])
-    assert_proposed(proposals, 0, scene.expected(TOKENS, range(11)))
+    drafter.draft(view, [of_layers.frame(0, 2)])
+    drafter.draft(view, [of_layers.frame(8, 11)])
+    drafter.draft(view, [of_layers.frame(4, 8), of_layers.frame(8, 9)])
+    proposals = drafter.draft(view, [of_layers.frame(2, 4)])
+    assert_proposed(proposals, 0, of_layers.expected(TOKENS, range(11)))
 
 
-def test_a_gap_is_drafted_across_with_predictions(scene):
+def test_a_gap_is_drafted_across_with_predictions(of_layers):
     known = (0, 1, 2, 5, 6, 7, 8, 9, 10)
-    frames = [scene.frame(0, 3), scene.frame(5, 11)]
-    proposals = scene.drafter().draft(TreeView(TOKENS, ()), frames)
-    assert_proposed(proposals, 0, scene.expected(TOKENS, known))
+    frames = [of_layers.frame(0, 3), of_layers.frame(5, 11)]
+    proposals = of_layers.drafter().draft(TreeView(TOKENS, ()), frames)
+    assert_proposed(proposals, 0, of_layers.expected(TOKENS, known))
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 10])

@@ -33,14 +33,21 @@ class Scene:
     """A random target and a random draft over a third of its vocabulary, and the fused states of `TOKENS` as they
     arrive."""
 
-    def __init__(self, folder, family="llama", own_embedding=False, further=0):
+    def __init__(self, folder, family="llama", own_embedding=False, further=0, own_head=True):
         self.checkpoint = make_checkpoint(folder / family, family)
         self.target = load_causal_lm(self.checkpoint, dtype=torch.float64)
         torch.manual_seed(0)
         layer = LayerShape(HIDDEN, 6, 2, 8, 64, input_norm=False)
         behind = tuple(replace(layer, input_norm=True, sliding_window=4) for _ in range(further))
+        self.kept = KEPT if own_head else None
         config = Eagle3Config(
-            layer, VOCAB, len(KEPT), own_embedding=own_embedding, norm_output=further > 0, further=behind
+            layer,
+            VOCAB,
+            len(KEPT) if own_head else VOCAB,
+            own_embedding=own_embedding,
+            own_head=own_head,
+            norm_output=further > 0,
+            further=behind,
         )
         self.draft = Eagle3Draft(config).double().requires_grad_(False)
         for parameter in self.draft.parameters():
@@ -49,8 +56,11 @@ class Scene:
         entered = self.target.model(torch.tensor([TOKENS]), output_hidden_states=True).hidden_states
         self.fused = self.fuse(torch.cat([entered[tap][0] for tap in TAPS], -1)).half().double()
 
+    def source(self, embedding):
+        return eagle3_source(self.draft, embedding, self.target.lm_head, self.kept)
+
     def drafter(self, **limits):
-        source = eagle3_source(self.draft, self.target.get_input_embeddings(), KEPT)
+        source = self.source(self.target.get_input_embeddings())
         network = FeatureNetwork(source, StateRequest("bird"), CONTEXT, 64)
         return TreeDrafter(network, Expansion(**{"children": 5, "breadth": 3, "least_probability": 1e-9} | limits))
 
@@ -75,13 +85,14 @@ class Scene:
             out = self.draft(entered, torch.arange(length)[None], *attention)[0, -1]
             if length not in known:
                 features[length] = out
-        return dict(zip(KEPT.tolist(), torch.log_softmax(self.draft.logits(out).float(), -1), strict=True))
+        logps = torch.log_softmax(self.draft.logits(out, self.target.lm_head).float(), -1)
+        return logps if self.kept is None else dict(zip(KEPT.tolist(), logps, strict=True))
 
 
 @pytest.fixture(
     scope="module",
-    params=[{}, {"own_embedding": True}, {"further": 2}],
-    ids=["the target's embedding", "its own embedding", "three layers"],
+    params=[{}, {"own_embedding": True}, {"further": 2}, {"own_head": False}],
+    ids=["the target's embedding", "its own embedding", "three layers", "the target's head"],
 )
 def scene(tmp_path_factory, request):
     return Scene(tmp_path_factory.mktemp("eagle3"), **request.param)
@@ -140,12 +151,12 @@ def test_state_of_another_kind_is_not_its_own(scene):
 def test_an_embedding_equal_to_the_targets_is_not_kept_twice(tmp_path):
     scene = Scene(tmp_path, own_embedding=True)
     theirs = scene.target.get_input_embeddings()
-    assert eagle3_source(scene.draft, theirs, KEPT).embedding is scene.draft.embedding
+    assert scene.source(theirs).embedding is scene.draft.embedding
     scene.draft.embedding.weight.copy_(theirs.weight)
     scaled = copy.deepcopy(theirs)
     scaled.register_forward_hook(lambda _, given, found: found * 3)
-    assert eagle3_source(scene.draft, scaled, KEPT).embedding is scene.draft.embedding
-    assert eagle3_source(scene.draft, theirs, KEPT).embedding is theirs
+    assert scene.source(scaled).embedding is scene.draft.embedding
+    assert scene.source(theirs).embedding is theirs
     assert scene.draft.embedding is None
 
 

@@ -1,4 +1,4 @@
-"""Which rotary embeddings passes support: those that depend on one sequence alone."""
+"""Which rotary embeddings passes support, and how far: where a sequence's depend on itself alone."""
 
 import json
 from collections.abc import Callable
@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, Qwen2VLTextConfig
+from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLTextModel
 
 from common.draft_models.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm, load_config
-from common.models.errors import CheckpointError
+from common.models.families import context_of
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from tests.families import FAMILIES, make_checkpoint
 
 ORIGINAL = 16  # positions before a checkpoint scales
+EXTENDED = 4 * ORIGINAL
 HALF = 4  # of a head's dimension
 
 LONGROPE = {
@@ -51,7 +53,7 @@ def scaled(tmp_path: Path) -> Make:
         directory = make_checkpoint(tmp_path / "scaled", family)
         model = AutoModelForCausalLM.from_pretrained(directory)
         config: Any = model.config
-        config.max_position_embeddings = 4 * ORIGINAL
+        config.max_position_embeddings = EXTENDED
         config.rope_parameters = {"rope_theta": 10_000.0, **scaling}
         config.save_pretrained(directory)
         return directory
@@ -59,42 +61,10 @@ def scaled(tmp_path: Path) -> Make:
     return make
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("scaling", BY_THE_LONGEST)
-def test_positions_that_the_longest_sequence_of_a_pass_decides_are_refused(
-    scaled: Make, tmp_path: Path, family: str, scaling: str
-) -> None:
-    tail = tmp_path / "tail"
-    write_tail(make_checkpoint(tmp_path / "plain", family), 2, tail)
-    directory = scaled(family, BY_THE_LONGEST[scaling])
-    of_tail, of_scaled = (json.loads((each / "config.json").read_text()) for each in (tail, directory))
-    (tail / "config.json").write_text(json.dumps({**of_tail, "rope_parameters": of_scaled["rope_parameters"]}))
-
-    def export(target: Path) -> None:
-        write_tail(target, 2, tmp_path / "of scaled")
-
-    for load in (load_config, load_causal_lm, export, lambda _: load_tail(tail, 1, "cpu", "float32")):
-        with pytest.raises(CheckpointError, match=rf"\(rope type '{scaling}'\), which would let sessions change"):
-            load(directory)
-
-
-def test_positions_are_refused_however_a_configuration_writes_them(tmp_path: Path) -> None:
-    directory = make_checkpoint(tmp_path / "old", "llama")
-    path = directory / "config.json"
-    config = json.loads(path.read_text())
-    config.pop("rope_parameters", None)
-    path.write_text(json.dumps({**config, "rope_theta": 10_000.0, "rope_scaling": {"type": "dynamic", "factor": 2.0}}))
-    with pytest.raises(CheckpointError, match="rope type 'dynamic'"):
-        load_causal_lm(directory)
-
-
-@pytest.mark.parametrize("scaling", BY_EACH)
-def test_a_row_of_several_sequences_gives_each_sequence_what_it_gets_alone(scaled: Make, scaling: str) -> None:
-    """A long sequence beside a short one, which would show scaling by the longest."""
-    directory = scaled("llama", BY_EACH[scaling])
+def assert_as_alone(directory: Path, sequences: list[list[int]]) -> None:
+    """Each of `sequences`, in one packed row, gives the logits that it has alone."""
     alone = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float64)
     packed = PackedModel(load_causal_lm(directory, dtype=torch.float64), capacity=100)
-    sequences = [list(range(5, 12)), list(range(20, 20 + 3 * ORIGINAL))]
     segments, slots = [], iter(range(100))
     for tokens in sequences:
         taken = [next(slots) for _ in tokens]
@@ -102,3 +72,63 @@ def test_a_row_of_several_sequences_gives_each_sequence_what_it_gets_alone(scale
     logits = packed.forward(segments).logits
     expected = torch.cat([alone(torch.tensor([tokens])).logits[0] for tokens in sequences])
     torch.testing.assert_close(logits, expected, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("scaling", "context"), [("longrope", ORIGINAL), ("dynamic", EXTENDED)])
+def test_positions_that_the_longest_sequence_of_a_pass_decides_end_where_they_were_trained(
+    scaled: Make, scaling: str, context: int
+) -> None:
+    directory = scaled("llama", BY_THE_LONGEST[scaling])
+    assert context_of(load_config(directory)) == context
+    short = list(range(5, 12))
+    assert_as_alone(directory, [short, list(range(20, 20 + context))])
+    with pytest.raises(AssertionError, match="not close"):  # so the bound is needed
+        assert_as_alone(directory, [short, list(range(20, 20 + context + 2))])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tail_has_the_positions_of_its_target(scaled: Make, tmp_path: Path, family: str) -> None:
+    directory = scaled(family, LONGROPE)
+    write_tail(directory, 2, tmp_path / "tail")
+    tail = load_tail(tmp_path / "tail", 1, "cpu", "float32")
+    assert context_of(tail.config) == ORIGINAL
+
+
+def test_a_context_is_read_from_an_older_configuration(tmp_path: Path) -> None:
+    """As Phi 3's is published."""
+    half = 32 // 2
+    longrope = {"type": "longrope", "short_factor": [1.0] * half, "long_factor": [8.0] * half}
+    described = {
+        "model_type": "phi3",
+        "architectures": ["Phi3ForCausalLM"],
+        "hidden_size": 128,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 131_072,
+        "original_max_position_embeddings": 4096,
+        "rope_theta": 10_000.0,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(described | {"rope_scaling": longrope}))
+    assert context_of(load_config(tmp_path)) == 4096
+    (tmp_path / "config.json").write_text(json.dumps(described | {"rope_scaling": None}))
+    assert context_of(load_config(tmp_path)) == 131_072
+
+
+def test_sections_of_positions_agree_where_there_is_text_alone(scaled: Make) -> None:
+    """The language model of Qwen2-VL, saved as a checkpoint of its own."""
+    directory = scaled("qwen2", {"rope_type": "default", "mrope_section": [1, 1, 2]})
+    model = load_causal_lm(directory, dtype=torch.float64)
+    config = Qwen2VLTextConfig(**{**model.config.to_dict(), "model_type": "qwen2_vl_text"})
+    of_images = Qwen2VLTextModel(config).double().eval()
+    of_images.load_state_dict(model.model.state_dict())
+    tokens = list(range(20, 20 + 2 * ORIGINAL))
+    expected = model.lm_head(of_images(torch.tensor([tokens])).last_hidden_state[0])
+    segment = Segment(tokens, range(len(tokens)), range(-1, len(tokens) - 1), wanted=range(len(tokens)))
+    found = PackedModel(model, capacity=100).forward([segment]).logits
+    torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scaling", BY_EACH)
+def test_a_row_of_several_sequences_gives_each_sequence_what_it_gets_alone(scaled: Make, scaling: str) -> None:
+    """A long sequence beside a short one, which would show scaling by the longest."""
+    directory = scaled("llama", BY_EACH[scaling])
+    assert_as_alone(directory, [list(range(5, 12)), list(range(20, 20 + 3 * ORIGINAL))])

@@ -51,6 +51,8 @@ def test_frequencies_and_magnitude_are_those_of_transformers(scaling):
         ({"rope_theta": 5e5, "rope_scaling": None}, 5e5),
         ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 1e6),
         ({"rope_theta": 2e4, "rope_scaling": {"type": "default"}}, 2e4),
+        ({"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}, 1e6),
+        ({"rope_theta": 2e4, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, 2e4),
     ],
 )
 def test_plain_positions_are_read_from_every_place(config, base):
@@ -66,7 +68,6 @@ def test_older_and_newer_configurations_say_the_same():
 @pytest.mark.parametrize(
     "scaling",
     [
-        {"rope_type": "dynamic", "factor": 2.0},
         {"rope_type": "longrope", "factor": 2.0},
         {"rope_type": "linear"},
         {"rope_type": "linear", "factor": "two"},

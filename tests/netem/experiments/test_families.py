@@ -43,6 +43,23 @@ def test_a_client_runs_the_last_layers_of_a_family_that_the_server_exported(name
     assert run_virtually(main()) == due.answer
 
 
+def test_an_answer_ends_where_longrope_would_choose_other_frequencies(tmp_path: Path) -> None:
+    target = make_family_checkpoint(tmp_path / "target", FAMILIES["phi3-longrope"])
+    server = load_virtual_server(target, [])
+    trained, room = 128, 8
+    prompt = list(range(20, 20 + trained - room))
+    due = reference_answer(load_causal_lm(target), prompt, tuple(server.offer.card.end_tokens), room)
+
+    async def main() -> tuple[int, ...]:
+        async with server.serve() as engine:
+            drafter = LoadedDrafts(server).drafter(DraftSetup("lookup"))
+            options = AnswerOptions(STREAM, 3 * room, idle="patient", pace=0.005)
+            return (await ask(engine, server, PROFILES["4g"], due.prompt, options, drafter)).tokens
+
+    assert run_virtually(main()) == due.answer
+    assert len(due.answer) == room
+
+
 def test_a_refused_family_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise CheckpointError("packed passes do not agree")

@@ -92,7 +92,7 @@ class Eagle3Recipe:
         shape = replace(shape, intermediate=intermediate or shape.intermediate, kv_heads=kv_heads)
         self.draft = Eagle3Draft(Eagle3Config(shape, vocabulary, vocabulary))
         with torch.no_grad():
-            self.draft.head.weight.copy_(projection_of(target.head).get_parameter("weight"))
+            self.draft.get_parameter("head.weight").copy_(projection_of(target.head).get_parameter("weight"))
         _attend_to_own_token(self.draft)
         self.fuse = Fuse(TAPS * config.hidden_size, config.hidden_size)
         _begin_with_last_tap(self.fuse)
@@ -120,7 +120,7 @@ class Eagle3Recipe:
             within = columns >= 0
             count = within.sum().clamp(min=1)
             predicted = out[rows[within], columns[within]]
-            logits = self.draft.logits(predicted).float()
+            logits = self.draft.logits(predicted, self._target.head).float()
             soft = -(likely[within] * log_softmax(logits, dim=-1)).sum() / count
             distance = smooth_l1_loss(predicted.float(), wanted[within], reduction="none").mean(-1).sum() / count
             losses.append(soft + self._feature_weight * distance)
@@ -179,11 +179,11 @@ class Eagle3Recipe:
         if kept is not None:
             weights["head.weight"] = weights["head.weight"][kept]
         trimmed.load_state_dict(weights)
-        return trimmed.to(self.draft.head.weight.device)
+        return trimmed.to(self.draft.get_parameter("head.weight").device)
 
     def _drafter(self) -> Drafter:
         target, kept = self._target, self.counts.kept()
-        source = eagle3_source(self._trimmed(kept).to(target.model.dtype), target.embedding, kept)
+        source = eagle3_source(self._trimmed(kept).to(target.model.dtype), target.embedding, target.head, kept)
         return TreeDrafter(FeatureNetwork(source, StateRequest("trained"), target.context, SPARE_SLOTS))
 
 

@@ -41,7 +41,7 @@ def expected_step(recipe, target, ids, learn, step, weight):
             entered = recipe.draft.enter(embedded[None, 1 : length + 1], features[None])
             own = recipe.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1:]
             features = torch.cat([features, own])
-        given = log_softmax(recipe.draft.logits(own[0]), -1)
+        given = log_softmax(recipe.draft.logits(own[0], target.head), -1)
         soft = -(softmax(target.head(out.last_hidden_state[0, place]), -1) * given).sum()
         losses.append(soft + weight * smooth_l1_loss(own[0], fused[place]))
     return losses

@@ -1,0 +1,128 @@
+"""A trimmed draft model proposes frequent tokens alone, is otherwise the same, and leaves answers as they are."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from common.draft_kinds import DRAFT_KINDS
+from common.draft_models.directory import note_accept_lengths, read_accept_lengths
+from common.draft_models.eagle import load_eagle
+from common.draft_models.exporters import load_exporter
+from common.draft_models.moa import load_moa
+from common.draft_models.tail import write_tail
+from common.drafters.best_first import Expansion
+from common.drafters.load import DrafterConfig, load_drafter
+from common.models.checkpoint import load_causal_lm
+from common.models.errors import CheckpointError
+from common.models.packed import PackedModel
+from common.protocol.errors import MisuseError
+from common.protocol.messages import StateRequest
+from common.rounds import Rounds
+from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.families import make_checkpoint
+from training.cli import app
+from training.draft_models.trim import trim_draft
+
+SIZE = 40
+MAKE = {"moa": make_moa_draft, "eagle": make_eagle_draft}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("trim") / "target", "llama")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("text") / "text.txt"
+    file.write_text("the cat sat on the mat and the dog sat on the cat\n\n" * 20)
+    return file
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_frequent_tokens_are_kept_and_the_weights_are_the_same(tmp_path, target, text, kind):
+    draft = MAKE[kind](tmp_path / "draft", target)
+    note_accept_lengths(draft, {0: 2.5})
+    trimmed = trim_draft(str(draft), str(target), [text], SIZE, tmp_path / "trimmed")
+    assert trimmed.vocabulary == 300
+    assert trimmed.covered == 1.0
+    before, after = (load_file(folder / "model.safetensors") for folder in (draft, tmp_path / "trimmed"))
+    kept = after.pop("kept_tokens")
+    assert before.keys() == after.keys()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert len(kept) == SIZE
+    # Every token that the text predicts is among the kept ones, or the share would be less than all.
+    fewer = trim_draft(str(draft), str(target), [text], 3, tmp_path / "fewer")
+    few = load_file(tmp_path / "fewer" / "model.safetensors")["kept_tokens"]
+    assert set(few.tolist()) < set(kept.tolist())
+    assert 3 / 300 < fewer.covered < 1.0
+    assert read_accept_lengths(tmp_path / "trimmed") == {0: 2.5}
+    config, own = (json.loads((folder / "config.json").read_text()) for folder in (draft, tmp_path / "trimmed"))
+    assert config == own
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_its_answers_are_the_targets(tmp_path, target, text, kind):
+    draft = MAKE[kind](tmp_path / "draft", target)
+    trim_draft(str(draft), str(target), [text], SIZE, tmp_path / "trimmed")
+    write_tail(target, 0, tmp_path / "tail")
+    kept = (load_eagle(tmp_path / "trimmed") if kind == "eagle" else load_moa(tmp_path / "trimmed", 0))[1]
+    model = load_causal_lm(target, dtype=torch.float64)
+    prompt = [5, 60, 7, 80, 9]
+    said = model.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False, eos_token_id=None)[0, 5:].tolist()
+    request = StateRequest("draft", 0, "float16")
+    where = DrafterConfig(
+        tmp_path / "trimmed",
+        "cpu",
+        "float64",
+        128,
+        300,
+        request,
+        Expansion(least_probability=1e-9),
+        tail=tmp_path / "tail",
+    )
+    drafter = load_drafter(kind, where)
+    proposed = set()
+
+    class Watched:
+        state = drafter.state
+
+        def draft(self, view, states=()):
+            proposals = drafter.draft(view, states)
+            proposed.update(each.token for each in proposals)
+            return proposals
+
+    packed = PackedModel(model, 256, keep_hidden=True)
+    exporter = load_exporter(DRAFT_KINDS[kind].state, tmp_path / "trimmed", packed)
+    answer = Rounds(packed, Watched(), [exporter], levels=3).answer(prompt, 20)
+    assert list(answer.tokens) == said
+    assert proposed
+    assert proposed <= set(kept.tolist())
+
+
+def test_what_cannot_be_trimmed_is_refused_in_one_sentence(tmp_path, target, text):
+    medusa = make_medusa_draft(tmp_path / "medusa", target)
+    with pytest.raises(MisuseError, match="of kind 'medusa' does not propose by the head of its target"):
+        trim_draft(str(medusa), str(target), [text], SIZE, tmp_path / "out")
+    draft = make_eagle_draft(tmp_path / "draft", target)
+    for size in (0, 301):
+        with pytest.raises(MisuseError, match="between 1 and the target's 300"):
+            trim_draft(str(draft), str(target), [text], size, tmp_path / "out")
+    with pytest.raises(MisuseError, match="is not empty"):
+        trim_draft(str(draft), str(target), [text], SIZE, draft)
+    other = make_checkpoint(tmp_path / "other", "qwen2")
+    with pytest.raises(CheckpointError, match="was trained for another target"):
+        trim_draft(str(draft), str(other), [text], SIZE, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_says_how_much_of_the_text_is_covered(tmp_path, target, text):
+    draft = make_eagle_draft(tmp_path / "draft", target)
+    places = ["--draft", draft, "--target", target, "--data", text, "--out", tmp_path / "out"]
+    found = CliRunner().invoke(app, ["trim", *map(str, places), "--draft-vocabulary", str(SIZE)])
+    assert found.exit_code == 0, found.output
+    assert "40 of 300 tokens, 100.00% of what the text predicts" in found.output

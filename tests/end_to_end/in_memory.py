@@ -106,7 +106,7 @@ class LocalServer:
             wire.close()
 
     def truth(self, prompt: Sequence[int], length: int, end_tokens: Sequence[int] = ()) -> tuple[int, ...]:
-        """The greedy answer of transformers' own `generate`; each is generated once, for many tests ask for the same."""
+        """The greedy answer of transformers' own `generate`; generated once, for many tests ask for the same."""
         asked = tuple(prompt), length, tuple(end_tokens)
         if asked not in self._truths:
             self._truths[asked] = self._generate(*asked)

@@ -91,9 +91,7 @@ class Joined:
         self._pass_timings = PassTimings()
         self._assisting = False
 
-    def run(
-        self, turns: list[tuple[int, list[int], Settings]], enough: float = math.inf
-    ) -> list[list[int]]:
+    def run(self, turns: list[tuple[int, list[int], Settings]], enough: float = math.inf) -> list[list[int]]:
         """`turns` are (keep, tokens, settings), where a negative `keep` counts from the frontier's end. A turn is over
         when its answer is, or has `enough` tokens."""
         answers = []
